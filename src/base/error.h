@@ -1,0 +1,27 @@
+// Errors by who can repair them. A plan that does not fit is a value, not an error
+// (planner/planner.h); a broken invariant of our own is FERRY_CHECK (base/check.h).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace ferry {
+
+/// The job, machine or plan file, the data or the command line is wrong. Exit code 2.
+/// The text names file and line or field, what was expected, what was found, what to do.
+class UserError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The machine refused: memory, disk space, a device, a permission. Exit code 3.
+/// The text names device or file, offset, errno, need and have.
+class ResourceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A ResourceError for a failed system call: "WHAT: strerror(errno_value)".
+ResourceError system_error(const std::string& what, int errno_value);
+
+}  // namespace ferry
