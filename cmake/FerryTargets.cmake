@@ -1,5 +1,6 @@
 # ferry_library(NAME SOURCES ... [LINKS ...] [TORCH])   one static library per folder of src/
 # ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH])     its tests: one binary, one ctest entry
+# ferry_pytest(NAME FILE_OR_FOLDER...)                  Python tests: one ctest entry
 #
 # A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF).
 add_library(ferry_flags INTERFACE)
@@ -54,4 +55,13 @@ function(ferry_tests name)
   # Read by tests/count.py, which counts the cases of each binary.
   set_tests_properties(${name} PROPERTIES
     ENVIRONMENT GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
+endfunction()
+
+function(ferry_pytest name)
+  add_test(NAME ${name}
+    COMMAND ${FERRY_PYTHON} -m pytest -q -p no:cacheprovider
+      --junitxml=${CMAKE_BINARY_DIR}/test-results/${name}.xml ${ARGN}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/tools;PYTHONDONTWRITEBYTECODE=1")
 endfunction()

@@ -1,10 +1,14 @@
 """The checks of this folder catch what they are for."""
 
+import subprocess
 from pathlib import Path
 
 import count
 import layers
 import sources
+
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -85,3 +89,16 @@ def test_a_crash_counts_as_a_failure(tmp_path):
     assert count.count(tmp_path) == (1, 1, 0)
     write(tmp_path, {"plan.xml": PASSED})  # died after them
     assert count.count(tmp_path) == (2, 1, 0)
+
+
+def test_runs_with_different_losses_are_told_apart(tmp_path):
+    def compare(other: str) -> int:
+        program = [ROOT / "scripts/compare-runs", tmp_path / "a", tmp_path / other]
+        return subprocess.run(program, capture_output=True).returncode
+
+    log = '{"step": 0, "loss": 2.5}\n{"step": 1, "loss": 1.25}\n'
+    write(tmp_path, {"a/log.jsonl": log, "b/log.jsonl": log})
+    write(tmp_path, {"c/log.jsonl": log.replace("1.25", "1.2500001"), "short/log.jsonl": log[:26]})
+    assert compare("b") == 0
+    assert compare("c") == 1
+    assert compare("short") == 1

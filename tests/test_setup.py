@@ -55,5 +55,5 @@ def test_without_root_and_sudo_the_missing_packages_are_listed(tmp_path):
     done = run_setup(tmp_path, nothing_installed, "clang-format")
 
     assert done.returncode == 3
-    assert "apt-get install -y --no-install-recommends g++ cmake" in done.stderr
+    assert "apt-get install -y --no-install-recommends ca-certificates g++" in done.stderr
     assert "clang-format" in done.stderr
