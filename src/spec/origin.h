@@ -1,0 +1,16 @@
+// Where a value was written, for messages that name the limit they speak of.
+#pragma once
+
+#include <string>
+
+namespace ferry {
+
+/// "jobs/7b.yaml:12", "command line", or empty for a default. Two values are equal wherever they
+/// were written, so all origins compare equal.
+struct Origin {
+  std::string text;
+
+  friend bool operator==(const Origin&, const Origin&) { return true; }
+};
+
+}  // namespace ferry
