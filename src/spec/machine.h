@@ -27,16 +27,16 @@ struct MachineDevice {
   std::string name;  // "gpu0": the place in plans
   DeviceKind kind = DeviceKind::sim;
   int index = 0;  // the k of cuda:k or sim:k
-  Bytes memory;
-  int threads = 0;          // of one sim kernel, at least 1; 0 for cuda
-  double flops_fp32 = 0;    // per second; 0: unknown
-  double flops_bf16 = 0;    // per second; 0: unknown
-  Rate memory_bandwidth;    // of the device's own memory
-  Rate up;                  // host to device
-  Rate down;                // device to host
-  Micros latency;           // of one copy, either way
-  std::optional<int> root;  // indexes Machine::roots; none: a link of its own
-  Origin origin;
+  Bytes memory = {};
+  int threads = 0;               // of one sim kernel, at least 1; 0 for cuda
+  double flops_fp32 = 0;         // per second; 0: unknown
+  double flops_bf16 = 0;         // per second; 0: unknown
+  Rate memory_bandwidth = {};    // of the device's own memory
+  Rate up = {};                  // host to device
+  Rate down = {};                // device to host
+  Micros latency = {};           // of one copy, either way
+  std::optional<int> root = {};  // indexes Machine::roots; none: a link of its own
+  Origin origin = {};
 
   bool operator==(const MachineDevice&) const = default;
 };
@@ -67,21 +67,21 @@ struct Drive {
   Bytes capacity;
   Rate read;
   Rate write;
-  bool duplex = false;       // reads and writes do not share one rate
-  double bytes_written = 0;  // rated endurance in bytes; 0: unknown
-  std::optional<int> root;   // indexes Machine::roots
+  bool duplex = false;             // reads and writes do not share one rate
+  std::optional<Bytes> endurance;  // that may be written in its life; none: unknown
+  std::optional<int> root;         // indexes Machine::roots
 
   bool operator==(const Drive&) const = default;
 };
 
 /// Names are unique over devices, roots and drives; there is at least one device.
 struct Machine {
-  std::string name;
-  Host host;
-  std::vector<MachineDevice> devices;
-  std::vector<Root> roots;
-  std::vector<Drive> drives;
-  Origin source;  // the file, or "this machine"
+  std::string name = {};
+  Host host = {};
+  std::vector<MachineDevice> devices = {};
+  std::vector<Root> roots = {};
+  std::vector<Drive> drives = {};
+  Origin source = {};  // the file, or "this machine"
 
   bool operator==(const Machine&) const = default;
 };
