@@ -50,7 +50,7 @@ bool is_nullable(const Field& field) {
   return zero_is_unknown(field) || std::holds_alternative<std::optional<int>*>(field.member) ||
          std::holds_alternative<std::optional<Bytes>*>(field.member) ||
          std::holds_alternative<std::optional<std::string>*>(field.member) ||
-         std::holds_alternative<Nested>(field.member);
+         (std::holds_alternative<Nested>(field.member) && !field.required);
 }
 
 bool in_bounds(const Field& field, double value) {
@@ -89,7 +89,6 @@ bool set_null(const Field& field) {
   return std::visit(Match{[](std::optional<int>* member) { return member->reset(), true; },
                           [](std::optional<Bytes>* member) { return member->reset(), true; },
                           [](std::optional<std::string>* member) { return member->reset(), true; },
-                          [](Nested member) { return *member.node = nullptr, true; },
                           [&](Real member) {
                             if (zero_is_unknown(field)) *member.value = 0;
                             return zero_is_unknown(field);
@@ -159,9 +158,9 @@ bool set_pair(const Field& field, const Node& node) {
 
 bool set_node(const Field& field, const Node& node) {
   if (const Nested* nested = std::get_if<Nested>(&field.member); nested) {
-    if (node.kind == Node::Kind::scalar) return false;
-    *nested->node = node.kind == Node::Kind::null ? nullptr : &node;
-    return true;
+    if (node.kind == Node::Kind::null) return is_nullable(field);
+    *nested->node = &node;
+    return node.kind == Node::Kind::list;
   }
   switch (node.kind) {
     case Node::Kind::null:
@@ -221,9 +220,7 @@ std::string bound_text(const Field& field, double bound) {
 std::string bounds_text(const Field& field) {
   const std::string least = bound_text(field, field.least);
   if (std::isinf(field.most)) {
-    return zero_is_unknown(field) && field.least == 0 && !field.null_is_zero
-               ? " above 0"
-               : " of at least " + least;
+    return zero_is_unknown(field) && !field.null_is_zero ? " above 0" : " of at least " + least;
   }
   return " from " + least + (field.below_most ? " to below " : " to ") +
          bound_text(field, field.most);
@@ -254,10 +251,12 @@ std::vector<std::string> keys_under(std::string_view prefix, std::span<const Fie
 }
 
 // "; did you mean ...?": a neighbour in the same section, a key of another section, or the list.
-std::string hint(const std::string& key, const std::string& prefix, std::span<const Field> fields) {
+// The command line names keys in full: `shown` is what stands before a neighbour there.
+std::string hint(const std::string& key, const std::string& prefix, const std::string& shown,
+                 std::span<const Field> fields) {
   const std::vector<std::string> here = keys_under(prefix, fields);
   if (const std::string near = nearest(key, here); !near.empty()) {
-    return "; did you mean '" + near + "'?";
+    return "; did you mean '" + shown + near + "'?";
   }
   std::vector<std::string> names, last_parts;
   for (const Field& field : fields) {
@@ -353,7 +352,7 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
         open.push_back({&value, name + "."});
       } else {
         throw UserError(at(source, value.key_line) + "unknown key " + quoted(value.key) +
-                        hint(value.key, prefix, fields));
+                        hint(value.key, prefix, "", fields));
       }
     }
   }
@@ -384,7 +383,7 @@ std::string apply_override(const std::string& assignment, std::span<const Field>
                                    ? name.substr(0, dot + 1)
                                    : std::string();
     throw UserError(where + "unknown key " + quoted(name) +
-                    hint(name.substr(prefix.size()), prefix, fields));
+                    hint(name.substr(prefix.size()), prefix, prefix, fields));
   }
   const Node value = override_node(*field, std::string_view(assignment).substr(equals + 1));
   if (!set_node(*field, value)) throw UserError(where + bad_value(*field, value));
@@ -424,7 +423,7 @@ std::string expectation(const Field& field) {
             [](const Choice& member) {
               return (member.words.size() > 1 ? "one of " : "") + joined(member.words);
             },
-            [](Nested) { return std::string("a list or section"); }},
+            [](Nested) { return std::string("a list"); }},
       field.member);
   return text + (is_nullable(field) ? ", or null" : "");
 }

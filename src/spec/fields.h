@@ -45,7 +45,7 @@ Choice choice(Enum& value, std::vector<std::string> words) {
           [&value](std::size_t index) { value = static_cast<Enum>(index); }};
 }
 
-/// A list or map that the caller reads itself; null when the file has none.
+/// A list that the caller reads itself; stays as it is when the file has none.
 struct Nested {
   const Node** node;
 };

@@ -35,7 +35,7 @@ std::vector<Field> data_fields(DataJob& data) {
        .meaning = "JSONL file to learn from"},
       {.name = "data.eval",
        .member = &data.eval,
-       .meaning = "JSONL file to evaluate on; null: a part of `data.train`, see below"},
+       .meaning = "JSONL file to evaluate on; null: see `data.eval_fraction`"},
       {.name = "data.eval_fraction",
        .member = Real{&data.eval_fraction},
        .most = 1,
@@ -195,8 +195,8 @@ std::vector<Field> fields_of(Job& job) {
 
 // "jobs/7b.yaml:12: " or "command line: "; the file when the key was given nowhere.
 std::string where(const Job& job, const std::string& source, std::string_view key) {
-  const auto found = job.origins.find(key);
-  return (found == job.origins.end() ? source : found->second.text) + ": ";
+  const auto found = job.origins.by_key.find(key);
+  return (found == job.origins.by_key.end() ? source : found->second.text) + ": ";
 }
 
 void check_strategy(const Job& job, const std::string& source) {
@@ -218,7 +218,7 @@ void check_strategy(const Job& job, const std::string& source) {
 // What no single key can say.
 void check(const Job& job, std::span<const Field> fields, const std::string& source) {
   for (const Field& field : fields) {
-    if (field.required && !job.origins.contains(field.name)) {
+    if (field.required && !job.origins.by_key.contains(field.name)) {
       throw UserError(source + ": '" + field.name + "' is missing; expected " + expectation(field) +
                       ", as key in the file or " + field.name + "=... on the command line");
     }
@@ -248,10 +248,10 @@ Job parse_job(const std::string& text, const std::string& source,
   const std::vector<Field> fields = fields_of(job);
   const Node document = parse_document(text, source);
   for (const auto& [key, line] : read_fields(document, fields, source, false)) {
-    job.origins[key].text = source + ":" + std::to_string(line);
+    job.origins.by_key[key].text = source + ":" + std::to_string(line);
   }
   for (const std::string& assignment : overrides) {
-    job.origins[apply_override(assignment, fields)].text = "command line";
+    job.origins.by_key[apply_override(assignment, fields)].text = "command line";
   }
   check(job, fields, source);
   if (job.out.empty()) {
@@ -261,8 +261,8 @@ Job parse_job(const std::string& text, const std::string& source,
 }
 
 std::string origin(const Job& job, std::string_view key) {
-  const auto found = job.origins.find(key);
-  return found == job.origins.end() ? "default" : found->second.text;
+  const auto found = job.origins.by_key.find(key);
+  return found == job.origins.by_key.end() ? "default" : found->second.text;
 }
 
 std::string to_yaml(const Job& job) {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,7 +79,7 @@ struct Job {
   int threads = 0;               // per device and kernel; 0: as the machine says
   std::string out;               // default: runs/ and the job file's name
 
-  std::map<std::string, Origin, std::less<>> origins;  // of the keys that were given
+  Origins origins;  // of the keys that were given
 
   bool operator==(const Job&) const = default;
 };

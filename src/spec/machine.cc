@@ -172,9 +172,9 @@ class MachineReader {
     const FieldLines lines = read_fields(document, machine_fields(machine_, top), source_);
     machine_.source.text = source_;
     machine_.host.origin.text = at(lines.at("host.memory"));
-    for (const Node& node : items(top.roots, "roots")) add_root(node);
-    for (const Node& node : items(top.devices, "devices")) add_devices(node);
-    for (const Node& node : items(top.drives, "drives")) add_drive(node);
+    for (const Node& node : items(top.roots)) add_root(node);
+    for (const Node& node : items(top.devices)) add_devices(node);
+    for (const Node& node : items(top.drives)) add_drive(node);
     if (machine_.devices.empty()) fail(lines.at("devices"), "'devices' is empty; expected one");
     return std::move(machine_);
   }
@@ -186,11 +186,8 @@ class MachineReader {
     throw UserError(at(line) + ": " + what);
   }
 
-  std::span<const Node> items(const Node* list, const std::string& key) const {
+  static std::span<const Node> items(const Node* list) {
     if (!list) return {};
-    if (list->kind != Node::Kind::list) {
-      fail(list->line, "'" + key + "' must be a list: lines that begin with a dash");
-    }
     return list->children;
   }
 

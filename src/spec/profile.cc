@@ -116,11 +116,8 @@ std::vector<Field> block_fields(BlockEntry& entry) {
   throw UserError(source + ":" + std::to_string(line) + ": " + what);
 }
 
-std::span<const Node> items(const Node* list, const std::string& key, const std::string& source) {
+std::span<const Node> items(const Node* list) {
   if (!list) return {};
-  if (list->kind != Node::Kind::list) {
-    fail(source, list->line, "'" + key + "' must be a list");
-  }
   return list->children;
 }
 
@@ -136,7 +133,7 @@ int block_index(const Profile& profile, const Node& node, const std::string& sou
 }
 
 void read_blocks(Profile& profile, const Top& top, const std::string& source) {
-  for (const Node& node : items(top.blocks, "blocks", source)) {
+  for (const Node& node : items(top.blocks)) {
     BlockEntry entry;
     const FieldLines lines = read_fields(node, block_fields(entry), source);
     if (find_block(profile, entry.block.key)) {
@@ -173,7 +170,7 @@ Profile parse_profile(const std::string& text, const std::string& source) {
   const Node document = parse_document(text, source);
   const FieldLines lines = read_fields(document, profile_fields(profile, top), source);
   read_blocks(profile, top, source);
-  for (const Node& node : items(top.chain, "chain", source)) {
+  for (const Node& node : items(top.chain)) {
     profile.chain.push_back(block_index(profile, node, source));
   }
   if (profile.blocks.empty()) fail(source, lines.at("blocks"), "'blocks' is empty; expected one");

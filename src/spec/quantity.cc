@@ -82,15 +82,16 @@ std::string real_text(double value) {
 }
 
 std::string quantity_text(double value, std::span<const Unit> units) {
+  std::string best;
   for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-    if (std::abs(value) < unit->factor && unit->factor != 1) continue;
-    const std::string text = real_text(value / unit->factor) + " " + std::string(unit->name);
-    if (parse_quantity(text, units) == value) return text;
+    const bool is_base = unit->factor == 1;  // always exact
+    if (std::abs(value) < unit->factor && !is_base) continue;
+    const std::string number = real_text(is_base ? value : value / unit->factor);
+    const std::string text = number + " " + std::string(unit->name);
+    if (!is_base && parse_quantity(text, units) != value) continue;
+    if (best.empty() || text.size() < best.size()) best = text;
   }
-  for (const Unit& unit : units) {
-    if (unit.factor == 1) return real_text(value) + " " + std::string(unit.name);
-  }
-  return real_text(value);
+  return best;
 }
 
 std::string bytes_text(Bytes size) {

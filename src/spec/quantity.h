@@ -36,7 +36,7 @@ std::optional<double> parse_quantity(std::string_view text, std::span<const Unit
 /// The shortest decimal that reads back to `value`; floats have a point, as YAML 1.1 wants.
 std::string real_text(double value);
 
-/// `value` in the largest unit in which it is at least 1 and reads back exactly.
+/// `value` in the unit that gives the shortest text, at least 1 of it; it reads back exactly.
 std::string quantity_text(double value, std::span<const Unit> units);
 
 /// The same for sizes: "64 MiB", "1000 B".
