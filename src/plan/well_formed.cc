@@ -138,6 +138,7 @@ Finding FormCheck::machine() const {
                                    [](const Place& p) { return p.kind == PlaceKind::host; });
   if (hosts != 1) return "the plan has " + std::to_string(hosts) + " host places, not 1";
   for (const Place& place : plan_.places) {
+    if (!is_place_name(place.name)) return "place '" + place.name + "' has no proper name";
     if (place.budget < Bytes{} || place.workspace < Bytes{}) {
       return "place '" + place.name + "' has a negative budget or workspace";
     }
