@@ -78,7 +78,7 @@ class PlanParser {
 std::string_view PlanParser::new_name(const PlanLine& line, Names& names) {
   const auto name = line.name();
   if (!is_name(name)) {
-    refuse(line.origin(), line.entity(), "a name of printable ASCII without any of ,=@#", name);
+    refuse(line.origin(), line.entity(), "a name of printable ASCII without any of ,=@", name);
   }
   names.add(line.origin(), name);
   return name;
@@ -97,7 +97,7 @@ void PlanParser::parse_strategy(PlanLine& line) {
   if (has_strategy_) refuse(line.origin(), "strategy", "a single line", line.name());
   has_strategy_ = true;
   if (!is_name(line.name())) {
-    refuse(line.origin(), "strategy", "a name of printable ASCII without any of ,=@#", line.name());
+    refuse(line.origin(), "strategy", "a name of printable ASCII without any of ,=@", line.name());
   }
   plan_.strategy = line.name();
 }
@@ -137,6 +137,7 @@ void PlanParser::parse_pool(PlanLine& line) {
 void PlanParser::parse_place(PlanLine& line) {
   Place place;
   place.name = new_name(line, places_);
+  if (!is_place_name(place.name)) refuse(line.origin(), "place", "a name without #", place.name);
   place.kind = static_cast<PlaceKind>(line.choice("kind", kPlaceWords));
   place.budget = line.bytes("budget");
   place.workspace = line.bytes("workspace");

@@ -56,9 +56,13 @@ std::optional<Value> value_from_name(std::string_view name) {
 }
 
 bool is_name(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return c > ' ' && c <= '~' && c != ',' && c != '=' && c != '@' && c != '#';
+  return !name.empty() && name.front() != '#' && std::all_of(name.begin(), name.end(), [](char c) {
+    return c > ' ' && c <= '~' && c != ',' && c != '=' && c != '@';
   });
+}
+
+bool is_place_name(std::string_view name) {
+  return is_name(name) && name.find('#') == std::string_view::npos;
 }
 
 std::string number_text(double number) {

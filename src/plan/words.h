@@ -37,8 +37,10 @@ bool has_micro_batch(ValueKind kind);
 /// The value that value_name() wrote, without its bytes; nothing when the name is malformed.
 std::optional<Value> value_from_name(std::string_view name);
 
-/// True when `name` may stand in a plan: not empty, printable ASCII, none of " ,=@#".
+/// True when `name` may stand in a plan: not empty, printable ASCII, none of " ,=@", and no '#' in
+/// front. A place's name has no '#' at all, since that numbers instances.
 bool is_name(std::string_view name);
+bool is_place_name(std::string_view name);
 
 /// The shortest text that reads back as the same number.
 std::string number_text(double number);
