@@ -6,9 +6,7 @@
 #include <torch/library.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "simdev/backend.h"
@@ -92,11 +90,7 @@ SimMachine::Ranges input_ranges(const Call& call) {
 /// The output shapes, from the Meta kernel or the table of shapes.cc; nothing when there are
 /// none, or when they depend on values. `why` then says so.
 std::optional<std::vector<Tensor>> infer_outputs(const Call& call, std::string& why) {
-  if (auto known = output_shapes(call.schema.name(), call.inputs)) return known;
-  if (!call.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) {
-    why = "its output shapes are not known in advance";
-    return std::nullopt;
-  }
+  if (auto known = output_shapes(full_name(call.schema), call.inputs)) return known;
   Stack stack;
   for (const c10::IValue& input : call.inputs) {
     stack.push_back(map_tensors(input, c10::kMeta, meta_twin));
@@ -104,6 +98,9 @@ std::optional<std::vector<Tensor>> infer_outputs(const Call& call, std::string& 
   try {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     call.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  } catch (const c10::NotImplementedError&) {
+    why = "its output shapes are not known in advance";
+    return std::nullopt;
   } catch (const c10::Error& error) {
     why = error.what_without_backtrace();
     return std::nullopt;
@@ -115,25 +112,26 @@ std::optional<std::vector<Tensor>> infer_outputs(const Call& call, std::string& 
 
 // --- operators that write to their arguments -----------------------------------------------------
 
-/// out= calls may start from an empty tensor that the operator gives its shape.
-void shape_empty_outputs(const Call& call) {
+bool is_empty_output(const Call& call, std::size_t i) {
+  return call.schema.arguments()[i].is_out() && call.inputs[i].isTensor() &&
+         call.inputs[i].toTensor().numel() == 0;
+}
+
+/// out= calls may start from empty tensors that the operator gives their shape: does it in
+/// advance. Returns false when the shape is not known in advance; `why` then says so.
+bool shape_empty_outputs(const Call& call, std::string& why) {
   bool any_empty = false;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const c10::Argument& argument = call.schema.arguments()[i];
-    any_empty = any_empty || (argument.is_out() && call.inputs[i].isTensor() &&
-                              call.inputs[i].toTensor().numel() == 0);
-  }
-  if (!any_empty) return;
-  std::string why;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) any_empty |= is_empty_output(call, i);
+  if (!any_empty) return true;
   const auto shapes = infer_outputs(call, why);
-  if (!shapes) return;  // the kernel itself says what is wrong
+  if (!shapes) return false;
   std::size_t next = 0;
   for (std::size_t i = 0; i < call.inputs.size() && next < shapes->size(); ++i) {
-    if (!call.schema.arguments()[i].is_out() || !call.inputs[i].isTensor()) continue;
-    const Tensor& out = call.inputs[i].toTensor();
+    if (!call.schema.arguments()[i].is_out()) continue;
     const Tensor& shape = (*shapes)[next++];
-    if (out.sizes() != shape.sizes()) out.resize_(shape.sizes());
+    if (is_empty_output(call, i)) call.inputs[i].toTensor().resize_(shape.sizes());
   }
+  return true;
 }
 
 /// The input that a return aliases, e.g. self of an in-place operator.
@@ -146,7 +144,6 @@ c10::IValue aliased_input(const Call& call, const c10::Argument& returned) {
 }
 
 void run_in_place(const Call& call, Stack& results) {
-  shape_empty_outputs(call);
   auto stack = std::make_shared<Stack>(cpu_inputs(call));
   SimMachine& machine = sim_machine();
   machine.count_async(call.device);
@@ -158,46 +155,8 @@ void run_in_place(const Call& call, Stack& results) {
 }
 
 // --- operators that return new tensors -----------------------------------------------------------
-
-/// Whether `out` takes the arguments of `functional` and then its outputs.
-bool is_out_form_of(const c10::FunctionSchema& out, const c10::FunctionSchema& functional) {
-  const std::size_t count = functional.arguments().size();
-  if (out.arguments().size() != count + functional.returns().size()) return false;
-  for (std::size_t i = 0; i < out.arguments().size(); ++i) {
-    const c10::Argument& argument = out.arguments()[i];
-    if (i >= count) {
-      if (!argument.is_out()) return false;
-      continue;
-    }
-    const c10::Argument& same = functional.arguments()[i];
-    if (argument.name() != same.name() || *argument.type() != *same.type()) return false;
-  }
-  return true;
-}
-
-std::optional<c10::OperatorHandle> find_out_form(const c10::OperatorHandle& op) {
-  const auto cpu = c10::DispatchKey::CPU;
-  if (!op.hasKernelForDispatchKey(cpu)) return std::nullopt;
-  const c10::FunctionSchema& schema = op.schema();
-  const std::string& overload = schema.overload_name();
-  for (const std::string& candidate :
-       {std::string("out"), overload + "_out", std::string("IntList_out")}) {
-    const auto out = c10::Dispatcher::singleton().findSchema({schema.name(), candidate});
-    if (out && out->hasKernelForDispatchKey(cpu) && is_out_form_of(out->schema(), schema)) {
-      return out;
-    }
-  }
-  return std::nullopt;
-}
-
-/// The out= form of an operator that has one with a CPU kernel of its own: it writes straight
-/// into the device's bytes instead of into host memory that must be copied.
-std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& op) {
-  thread_local std::unordered_map<c10::OperatorName, std::optional<c10::OperatorHandle>> known;
-  const auto found = known.find(op.operator_name());
-  if (found != known.end()) return found->second;
-  return known.emplace(op.operator_name(), find_out_form(op)).first->second;
-}
+// Most operators are not among them: torch itself turns a structured operator into an allocation
+// and its out= form, which comes here as one that writes to its arguments.
 
 /// Runs the kernel and copies what it returns into `outputs`.
 void run_and_copy(const c10::OperatorHandle& op, Stack& stack, const std::vector<Tensor>& outputs) {
@@ -217,39 +176,41 @@ void run_fresh(const Call& call, const std::vector<Tensor>& shapes, Stack& resul
   SimMachine& machine = sim_machine();
   SimMachine::Ranges ranges = input_ranges(call);
   std::vector<Tensor> outputs;
-  bool all_defined = true;
   for (const Tensor& shape : shapes) {
     Tensor output = shape.defined() ? empty_sim_like(shape, call.device) : Tensor();
     if (output.defined() && machine.options().hazards) ranges.push_back(range_of(output, true));
-    all_defined = all_defined && output.defined();
     outputs.push_back(cpu_alias(output));
     results.push_back(std::move(output));
   }
   auto stack = std::make_shared<Stack>(cpu_inputs(call));
   machine.count_async(call.device);
-  const auto direct = all_defined ? out_form(call.op) : std::nullopt;
-  if (direct) {
-    for (const Tensor& output : outputs) stack->push_back(output);
-    machine.enqueue(call.stream, full_name(call.schema), ranges,
-                    [op = *direct, stack] { run_cpu_kernel(op, *stack); });
-  } else {
-    machine.enqueue(call.stream, full_name(call.schema), ranges,
-                    [op = call.op, stack, outputs] { run_and_copy(op, *stack, outputs); });
-  }
+  machine.enqueue(call.stream, full_name(call.schema), ranges,
+                  [op = call.op, stack, outputs] { run_and_copy(op, *stack, outputs); });
 }
 
 // --- operators that need their result now --------------------------------------------------------
 
-/// Brings a host result to the device, in the order of its stream.
-Tensor to_device(const Call& call, const Tensor& result) {
-  if (!result.defined()) return result;
-  Tensor output = empty_sim_like(result, call.device);
+/// Copies a host result to the device, in the order of its stream.
+void copy_result(const Call& call, const Tensor& result, const Tensor& output) {
   sim_machine().enqueue(call.stream, full_name(call.schema), {range_of(output, true)},
                         [to = cpu_alias(output), result] {
                           const at::AutoDispatchBelowADInplaceOrView below_autograd;
                           to.copy_(result);
                         });
+}
+
+Tensor to_device(const Call& call, const Tensor& result) {
+  if (!result.defined()) return result;
+  const Tensor output = empty_sim_like(result, call.device);
+  copy_result(call, result, output);
   return output;
+}
+
+/// Gives the i-th input, an empty output, the shape and the bytes of a host result.
+void fill_output(const Call& call, const Tensor& result, std::size_t i) {
+  const Tensor& output = call.inputs[i].toTensor();
+  output.resize_(result.sizes());
+  copy_result(call, result, output);
 }
 
 void run_drained(const Call& call, const std::string& why, Stack& results) {
@@ -260,7 +221,16 @@ void run_drained(const Call& call, const std::string& why, Stack& results) {
   }
   machine.wait_stream(call.stream);
   Stack stack = cpu_inputs(call);
+  Stack shaped;  // what the kernel gives its shape: host tensors that can grow
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!is_empty_output(call, i)) continue;
+    stack[i] = at::empty({0}, stack[i].toTensor().options());
+    shaped.push_back(stack[i]);
+  }
   run_cpu_kernel(call.op, stack);
+  for (std::size_t i = 0, next = 0; i < call.inputs.size(); ++i) {
+    if (is_empty_output(call, i)) fill_output(call, shaped[next++].toTensor(), i);
+  }
   for (std::size_t i = 0; i < call.schema.returns().size(); ++i) {
     const c10::Argument& returned = call.schema.returns()[i];
     if (returned.alias_info()) {
@@ -305,14 +275,19 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   std::string why = "it returns values to the host";
   switch (form_of(schema)) {
     case Form::kInPlace:
-      run_in_place(call, results);
+      if (shape_empty_outputs(call, why)) {
+        run_in_place(call, results);
+      } else {
+        run_drained(call, why, results);
+      }
       break;
     case Form::kFresh:
       if (const auto shapes = infer_outputs(call, why)) {
         run_fresh(call, *shapes, results);
-        break;
+      } else {
+        run_drained(call, why, results);
       }
-      [[fallthrough]];
+      break;
     case Form::kOther:
       run_drained(call, why, results);
   }

@@ -1,8 +1,12 @@
 #include "simdev/shapes.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/result_type.h>
+#include <c10/core/WrapDimMinimal.h>
 
+#include <array>
 #include <unordered_map>
 
 namespace ferry {
@@ -73,6 +77,37 @@ Outputs flash_attention_backward(const Inputs& in) {
           time_major_like(in[3].toTensor())};
 }
 
+Outputs same_shape(const Inputs& in) { return {meta_like(in[0].toTensor())}; }
+
+Outputs same_shape_bool(const Inputs& in) {
+  return {meta(in[0].toTensor().sizes().vec(), at::kBool)};
+}
+
+Outputs one_element(const Inputs& in) { return {meta({}, in[0].toTensor().scalar_type())}; }
+
+Outputs broadcast(const Inputs& in) {
+  const Tensor &a = in[0].toTensor(), &b = in[1].toTensor();
+  return {meta(at::infer_size(a.sizes(), b.sizes()), at::result_type(a, b))};
+}
+
+// (condition, a, b) -> all three broadcast
+Outputs where(const Inputs& in) {
+  const Tensor &a = in[1].toTensor(), &b = in[2].toTensor();
+  const auto sizes = at::infer_size(a.sizes(), b.sizes());
+  return {meta(at::infer_size(in[0].toTensor().sizes(), sizes), at::result_type(a, b))};
+}
+
+// (x, dim, index) -> x with as many entries in dim as index has
+Outputs index_select(const Inputs& in) {
+  const Tensor& x = in[0].toTensor();
+  auto sizes = x.sizes().vec();
+  if (!sizes.empty()) {
+    const auto dim = c10::maybe_wrap_dim(in[1].toInt(), x.dim());
+    sizes[static_cast<std::size_t>(dim)] = in[2].toTensor().numel();
+  }
+  return {meta(sizes, x.scalar_type())};
+}
+
 }  // namespace
 
 std::optional<Outputs> output_shapes(const std::string& name, const Inputs& inputs) {
@@ -83,6 +118,25 @@ std::optional<Outputs> output_shapes(const std::string& name, const Inputs& inpu
       {"aten::native_layer_norm_backward", native_layer_norm_backward},
       {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_attention_backward},
+      {"aten::relu", same_shape},
+      {"aten::flip", same_shape},
+      {"aten::roll", same_shape},
+      {"aten::abs.out", same_shape},
+      {"aten::nan_to_num.out", same_shape},
+      {"aten::logical_not.out", same_shape_bool},
+      {"aten::isnan", same_shape_bool},
+      {"aten::max", one_element},
+      {"aten::min", one_element},
+      {"aten::dot", one_element},
+      {"aten::logical_and.out", broadcast},
+      {"aten::logical_or.out", broadcast},
+      {"aten::logical_xor.out", broadcast},
+      {"aten::floor_divide", broadcast},
+      {"aten::rsub.Tensor", broadcast},
+      {"aten::where.self", where},
+      {"aten::where.self_out", where},
+      {"aten::index_select", index_select},
+      {"aten::index_select.out", index_select},
   };
   const auto found = kTable.find(name);
   if (found == kTable.end()) return std::nullopt;
