@@ -25,9 +25,12 @@ std::uint64_t mix(std::uint64_t x) {
 /// Where each row begins, in samples. Packing fills rows with consecutive samples: a sample that
 /// does not fit what is left of a row starts the next one.
 std::vector<std::int64_t> row_starts(const TokenFile& file, const BatchRules& rules) {
+  const std::int64_t end = rules.samples > 0 ? rules.first_sample + rules.samples : file.size();
+  FERRY_CHECK(rules.first_sample >= 0 && rules.first_sample < end && end <= file.size(),
+              "the samples seen lie within the file");
   std::vector<std::int64_t> starts;
   std::int64_t left = 0;
-  for (std::int64_t i = 0; i < file.size(); ++i) {
+  for (std::int64_t i = rules.first_sample; i < end; ++i) {
     const std::int64_t length = std::min(std::ssize(file.sample(i).ids), rules.sequence);
     if (!rules.packing || length > left) {
       starts.push_back(i);
@@ -35,7 +38,7 @@ std::vector<std::int64_t> row_starts(const TokenFile& file, const BatchRules& ru
     }
     left -= length;
   }
-  starts.push_back(file.size());
+  starts.push_back(end);
   return starts;
 }
 
