@@ -152,6 +152,16 @@ TEST(Batches, EvaluationSeesEachRowOnceAndPadsTheLastBatch) {
   EXPECT_EQ(last.learned, 1);
 }
 
+TEST(Batches, ARangeOfSamplesIsADataSetOfItsOwn) {
+  const ScratchFolder folder;
+  const TokenFile file = open_text(folder, "1 *1\n2 *2\n3 *3\n4 *4\n");
+  Batches head(file, {.sequence = 2, .micro_batch_size = 3, .samples = 2});
+  EXPECT_EQ(head.rows(), 2);
+  EXPECT_EQ(head.batch(0, 0).ids, (Longs{1, 1, 2, 2, 1, 1}));
+  const Batches tail(file, {.sequence = 2, .first_sample = 2});
+  EXPECT_EQ(tail.consecutive(0, 3).ids, (Longs{3, 3, 4, 4, 0, 0}));
+}
+
 TEST(Batches, DataWithNothingToLearnIsRefused) {
   const ScratchFolder folder;
   const TokenFile file = open_text(folder, "*1 2 3 *4\n");

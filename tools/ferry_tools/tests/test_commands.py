@@ -52,7 +52,7 @@ def test_the_worked_example_of_the_format_page_is_right(tmp_path):
     path = tmp_path / "x.tokens"
     token_file.write(path, 8, 2, bytes(32), [Sample([5, 7, 2], b"\0\1\1"), Sample([3, 2], b"\0\1")])
     page = (Path(__file__).parents[3] / "docs" / "formats" / "tokens.md").read_text()
-    shown = [line[6:].split("  ")[0] for line in page.splitlines() if line.startswith("000") and line[4:6] == "  "]
+    shown = [line[6:].split("  ")[0] for line in page.splitlines() if line[:4].isdigit()]
     assert bytes.fromhex(" ".join(shown)) == path.read_bytes()
 
 
@@ -115,3 +115,13 @@ def test_gsm8k_is_tokenised_with_its_answers_learned(ferry_tools, nano):
     assert made["samples"] == 7473
     found = token_file.read(Path(made["path"]))
     assert all(s.ids[-1] == 0 and s.learned[-1] and not s.learned[0] for s in found.samples)
+
+
+def test_the_order_of_an_epoch_is_the_one_the_format_page_shows():
+    """src/data/batches_test.cc holds the same numbers."""
+    page = (Path(__file__).parents[3] / "docs" / "formats" / "data.md").read_text()
+    names: dict = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    assert names["epoch_order"](8, 1, 0) == [1, 3, 5, 2, 0, 6, 7, 4]
+    assert names["epoch_order"](8, 1, 1) == [0, 7, 6, 3, 2, 4, 1, 5]
+    assert names["epoch_order"](0, 1, 0) == []
