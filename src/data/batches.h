@@ -17,8 +17,8 @@ struct BatchRules {
   bool shuffle = false;
   bool packing = false;
   std::uint64_t seed = 0;
-  std::int64_t first_sample = 0;  // only samples first_sample ... first_sample + samples - 1 are seen
-  std::int64_t samples = 0;       // 0: all from first_sample on
+  std::int64_t first_sample = 0;  // the first one seen
+  std::int64_t samples = 0;       // how many are seen from there on; 0: all
 };
 
 /// One micro-batch, [rows, sequence] row-major. Labels are shifted already: labels[t] is the id
@@ -39,8 +39,9 @@ struct Batch {
 /// The micro-batches of a run. Not safe to use from two threads at once.
 class Batches {
  public:
-  /// Requires: sequence >= 2, micro_batches and micro_batch_size >= 1, fewer than 2^31 samples, the
-  /// samples seen lie within the file; `file` outlives this object. Throws UserError when no row holds anything to learn.
+  /// Requires: sequence >= 2, micro_batches and micro_batch_size >= 1, fewer than 2^31 samples,
+  /// the samples seen lie within the file; `file` outlives this object.
+  /// Throws UserError when no row holds anything to learn.
   Batches(const TokenFile& file, const BatchRules& rules);
 
   /// Rows per epoch: samples, or packed rows.

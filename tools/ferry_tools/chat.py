@@ -1,13 +1,17 @@
 """Conversations: rendered by the tokenizer's own template; the assistant's turns are learned."""
 
+import re
+
 from ferry_tools.errors import DataError
 from ferry_tools.model_tokenizer import ModelTokenizer
+
+GENERATION_MARKER = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
 def chat_sample(tokens: ModelTokenizer, where: str, messages: list[dict]) -> tuple[list[int], bytes]:
     """Ids of a rendered conversation and their learn flags."""
     try:
-        if "{% generation %}" in tokens.chat.chat_template or "{%- generation" in tokens.chat.chat_template:
+        if GENERATION_MARKER.search(tokens.chat.get_chat_template()):
             ids, flags = by_markers(tokens, messages)
         else:
             ids, flags = by_prefixes(tokens, where, messages)
