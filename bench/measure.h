@@ -1,0 +1,23 @@
+// Measuring several things against each other on a machine that is not quiet: the things take
+// turns, and the medians are compared, so that what disturbs one disturbs all.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+struct Contestant {
+  std::string name;
+  std::function<void()> run;
+};
+
+/// Runs every contestant once to warm up, then all of them in turn `repeats` times. Returns each
+/// one's median seconds. Requires: repeats > 0.
+std::vector<double> median_seconds(const std::vector<Contestant>& contestants, int repeats);
+
+/// Prints one figure as a line "name value unit".
+void print_figure(const std::string& name, double value, const char* unit);
+
+}  // namespace ferry
