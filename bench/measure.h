@@ -13,9 +13,16 @@ struct Contestant {
   std::function<void()> run;
 };
 
+/// What one run took: by the clock, and in processor time summed over all threads of this process.
+/// On a machine that others use too, processor time says more, unless the code waits by spinning.
+struct Seconds {
+  double wall = 0;
+  double cpu = 0;
+};
+
 /// Runs every contestant once to warm up, then all of them in turn `repeats` times. Returns each
-/// one's median seconds. Requires: repeats > 0.
-std::vector<double> median_seconds(const std::vector<Contestant>& contestants, int repeats);
+/// one's medians. Requires: repeats > 0.
+std::vector<Seconds> median_seconds(const std::vector<Contestant>& contestants, int repeats);
 
 /// Prints one figure as a line "name value unit".
 void print_figure(const std::string& name, double value, const char* unit);
