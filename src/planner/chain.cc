@@ -53,7 +53,7 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   const auto elements = static_cast<double>(layout.elements);
   result.host_update = from_seconds(elements / update_rate(question)) + overhead;
   result.device_update = device_update_time(question, layout.elements) + overhead;
-  result.device_update_workspace = device_update_workspace(layout.elements);
+  result.device_update_workspace = device_update_workspace(layout);
   return result;
 }
 

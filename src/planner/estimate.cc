@@ -188,9 +188,4 @@ Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
   return from_seconds(count * 5 * kUpdateTraffic / bandwidth_of(device));
 }
 
-Bytes device_update_workspace(std::int64_t elements) {
-  constexpr std::int64_t kTemporaries = 6;  // fp32: master, gradient, two moments, two results
-  return {std::min(elements, kDeviceUpdateElements) * 4 * kTemporaries};
-}
-
 }  // namespace ferry

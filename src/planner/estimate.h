@@ -28,8 +28,4 @@ double estimated_update_rate(const Host& host);
 /// The optimizer on the first device, for `elements` parameters.
 Micros device_update_time(const PlanQuestion& question, std::int64_t elements);
 
-/// What that update allocates at most: the update runs in pieces of kDeviceUpdateElements.
-Bytes device_update_workspace(std::int64_t elements);
-inline constexpr std::int64_t kDeviceUpdateElements = std::int64_t{1} << 20;
-
 }  // namespace ferry
