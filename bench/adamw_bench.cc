@@ -1,7 +1,7 @@
 // How close the fused AdamW comes to what memory allows: its bytes per second against a stream that
 // reads, changes by one addition and writes as many arrays of the same element sizes in place.
 //
-// Usage: adamw_bench [parameters in units of 2^20 = 64] [threads = 2] [repeats = 15]
+// Usage: adamw_bench [parameters in units of 2^20 = 100] [threads = 2] [repeats = 15]
 #include <cstdio>
 #include <cstdlib>
 
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
   const auto argument = [&](int i, int fallback) {
     return argc > i ? std::atoi(argv[i]) : fallback;
   };
-  const int millions = argument(1, 64), threads = argument(2, 2), repeats = argument(3, 15);
+  const int millions = argument(1, 100), threads = argument(2, 2), repeats = argument(3, 15);
   if (millions < 1 || threads < 1 || repeats < 1) {
     std::fprintf(stderr, "usage: adamw_bench [parameters/2^20] [threads] [repeats]\n");
     return 2;

@@ -1,7 +1,7 @@
 // Parameters per second of our AdamW against torch's fused one on the CPU, both on fp32 states with
 // fp32 gradients and the same threads; and ours on bf16 weights, which torch's has no form of.
 //
-// Usage: adamw_torch_bench [parameters in units of 2^20 = 64] [threads = 2] [repeats = 15]
+// Usage: adamw_torch_bench [parameters in units of 2^20 = 100] [threads = 2] [repeats = 15]
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   const auto argument = [&](int i, int fallback) {
     return argc > i ? std::atoi(argv[i]) : fallback;
   };
-  const int millions = argument(1, 64), threads = argument(2, 2), repeats = argument(3, 15);
+  const int millions = argument(1, 100), threads = argument(2, 2), repeats = argument(3, 15);
   if (millions < 1 || threads < 1 || repeats < 1) {
     std::fprintf(stderr, "usage: adamw_torch_bench [parameters/2^20] [threads] [repeats]\n");
     return 2;

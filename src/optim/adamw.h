@@ -72,8 +72,8 @@ AdamWFactors adamw_factors(const AdamW& adamw, float gradient_scale, bool decay)
 /// Updates one run of parameters on the calling thread. `gradient_scale` multiplies every gradient
 /// (clipping, normalisation); 1.0f changes nothing.
 ///
-/// Returns the first element that is no longer finite: its weight (for a SplitState also when only
-/// its bf16 half would be infinite) or its v. The run's state is then written and of no use:
+/// Returns the first element whose weight or v is no longer finite (for a SplitState: would not be
+/// finite when rounded to bf16). The run's state is then written and of no use:
 /// whoever calls must stop and go back to a checkpoint. Nothing means success.
 std::optional<std::size_t> adamw_step(const AdamW& adamw, const Update& update,
                                       float gradient_scale);
