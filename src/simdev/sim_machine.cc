@@ -402,14 +402,16 @@ void simdev_name_stream(const c10::Stream& stream, const std::string& name) {
 }
 
 void simdev_name_range(const void* begin, Bytes size, std::string name) {
-  sim_machine().detector().name_range(static_cast<const std::byte*>(begin), size, std::move(name));
+  SimMachine* machine = open_sim_machine();
+  if (machine == nullptr || !machine->options().hazards) return;
+  machine->detector().name_range(static_cast<const std::byte*>(begin), size, std::move(name));
 }
 
 void simdev_host_access(const void* begin, Bytes size, bool write, const std::string& who) {
-  SimMachine& machine = sim_machine();
-  if (!machine.options().hazards) return;
+  SimMachine* machine = open_sim_machine();
+  if (machine == nullptr || !machine->options().hazards) return;
   const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
-  machine.detector().access(HazardDetector::kHost, who, thread_label, {&range, 1});
+  machine->detector().access(HazardDetector::kHost, who, thread_label, {&range, 1});
 }
 
 void simdev_fail_copy(long n) { sim_machine().fail_copy(n); }

@@ -83,6 +83,7 @@ void simdev_set_label(std::string label);
 void simdev_name_stream(const c10::Stream& stream, const std::string& name);
 
 /// Names bytes in hazards, e.g. "W.3@gpu0"; takes the place of earlier names of the same bytes.
+/// Does nothing when the detector is off or no device is open, as simdev_host_access().
 void simdev_name_range(const void* begin, Bytes size, std::string name);
 
 /// Tells the detector that host code touches a buffer which streams copy to or from.
