@@ -96,9 +96,8 @@ PlanQuestion random_question(std::uint64_t seed) {
   question.mode = pick(random, {0, 0, 0, 1}) == 1 ? PlanMode::evaluate : PlanMode::train;
   question.micro_batch_size = pick(random, {1, 2});
   question.sequence = pick(random, {8, 32, 64});
-  question.profile =
-      estimate_profile(question.model, question.machine, question.precision,
-                       {question.micro_batch_size, question.sequence});
+  question.profile = estimate_profile(question.model, question.machine, question.precision,
+                                      {question.micro_batch_size, question.sequence});
   const double share = pick(random, {2, 8, 20, 40, 80, 200, 400}) * 0.01;
   question.device_budget = {
       static_cast<std::int64_t>(share * static_cast<double>(states_of(question).count)) +
