@@ -1,5 +1,8 @@
 #include "model/testing.h"
 
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
 namespace ferry {
 namespace {
 
@@ -16,6 +19,12 @@ std::unique_ptr<at::ObserverContext> record(const at::RecordFunction& function) 
   recorded_calls.push_back(std::move(call));
   return nullptr;
 }
+
+/// These tensors are too small for two threads to help, and waiting threads hinder other tests.
+struct OneThread : testing::Environment {
+  void SetUp() override { at::set_num_threads(1); }
+};
+const testing::Environment* const one_thread = testing::AddGlobalTestEnvironment(new OneThread);
 
 }  // namespace
 
