@@ -2,7 +2,6 @@
 #
 # Not find_package(Torch): on a CUDA wheel that drags in a whole CUDA toolkit (compilers, probes, global
 # flags) that C++-only users do not need. FERRY_PYTHON names the interpreter whose torch is used.
-set(FERRY_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python interpreter that has torch")
 execute_process(
   COMMAND ${FERRY_PYTHON} -c
     "import os, torch; print(os.path.dirname(torch.__file__), torch.__version__.split('+')[0], int(torch.compiled_with_cxx11_abi()), sep=';')"

@@ -1,0 +1,25 @@
+#include "data/float_formats.h"
+
+#include <bit>
+
+namespace ferry {
+
+float bf16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float f16_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1Fu;
+  const std::uint32_t fraction = bits & 0x3FFu;
+  if (exponent == 0x1F) {  // infinity or NaN
+    return std::bit_cast<float>(sign | 0x7F800000u | (fraction << 13));
+  }
+  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24, exact in a float
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+}
+
+}  // namespace ferry

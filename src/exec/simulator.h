@@ -1,0 +1,30 @@
+// A TaskRunner on virtual time: what a plan would take on the machine it was made for.
+//
+// A running task progresses at the speed base/fair_share.h gives it among everything that runs
+// then.
+#pragma once
+
+#include <vector>
+
+#include "exec/timeline.h"
+#include "plan/plan.h"
+
+namespace ferry {
+
+struct Simulation {
+  Timeline timeline;             // of all simulated steps
+  Micros first_step;             // end of the first step, from a cold start
+  Micros step;                   // steady state: between the ends of the last two steps
+  std::vector<ResourceUse> use;  // per resource, over the last step's span
+  Micros busiest;                // per step: the busiest pool or resource, a lower bound of `step`
+  std::string busiest_name;
+  Micros critical_path;     // longest chain of full-speed times within one step
+  std::vector<Bytes> peak;  // per place: slots and workspace
+};
+
+/// Simulates `steps` steps (at least 1; 3 reach the steady state of every strategy of this
+/// release). Deterministic: ties in time are broken by task id. Requires: verify(plan) found
+/// nothing.
+Simulation simulate(const Plan& plan, int steps = 3);
+
+}  // namespace ferry

@@ -1,0 +1,171 @@
+// A training step as data: values, where each lives, and the tasks that compute, copy and update
+// them.
+//
+// A plan is a program of in-order queues: every Resource runs its tasks one at a time, in the order
+// in which they stand in Plan::tasks; `after` and `after_previous` order tasks of different
+// resources. Nothing else orders anything. Plain data: no tensors, devices, threads or callbacks.
+// Text form: docs/formats/plan.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fair_share.h"
+#include "base/units.h"
+#include "spec/precision.h"
+
+namespace ferry {
+
+// Indices into the plan's own vectors.
+using BlockId = int;
+using ValueId = int;
+using PlaceId = int;
+using PoolId = int;
+using ResourceId = int;
+using InstanceId = int;
+using TaskId = int;
+
+enum class PlanMode { train, evaluate };  // evaluate: forward only, the head yields the loss
+
+/// One block of the model's chain, as far as a plan has to know it.
+struct PlanBlock {
+  std::string kind;       // "embedding", "attention", "mlp", "norm", "head"
+  int stage = 0;          // consecutive blocks with one stage run as one
+  bool trainable = true;  // has weights of its own, updated once per step
+  bool fused = false;     // the loss head: its backward is its forward too (train mode)
+  BlockId reads_weight =
+      -1;  // tied head: also reads this block's weights and adds to its gradient; or -1
+};
+
+enum class ValueKind {
+  weight,               // W.b    compute weights of block b (bf16: the hi half; fp32: the master)
+  state,                // S.b    optimizer state of block b (bf16: lo16, m, v; fp32: m, v)
+  gradient,             // G.b    fp32 gradient sum of block b over the step's micro-batches
+  norm,                 // N.b    squared norm of G.b, one double
+  activation,           // A.b.m  input of block b for micro-batch m, [B, T, hidden]
+  activation_gradient,  // dA.b.m gradient of A.b.m
+  tokens,               // X.m    token ids and labels of micro-batch m
+  loss,                 // L.m    loss of micro-batch m, one fp32
+  clip,                 // C      the step's gradient scale, one fp32
+};
+
+struct Value {
+  ValueKind kind = ValueKind::weight;
+  BlockId block = -1;    // -1 where the kind has none
+  int micro_batch = -1;  // -1 where the kind has none
+  Bytes bytes;
+};
+
+enum class PlaceKind { device, host, drive };
+
+/// One memory. Requires: every instance ends at or before budget - workspace.
+struct Place {
+  std::string name;  // "gpu0", "host", "ssd0"
+  PlaceKind kind = PlaceKind::device;
+  Bytes budget;
+  Bytes workspace;  // what its kernels allocate at most beside the instances
+};
+
+/// A rate that running tasks share: a link's direction, a root complex's total, the host's cores.
+struct Pool {
+  std::string name;     // "gpu0.up", "root0.down", "cores"
+  double capacity = 0;  // bytes per second, or cores
+};
+
+enum class ResourceKind { compute, copy, host };
+
+/// One in-order queue: a device's compute, one direction of its copies for one purpose, a host
+/// worker.
+struct Resource {
+  std::string name;  // "gpu0.compute", "gpu0.weights_up", "host.update"
+  ResourceKind kind = ResourceKind::compute;
+  PlaceId place = -1;       // the device it belongs to, or the host
+  double rate = 0;          // copy: bytes per second at full speed
+  Micros latency;           // copy: added to every task
+  std::vector<Draw> draws;  // what a running task takes from Plan::pools at full speed
+};
+
+/// A value at a place, in the slot [offset, offset + value.bytes).
+struct Instance {
+  ValueId value = -1;
+  PlaceId place = -1;
+  Bytes offset;
+  bool home = false;  // holds its value before the first step: weights and states at rest
+};
+
+enum class TaskKind {
+  load,      // host: writes X.m from the token file
+  forward,   // compute: reads W.b and A.b.m (embedding: X.m), writes A.(b+1).m; head in evaluate
+             // mode: L.m
+  backward,  // compute: recompute + backward; reads W.b, A.b.m, dA.(b+1).m, after the first
+             // micro-batch G.b; writes G.b, dA.b.m, with the last micro-batch N.b; the fused head
+             // writes L.m
+  copy,      // copy: reads one instance, writes another of the same value at another place
+  clip,      // host: reads every N.b and L.m, writes C
+  update,    // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b
+};
+
+struct Task {
+  std::string name;  // unique, without spaces: "F.3.0", "B.3.0", "W.3>gpu0", "U.3"
+  TaskKind kind = TaskKind::copy;
+  ResourceId resource = -1;
+  BlockId block = -1;
+  int micro_batch = -1;
+  std::vector<InstanceId> reads;
+  std::vector<InstanceId> writes;
+  std::vector<TaskId> after;           // tasks of the same step
+  std::vector<TaskId> after_previous;  // tasks of the step before
+  Micros micros;    // predicted duration at full speed; for a copy beside latency + bytes / rate
+  Bytes bytes;      // moved by a copy
+  Bytes workspace;  // allocated beside the instances while it runs
+};
+
+struct Plan {
+  PlanMode mode = PlanMode::train;
+  std::string strategy;
+  int micro_batches = 1;
+  int micro_batch_size = 1;
+  int sequence = 1;
+  Precision precision = Precision::fp32;
+  bool clips = false;  // updates read C
+  int staleness = 0;   // forward and backward read weights with all but this many updates applied
+
+  std::vector<PlanBlock> blocks;
+  std::vector<Pool> pools;
+  std::vector<Place> places;
+  std::vector<Resource> resources;
+  std::vector<Value> values;
+  std::vector<Instance> instances;
+  std::vector<Task> tasks;
+};
+
+/// "W.3", "A.3.0", "C": the value's name in the text form and in messages.
+std::string value_name(const Value& value);
+
+/// "W.3@gpu0", or "W.3@gpu0#1" for the second instance of a value at a place. Requires: a valid id.
+/// O(instances); for messages and for writing a plan use instance_names().
+std::string instance_name(const Plan& plan, InstanceId id);
+std::vector<std::string> instance_names(const Plan& plan);
+
+/// The end of the last slot at `place`: what its memory must hold beside the workspace.
+Bytes slots_end(const Plan& plan, PlaceId place);
+
+/// How long `task` takes when nothing slows it: micros, and for a copy latency + bytes / rate.
+Micros full_speed_time(const Plan& plan, const Task& task);
+
+/// Writes the text form. Equal plans give equal texts.
+std::string to_text(const Plan& plan);
+
+/// Reads the text form. `origin` names it in errors. Throws UserError with line, expected and
+/// found. The result is well formed (ids in range, names unique) but not verified; see
+/// plan/verify.h.
+Plan parse_plan(std::string_view text, const std::string& origin);
+
+Plan read_plan(const std::filesystem::path& file);
+void write_plan(const Plan& plan,
+                const std::filesystem::path& file);  // temporary name, then rename
+
+}  // namespace ferry

@@ -1,0 +1,74 @@
+// Compiles (model, machine, profile, job) into a verified plan, or says what does not fit and what
+// would.
+//
+// Passes live in files of their own; strategies (resident.cc, mobius.cc) compose them. Equal
+// questions give equal answers.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "exec/simulator.h"
+#include "plan/plan.h"
+#include "spec/machine.h"
+#include "spec/model_spec.h"
+#include "spec/profile.h"
+
+namespace ferry {
+
+/// Everything a plan depends on. The command line fills it from a job.
+struct PlanQuestion {
+  ModelSpec model;
+  Machine machine;
+  Profile profile;  // of the same micro-batch size, sequence and precision
+  int micro_batches = 1;
+  int micro_batch_size = 1;
+  int sequence = 1;
+  Precision precision = Precision::fp32;
+  bool clips = true;
+  PlanMode mode = PlanMode::train;
+  std::string strategy = "auto";  // auto, resident, mobius
+  Bytes device_budget;            // per device
+  Bytes host_budget;
+  std::string device_budget_source;  // where the limit comes from, for messages: "budget.device,
+                                     // job.yaml:9"
+  std::string host_budget_source;
+};
+
+/// One strategy's answer.
+struct Candidate {
+  std::string strategy;
+  bool fits = false;
+  Micros step;         // predicted, steady state
+  std::string remark;  // why it lost, or which place lacks how much
+};
+
+struct Planned {
+  Plan plan;  // verified
+  Simulation prediction;
+  Micros lower_bound;  // no schedule of this release's strategies is faster: docs/planner.md
+  std::vector<Candidate> candidates;  // best first
+};
+
+struct Remedy {
+  std::string change;  // "budget.device: 96 MiB"
+  Micros step;         // predicted with that change
+};
+
+struct DoesNotFit {
+  std::string place;
+  Bytes need;
+  Bytes have;
+  std::string limit_source;
+  std::vector<std::pair<std::string, Bytes>>
+      breakdown;                 // what needs it: "weights and gradients of the largest block"
+  std::vector<Remedy> remedies;  // at most three, cheapest first, each planned and timed
+};
+
+using PlanAnswer = std::variant<Planned, DoesNotFit>;
+
+/// Throws UserError for an unknown strategy or a question whose parts do not belong together.
+PlanAnswer make_plan(const PlanQuestion& question);
+
+}  // namespace ferry

@@ -1,0 +1,47 @@
+#include "spec/layout.h"
+
+#include <algorithm>
+
+namespace ferry {
+namespace {
+
+constexpr std::int64_t kAlignmentElements =
+    64;  // 128 bytes in bf16: whole cache lines for the update
+
+}  // namespace
+
+BlockLayout layout_of(const BlockSpec& block) {
+  BlockLayout layout;
+  for (const ParamSpec& param : block.params) {
+    layout.offsets.push_back(layout.elements);
+    layout.elements +=
+        (param.numel() + kAlignmentElements - 1) / kAlignmentElements * kAlignmentElements;
+  }
+  return layout;
+}
+
+BlockLayout gradient_layout_of(const ModelSpec& model, const BlockSpec& block) {
+  if (block.kind != BlockKind::head || !model.tied) return layout_of(block);
+  const BlockSpec& owner = model.blocks[head_weight_owner(model)];
+  return layout_of({.kind = BlockKind::head, .layer = -1, .params = {owner.params.front()}});
+}
+
+std::int64_t weight_element_bytes(Precision precision) {
+  return precision == Precision::bf16 ? 2 : 4;
+}
+
+Bytes weight_bytes(const BlockLayout& layout, Precision precision) {
+  return {layout.elements * weight_element_bytes(precision)};
+}
+
+Bytes state_bytes(const BlockLayout& layout, Precision precision) {
+  return {layout.elements * (precision == Precision::bf16 ? 10 : 8)};
+}
+
+Bytes gradient_bytes(const BlockLayout& layout) { return {layout.elements * 4}; }
+
+Bytes device_update_workspace(const BlockLayout& layout) {
+  return {std::min(layout.elements, kUpdatePieceElements) * 4 * 4};
+}
+
+}  // namespace ferry

@@ -1,0 +1,9 @@
+// The arithmetic of a run: bf16 compute with an fp32 master split in two halves, or fp32
+// throughout.
+#pragma once
+
+namespace ferry {
+
+enum class Precision { bf16, fp32 };
+
+}  // namespace ferry
