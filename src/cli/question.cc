@@ -40,7 +40,7 @@ Profile measured(const Question& question, const std::function<void(const std::s
     if (profile.name == key && profile.chain.size() == blocks) return profile;
   }
   say("measuring the model's blocks");
-  const OpenDevices devices(question.plan.machine, std::nullopt, question.job.threads);
+  const OpenDevices devices(question.plan.machine, {.threads = question.job.threads});
   Profile profile = measure_profile({.model = question.plan.model,
                                      .micro_batch_size = question.job.train.micro_batch_size,
                                      .sequence = question.job.data.sequence,

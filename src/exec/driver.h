@@ -21,7 +21,8 @@ class TaskRunner {
  public:
   virtual ~TaskRunner() = default;
 
-  /// True when the task's resource can take one more task now.
+  /// True when the task's resource can take one more task now. Must be true when nothing is in
+  /// flight; what is refused is asked again after the next completion.
   virtual bool can_start(const Task& task) const = 0;
 
   /// Starts the task and returns at once. Requires: can_start(task).

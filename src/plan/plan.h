@@ -103,9 +103,9 @@ enum class TaskKind {
   backward,  // compute: recompute + backward; reads W.b, A.b.m, dA.(b+1).m, after the first
              // micro-batch G.b; writes G.b, dA.b.m, with the last micro-batch N.b; the fused head
              // writes L.m
-  copy,    // copy: reads one instance, writes another of the same value at another place
-  clip,    // host: reads every N.b and L.m, writes C
-  update,  // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b
+  copy,      // copy: reads one instance, writes another of the same value at another place
+  clip,      // host: reads every N.b and L.m, writes C
+  update,    // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b
 };
 
 struct Task {

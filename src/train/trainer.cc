@@ -119,7 +119,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
     : setup_(setup),
       observer_(observer),
       job_(setup.job),
-      devices_(setup.machine, setup.job.budget.device, setup.job.threads),
+      devices_(setup.machine, {.memory = setup.job.budget.device, .threads = setup.job.threads}),
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),
       plans_(plans_of(setup)),

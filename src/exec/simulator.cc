@@ -1,0 +1,236 @@
+#include "exec/simulator.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "exec/driver.h"
+#include "exec/shared_speeds.h"
+#include "plan/order.h"
+
+namespace ferry {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+// The parts of a task: what passes while nothing is drawn, then what the pools may slow down.
+struct Work {
+  double lead = 0;   // microseconds
+  double drawn = 0;  // microseconds at full speed
+};
+
+Work work_of(const Plan& plan, const Task& task) {
+  if (task.kind != TaskKind::copy) return {0, task.micros.count};
+  const Resource& link = plan.resources[index(task.resource)];
+  return {(link.latency + task.micros).count,
+          from_seconds(static_cast<double>(task.bytes.count) / link.rate).count};
+}
+
+class Simulator final : public TaskRunner {
+ public:
+  explicit Simulator(const Plan& plan)
+      : plan_(plan),
+        speeds_(plan),
+        lanes_(plan.resources.size()),
+        next_event_(plan.resources.size(), kNever) {}
+
+  bool can_start(const Task& task) const override {
+    return next_event_[index(task.resource)] == kNever;
+  }
+  void start(TaskRun run, const Task& task) override;
+  TaskRun wait_any() override;
+  void drain() override { std::fill(next_event_.begin(), next_event_.end(), kNever); }
+
+  Micros now() const { return {now_}; }
+  Timeline& timeline() { return timeline_; }
+
+ private:
+  // A resource and the task that it runs.
+  struct Lane {
+    TaskRun run;
+    double start = 0;
+    double drawn_later = 0;  // of Work::drawn, while the lead passes
+    double left = 0;         // of Work::drawn at `since`
+    double since = 0;
+    double speed = 0;  // 0: does not draw
+  };
+
+  std::size_t next_lane() const;
+  void draw(std::size_t lane, double work);
+  void adjust_speeds(int group);
+
+  const Plan& plan_;
+  SharedSpeeds speeds_;
+  std::vector<Lane> lanes_;         // by resource
+  std::vector<double> next_event_;  // by resource: when its task ends or begins to draw; or kNever
+  double now_ = 0;
+  Timeline timeline_;
+};
+
+void Simulator::start(TaskRun run, const Task& task) {
+  const std::size_t lane = index(task.resource);
+  const Work work = work_of(plan_, task);
+  lanes_[lane] = {run, now_, 0, 0, now_, 0};
+  if (speeds_.group_of(task.resource) == SharedSpeeds::kAlone || work.drawn == 0) {
+    next_event_[lane] = now_ + (work.lead + work.drawn);
+  } else if (work.lead > 0) {
+    lanes_[lane].drawn_later = work.drawn;
+    next_event_[lane] = now_ + work.lead;
+  } else {
+    draw(lane, work.drawn);
+  }
+}
+
+void Simulator::draw(std::size_t lane, double work) {
+  lanes_[lane].left = work;
+  lanes_[lane].since = now_;
+  lanes_[lane].speed = 1;
+  lanes_[lane].drawn_later = 0;
+  next_event_[lane] = now_ + work;
+  const auto resource = static_cast<ResourceId>(lane);
+  speeds_.start(resource);
+  adjust_speeds(speeds_.group_of(resource));
+}
+
+// Sets the group's speeds from now on; who keeps its speed keeps its end to the last bit.
+void Simulator::adjust_speeds(int group) {
+  const auto members = speeds_.members(group);
+  const auto speeds = speeds_.speeds(group);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    Lane& lane = lanes_[index(members[m])];
+    if (lane.speed == speeds[m]) continue;
+    lane.left = std::max(0.0, lane.left - (now_ - lane.since) * lane.speed);
+    lane.since = now_;
+    lane.speed = speeds[m];
+    next_event_[index(members[m])] = now_ + lane.left / lane.speed;
+  }
+}
+
+// The lane whose event comes first; of several at one time that of the smaller run.
+std::size_t Simulator::next_lane() const {
+  std::size_t first = 0;
+  for (std::size_t lane = 1; lane < lanes_.size(); ++lane) {
+    if (next_event_[lane] > next_event_[first]) continue;
+    if (next_event_[lane] < next_event_[first] || lanes_[lane].run < lanes_[first].run) {
+      first = lane;
+    }
+  }
+  return first;
+}
+
+TaskRun Simulator::wait_any() {
+  while (true) {
+    const std::size_t next = next_lane();
+    Lane& lane = lanes_[next];
+    FERRY_CHECK(next_event_[next] != kNever, "nothing is in flight");
+    now_ = next_event_[next];
+    if (lane.drawn_later > 0) {
+      draw(next, lane.drawn_later);
+      continue;
+    }
+    next_event_[next] = kNever;
+    if (lane.speed > 0) {
+      lane.speed = 0;
+      const auto resource = static_cast<ResourceId>(next);
+      speeds_.stop(resource);
+      adjust_speeds(speeds_.group_of(resource));
+    }
+    timeline_.spans.push_back({lane.run, {lane.start}, {now_}});
+    return lane.run;
+  }
+}
+
+// Notes when each step ends.
+class StepClock final : public Observer {
+ public:
+  explicit StepClock(const Simulator& simulator) : simulator_(simulator) {}
+
+  void step_finished(int /*step*/) override { ends_.push_back(simulator_.now()); }
+  const std::vector<Micros>& ends() const { return ends_; }
+
+ private:
+  const Simulator& simulator_;
+  std::vector<Micros> ends_;
+};
+
+Micros critical_path(const Plan& plan) {
+  std::vector<Micros> end(plan.tasks.size());
+  std::vector<Micros> queue_end(plan.resources.size());
+  Micros longest;
+  for (const TaskId id : order_step(plan).tasks) {
+    const Task& task = plan.tasks[index(id)];
+    Micros& queue = queue_end[index(task.resource)];
+    Micros start = queue;
+    for (const TaskId earlier : task.after) start = std::max(start, end[index(earlier)]);
+    end[index(id)] = queue = start + full_speed_time(plan, task);
+    longest = std::max(longest, queue);
+  }
+  return longest;
+}
+
+// The resource or pool that a step keeps busy for longest: no schedule of these tasks is faster.
+void find_busiest(const Plan& plan, Simulation& simulation) {
+  std::vector<double> drawn(plan.resources.size());  // microseconds at full speed
+  std::vector<double> busy(plan.resources.size());
+  for (const Task& task : plan.tasks) {
+    const Work work = work_of(plan, task);
+    drawn[index(task.resource)] += work.drawn;
+    busy[index(task.resource)] += work.lead + work.drawn;
+  }
+  std::vector<double> pools(plan.pools.size());
+  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+    for (const Draw& draw : plan.resources[r].draws) {
+      const std::size_t pool = index(draw.pool);
+      pools[pool] += drawn[r] * (draw.rate / plan.pools[pool].capacity);
+    }
+  }
+  const auto consider = [&](double micros, const std::string& name) {
+    if (micros < simulation.busiest.count) return;
+    if (micros == simulation.busiest.count && !simulation.busiest_name.empty()) return;
+    simulation.busiest = {micros};
+    simulation.busiest_name = name;
+  };
+  for (std::size_t r = 0; r < busy.size(); ++r) consider(busy[r], plan.resources[r].name);
+  for (std::size_t p = 0; p < pools.size(); ++p) consider(pools[p], plan.pools[p].name);
+}
+
+// What the last step's tasks took of each resource, relative to the time of a step.
+std::vector<ResourceUse> last_step_use(const Plan& plan, const Timeline& timeline, int last,
+                                       Micros step) {
+  Timeline of_last;
+  for (const Span& span : timeline.spans) {
+    if (span.run.step == last) of_last.spans.push_back(span);
+  }
+  std::vector<ResourceUse> use = resource_use(plan, of_last);
+  for (ResourceUse& one : use) {
+    one.utilisation = step.count > 0 ? one.busy.count / step.count : 0.0;
+  }
+  return use;
+}
+
+}  // namespace
+
+Simulation simulate(const Plan& plan, int steps) {
+  FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
+  Simulator simulator(plan);
+  simulator.timeline().spans.reserve(plan.tasks.size() * index(steps));
+  StepClock clock(simulator);
+  drive(plan, {0, steps}, simulator, clock);
+
+  Simulation simulation;
+  const std::vector<Micros>& ends = clock.ends();
+  simulation.first_step = ends.front();
+  simulation.step = steps == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
+  simulation.timeline = std::move(simulator.timeline());
+  simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
+  find_busiest(plan, simulation);
+  simulation.critical_path = critical_path(plan);
+  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+    simulation.peak.push_back(slots_end(plan, static_cast<PlaceId>(p)) + plan.places[p].workspace);
+  }
+  return simulation;
+}
+
+}  // namespace ferry

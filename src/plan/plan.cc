@@ -1,0 +1,99 @@
+#include "plan/plan.h"
+
+#include <cerrno>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "plan/words.h"
+
+namespace ferry {
+namespace {
+
+std::string name_at(const Plan& plan, const Instance& instance, int repeat) {
+  std::string name = value_name(plan.values[static_cast<std::size_t>(instance.value)]);
+  name += '@';
+  name += plan.places[static_cast<std::size_t>(instance.place)].name;
+  if (repeat > 0) name += '#' + std::to_string(repeat);
+  return name;
+}
+
+}  // namespace
+
+std::string value_name(const Value& value) {
+  std::string name(word(value.kind));
+  if (has_block(value.kind)) name += '.' + std::to_string(value.block);
+  if (has_micro_batch(value.kind)) name += '.' + std::to_string(value.micro_batch);
+  return name;
+}
+
+std::string instance_name(const Plan& plan, InstanceId id) {
+  FERRY_CHECK(id >= 0 && static_cast<std::size_t>(id) < plan.instances.size(),
+              "no such instance: " + std::to_string(id));
+  const auto index = static_cast<std::size_t>(id);
+  const Instance& named = plan.instances[index];
+  int repeat = 0;
+  for (std::size_t i = 0; i < index; ++i) {
+    if (plan.instances[i].value == named.value && plan.instances[i].place == named.place) ++repeat;
+  }
+  return name_at(plan, named, repeat);
+}
+
+std::vector<std::string> instance_names(const Plan& plan) {
+  std::vector<std::string> names;
+  names.reserve(plan.instances.size());
+  std::unordered_map<std::uint64_t, int> repeats;  // (value, place) -> instances seen
+  for (const Instance& instance : plan.instances) {
+    const auto key = static_cast<std::uint64_t>(static_cast<std::uint32_t>(instance.value)) << 32 |
+                     static_cast<std::uint32_t>(instance.place);
+    names.push_back(name_at(plan, instance, repeats[key]++));
+  }
+  return names;
+}
+
+Bytes slots_end(const Plan& plan, PlaceId place) {
+  Bytes end;
+  for (const Instance& instance : plan.instances) {
+    if (instance.place != place) continue;
+    const Bytes size = plan.values[static_cast<std::size_t>(instance.value)].bytes;
+    end = std::max(end, instance.offset + size);
+  }
+  return end;
+}
+
+Micros full_speed_time(const Plan& plan, const Task& task) {
+  if (task.kind != TaskKind::copy) return task.micros;
+  const Resource& link = plan.resources[static_cast<std::size_t>(task.resource)];
+  return task.micros + link.latency +
+         from_seconds(static_cast<double>(task.bytes.count) / link.rate);
+}
+
+Plan read_plan(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  // An empty file makes operator<< fail without being an error of the stream that is read.
+  if (stream) text << stream.rdbuf();
+  if (!stream || stream.bad()) throw UserError(file.string() + ": the plan file cannot be read");
+  return parse_plan(text.str(), file.string());
+}
+
+void write_plan(const Plan& plan, const std::filesystem::path& file) {
+  std::filesystem::path temporary = file;
+  temporary += ".tmp";
+  errno = 0;
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  stream << to_text(plan);
+  stream.close();
+  if (!stream) throw system_error("cannot write " + temporary.string(), errno);
+  std::error_code error;
+  std::filesystem::rename(temporary, file, error);
+  if (error) {
+    throw system_error("cannot rename " + temporary.string() + " to " + file.string(),
+                       error.value());
+  }
+}
+
+}  // namespace ferry

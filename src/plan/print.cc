@@ -1,0 +1,154 @@
+#include <charconv>
+
+#include "plan/plan.h"
+#include "plan/words.h"
+
+namespace ferry {
+namespace {
+
+// The text under construction. Every line is a word, a name and fields " key=value".
+class PlanText {
+ public:
+  void line(std::string_view entity, std::string_view name) {
+    text_ += entity;
+    if (!name.empty()) text_ += ' ';
+    text_ += name;
+  }
+  void end() { text_ += '\n'; }
+
+  void flag(std::string_view name) { (text_ += ' ') += name; }
+  void field(std::string_view key, std::string_view value) {
+    start(key);
+    text_ += value;
+  }
+  void field(std::string_view key, double value) { field(key, number_text(value)); }
+  void field(std::string_view key, std::int64_t value) { field(key, std::to_string(value)); }
+  void field(std::string_view key, int value) { field(key, std::int64_t{value}); }
+  void field(std::string_view key, Bytes value) { field(key, value.count); }
+
+  // Writes "key=a,b,c", or nothing for an empty list.
+  template <typename NameOf>
+  void list(std::string_view key, const std::vector<int>& ids, NameOf name_of) {
+    if (ids.empty()) return;
+    start(key);
+    for (const int id : ids) {
+      text_ += name_of(static_cast<std::size_t>(id));
+      text_ += ',';
+    }
+    text_.pop_back();
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void start(std::string_view key) {
+    text_ += ' ';
+    text_ += key;
+    text_ += '=';
+  }
+
+  std::string text_;
+};
+
+void print_step(const Plan& plan, PlanText& text) {
+  text.line("ferry-plan", "1");
+  text.end();
+  text.line("strategy", plan.strategy);
+  text.end();
+  text.line("step", word(plan.mode));
+  text.field("micro_batches", plan.micro_batches);
+  text.field("micro_batch_size", plan.micro_batch_size);
+  text.field("sequence", plan.sequence);
+  text.field("precision", word(plan.precision));
+  text.field("staleness", plan.staleness);
+  if (plan.clips) text.flag("clips");
+  text.end();
+}
+
+void print_blocks(const Plan& plan, PlanText& text) {
+  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+    const PlanBlock& block = plan.blocks[b];
+    text.line("block", std::to_string(b));
+    text.field("kind", block.kind);
+    text.field("stage", block.stage);
+    if (block.trainable) text.flag("trainable");
+    if (block.fused) text.flag("fused");
+    if (block.reads_weight >= 0) text.field("reads_weight", block.reads_weight);
+    text.end();
+  }
+}
+
+void print_machine(const Plan& plan, PlanText& text) {
+  for (const Pool& pool : plan.pools) {
+    text.line("pool", pool.name);
+    text.field("capacity", pool.capacity);
+    text.end();
+  }
+  for (const Place& place : plan.places) {
+    text.line("place", place.name);
+    text.field("kind", word(place.kind));
+    text.field("budget", place.budget);
+    text.field("workspace", place.workspace);
+    text.end();
+  }
+  for (const Resource& resource : plan.resources) {
+    text.line("resource", resource.name);
+    text.field("kind", word(resource.kind));
+    text.field("place", plan.places[static_cast<std::size_t>(resource.place)].name);
+    if (resource.rate != 0) text.field("rate", resource.rate);
+    if (resource.latency.count != 0) text.field("latency", resource.latency.count);
+    for (const Draw& draw : resource.draws) {
+      text.field("draw", plan.pools[static_cast<std::size_t>(draw.pool)].name + ":" +
+                             number_text(draw.rate));
+    }
+    text.end();
+  }
+}
+
+void print_memory(const Plan& plan, const std::vector<std::string>& instances, PlanText& text) {
+  for (const Value& value : plan.values) {
+    text.line("value", value_name(value));
+    text.field("bytes", value.bytes);
+    text.end();
+  }
+  for (std::size_t i = 0; i < plan.instances.size(); ++i) {
+    text.line("instance", instances[i]);
+    text.field("offset", plan.instances[i].offset);
+    if (plan.instances[i].home) text.flag("home");
+    text.end();
+  }
+}
+
+void print_task(const Plan& plan, const std::vector<std::string>& instances, const Task& task,
+                PlanText& text) {
+  const auto instance = [&](std::size_t id) -> const std::string& { return instances[id]; };
+  const auto task_name = [&](std::size_t id) -> const std::string& { return plan.tasks[id].name; };
+  text.line("task", task.name);
+  text.field("kind", word(task.kind));
+  text.field("on", plan.resources[static_cast<std::size_t>(task.resource)].name);
+  if (task.block >= 0) text.field("block", task.block);
+  if (task.micro_batch >= 0) text.field("micro_batch", task.micro_batch);
+  if (task.micros.count != 0) text.field("micros", task.micros.count);
+  if (task.bytes.count != 0) text.field("bytes", task.bytes);
+  if (task.workspace.count != 0) text.field("workspace", task.workspace);
+  text.list("reads", task.reads, instance);
+  text.list("writes", task.writes, instance);
+  text.list("after", task.after, task_name);
+  text.list("after_previous", task.after_previous, task_name);
+  text.end();
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  const auto instances = instance_names(plan);
+  PlanText text;
+  print_step(plan, text);
+  print_blocks(plan, text);
+  print_machine(plan, text);
+  print_memory(plan, instances, text);
+  for (const Task& task : plan.tasks) print_task(plan, instances, task, text);
+  return text.take();
+}
+
+}  // namespace ferry

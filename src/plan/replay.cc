@@ -1,0 +1,343 @@
+#include "plan/replay.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "plan/byte_map.h"
+#include "plan/task_shape.h"
+#include "plan/words.h"
+
+namespace ferry {
+namespace {
+
+class Replay {
+ public:
+  Replay(const Plan& plan, const StepOrder& order, Findings& findings);
+
+  void run();
+
+ private:
+  struct Range {
+    ByteMap& bytes;
+    std::int64_t begin;
+    std::int64_t end;
+  };
+
+  // What a task has seen of gradient sums when it comes to write its own.
+  struct Sums {
+    bool own = false;   // reads the sum that it adds to
+    bool head = false;  // reads a tied head's sum
+  };
+
+  void bring_home();
+  void run_task(int step, TaskId id);
+  Content read(InstanceId id);
+  void write(InstanceId id, const Content& content);
+  void check_read(const Value& value, InstanceId id, const Content& found, Sums& sums);
+  void check_weights(const Value& value, InstanceId id, const Content& found);
+  void check_sum(const Value& value, InstanceId id, const Content& found, Sums& sums);
+  void check_sum_written(const Sums& sums);
+  void check_overwrite(InstanceId id, std::int64_t begin, const Interval& over);
+  Content made(InstanceId id, const Content& copied) const;
+
+  const Task& task() const { return plan_.tasks[static_cast<std::size_t>(task_)]; }
+  const Value& value_of(InstanceId id) const {
+    return plan_
+        .values[static_cast<std::size_t>(plan_.instances[static_cast<std::size_t>(id)].value)];
+  }
+  Range range_of(InstanceId id);
+  RunId run_id() const { return step_ * static_cast<RunId>(plan_.tasks.size()) + task_; }
+
+  template <typename Message>
+  void report(Rule rule, Message message) {
+    findings_.report(rule, {step_, task_}, [&] { return named(run_id()) + message(); });
+  }
+  std::string named(RunId run) const;
+  const std::string& name(InstanceId id);
+  std::string slot_name(InstanceId id);
+  std::string text(const Content& content) const;
+
+  const Plan& plan_;
+  const StepOrder& order_;
+  Findings& findings_;
+  const int steps_;
+  const Clocks clocks_;
+  const Shapes shapes_;
+  std::vector<BlockId> head_of_;    // by block: the tied head that adds to its gradient, or -1
+  std::vector<ByteMap> places_;     // by place
+  std::vector<std::string> names_;  // of the instances, filled when the first is needed
+
+  int step_ = 0;
+  TaskId task_ = -1;
+};
+
+Replay::Replay(const Plan& plan, const StepOrder& order, Findings& findings)
+    : plan_(plan),
+      order_(order),
+      findings_(findings),
+      steps_(2 + plan.staleness),
+      clocks_(plan, order, steps_),
+      shapes_(plan),
+      head_of_(plan.blocks.size(), -1),
+      places_(plan.places.size()) {
+  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+    const BlockId weight = plan.blocks[b].reads_weight;
+    if (weight >= 0) head_of_[static_cast<std::size_t>(weight)] = static_cast<BlockId>(b);
+  }
+}
+
+Replay::Range Replay::range_of(InstanceId id) {
+  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  const std::int64_t begin = instance.offset.count;
+  ByteMap& bytes = places_[static_cast<std::size_t>(instance.place)];
+  const std::int64_t end = begin + value_of(id).bytes.count;
+  bytes.cut(begin, end);
+  return {bytes, begin, end};
+}
+
+std::string Replay::named(RunId run) const {
+  if (run < 0) return "the state before the first step";
+  const auto tasks = static_cast<RunId>(plan_.tasks.size());
+  return "'" + plan_.tasks[static_cast<std::size_t>(run % tasks)].name + "' of step " +
+         std::to_string(run / tasks);
+}
+
+const std::string& Replay::name(InstanceId id) {
+  if (names_.empty()) names_ = instance_names(plan_);
+  return names_[static_cast<std::size_t>(id)];
+}
+
+std::string Replay::slot_name(InstanceId id) {
+  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  const std::int64_t begin = instance.offset.count;
+  return name(id) + " (bytes " + std::to_string(begin) + " to " +
+         std::to_string(begin + value_of(id).bytes.count) + " of " +
+         plan_.places[static_cast<std::size_t>(instance.place)].name + ")";
+}
+
+std::string Replay::text(const Content& content) const {
+  return value_name(plan_.values[static_cast<std::size_t>(content.value)]);
+}
+
+void Replay::run() {
+  bring_home();
+  for (step_ = 0; step_ < steps_; ++step_) {
+    for (const TaskId id : order_.tasks) run_task(step_, id);
+  }
+}
+
+// Weights and states at rest hold their value before the first step.
+void Replay::bring_home() {
+  task_ = -1;
+  for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
+    if (!plan_.instances[i].home) continue;
+    const auto id = static_cast<InstanceId>(i);
+    const Range range = range_of(id);
+    const auto taken = range.bytes.from(range.begin);
+    if (taken != range.bytes.end() && taken->first < range.end) {
+      const Content& other = taken->second.content;
+      findings_.report(Rule::slots_ordered, {0, -1}, [&] {
+        return slot_name(id) + " is at home in bytes that are also home to " + text(other);
+      });
+    }
+    range.bytes.write(range.begin, range.end, {plan_.instances[i].value, range.begin, 0, 0, true},
+                      -1);
+  }
+}
+
+void Replay::run_task(int step, TaskId id) {
+  step_ = step;
+  task_ = id;
+  Sums sums;
+  Content copied;
+  for (const InstanceId instance : task().reads) {
+    copied = read(instance);
+    if (copied.trusted) check_read(value_of(instance), instance, copied, sums);
+  }
+  if (task().kind == TaskKind::backward) check_sum_written(sums);
+  for (const InstanceId instance : task().writes) write(instance, made(instance, copied));
+}
+
+// Returns what the instance holds; not trusted when that breaks rule 2 or 3.
+Content Replay::read(InstanceId id) {
+  const Range range = range_of(id);
+  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  Content content{instance.value, range.begin, step_, 0, true};
+  bool first = true;
+  std::int64_t covered = range.begin;
+  for (auto at = range.bytes.from(range.begin); at != range.bytes.end() && at->first < range.end;
+       ++at) {
+    Interval& interval = at->second;
+    const Content& found = interval.content;
+    const bool is_ordered = clocks_.ordered(interval.writer, run_id());
+    const bool is_value = found.value == instance.value && found.base == range.begin;
+    if (!is_value && is_ordered) {
+      report(Rule::reads_find, [&] {
+        return " reads " + slot_name(id) + ", but finds " + text(found) + " there, from " +
+               named(interval.writer);
+      });
+    } else if (!is_value) {
+      report(Rule::slots_ordered, [&] {
+        return " reads " + slot_name(id) + ", and " + named(interval.writer) + " writes " +
+               text(found) + " over it; nothing orders the two";
+      });
+    } else if (!is_ordered) {
+      report(Rule::reads_find, [&] {
+        return " reads " + slot_name(id) + ", but does not come after " + named(interval.writer) +
+               ", which writes it";
+      });
+    } else if (at->first != covered || (!first && found != content)) {
+      report(Rule::reads_find,
+             [&] { return " reads " + slot_name(id) + ", which is only partly there"; });
+      content.trusted = false;
+    }
+    if (!is_value || !is_ordered) content.trusted = false;
+    if (first && content.trusted) content = found;
+    first = false;
+    covered = interval.end;
+    auto& readers = interval.readers;
+    std::erase_if(readers, [&](RunId r) { return clocks_.ordered(r, run_id()); });
+    readers.push_back(run_id());
+  }
+  if (covered < range.end) {
+    report(Rule::reads_find,
+           [&] { return " reads " + slot_name(id) + ", which nothing has written"; });
+    content.trusted = false;
+  }
+  return content;
+}
+
+void Replay::check_read(const Value& value, InstanceId id, const Content& found, Sums& sums) {
+  if (task().kind == TaskKind::copy) return;  // whoever uses the copy says what it has to be
+  switch (value.kind) {
+    case ValueKind::weight:
+    case ValueKind::state:
+      return check_weights(value, id, found);
+    case ValueKind::gradient:
+      return check_sum(value, id, found, sums);
+    default:
+      break;
+  }
+  if (found.version == step_) return;
+  report(Rule::reads_find, [&] {
+    return " reads " + slot_name(id) + ", but finds that of step " + std::to_string(found.version);
+  });
+}
+
+void Replay::check_weights(const Value& value, InstanceId id, const Content& found) {
+  int expected = 0;
+  if (plan_.mode == PlanMode::train &&
+      plan_.blocks[static_cast<std::size_t>(value.block)].trainable) {
+    expected = task().kind == TaskKind::update ? step_ : std::max(0, step_ - plan_.staleness);
+  }
+  if (found.version == expected) return;
+  report(Rule::staleness, [&] {
+    return " reads " + slot_name(id) + " after " + std::to_string(found.version) +
+           " updates; expected " + std::to_string(expected) + " with staleness " +
+           std::to_string(plan_.staleness);
+  });
+}
+
+void Replay::check_sum(const Value& value, InstanceId id, const Content& found, Sums& sums) {
+  const bool adds = task().kind == TaskKind::backward && value.block == task().block;
+  const bool is_head = task().kind == TaskKind::backward && !adds;
+  sums.own = sums.own || adds;
+  sums.head = sums.head || is_head;
+  if (found.version != step_) {
+    report(Rule::reads_find, [&] {
+      return " reads " + slot_name(id) + ", but finds the sum of step " +
+             std::to_string(found.version);
+    });
+    return;
+  }
+  const int expected = adds ? task().micro_batch : plan_.micro_batches;
+  if (found.micro_batches == expected) return;
+  report(Rule::each_once, [&] {
+    return " reads " + slot_name(id) + " with " + std::to_string(found.micro_batches) +
+           " micro-batches summed; expected " + std::to_string(expected) +
+           ", as sums are made in ascending order";
+  });
+}
+
+// A backward task adds its micro-batch to G.b behind all smaller ones, and the last completes it.
+void Replay::check_sum_written(const Sums& sums) {
+  if (!shapes_.sums_gradient(task().block)) return;
+  const std::string block = std::to_string(task().block);
+  const bool is_last = task().micro_batch + 1 == plan_.micro_batches;
+  const BlockId head = head_of_[static_cast<std::size_t>(task().block)];
+  if (!sums.own && task().micro_batch > 0) {
+    report(Rule::each_once, [&] {
+      return " starts the sum G." + block + " with micro-batch " +
+             std::to_string(task().micro_batch) + "; sums are made in ascending order from 0";
+    });
+  }
+  if (head >= 0 && sums.head != is_last) {
+    report(Rule::each_once, [&] {
+      return std::string(is_last ? " completes G." : " does not complete G.") + block +
+             (is_last ? " without G." : " and must not add G.") + std::to_string(head) +
+             " of the tied head";
+    });
+  }
+  if (is_last) return;
+  for (const InstanceId id : task().writes) {
+    if (value_of(id).kind != ValueKind::norm) continue;
+    report(Rule::each_once, [&] {
+      return " writes " + name(id) + " after " + std::to_string(task().micro_batch + 1) + " of " +
+             std::to_string(plan_.micro_batches) + " micro-batches";
+    });
+  }
+}
+
+// What the task leaves in an instance that it writes. What should have been there is assumed where
+// a rule is broken, so that one fault is not reported twice.
+Content Replay::made(InstanceId id, const Content& copied) const {
+  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  if (task().kind == TaskKind::copy) {
+    Content content = copied;
+    content.base = instance.offset.count;
+    return content;
+  }
+  Content content{instance.value, instance.offset.count, step_, 0, true};
+  if (task().kind == TaskKind::update) ++content.version;
+  if (value_of(id).kind == ValueKind::gradient) content.micro_batches = task().micro_batch + 1;
+  return content;
+}
+
+void Replay::check_overwrite(InstanceId id, std::int64_t begin, const Interval& over) {
+  const Content& content = over.content;
+  if (over.writer == run_id() || !clocks_.ordered(over.writer, run_id())) {
+    report(Rule::slots_ordered, [&] {
+      return " writes " + slot_name(id) + " over " + text(content) + " from " + named(over.writer) +
+             (over.writer == run_id() ? "" : "; nothing orders the two");
+    });
+    return;
+  }
+  const bool in_place =
+      content.value == plan_.instances[static_cast<std::size_t>(id)].value && content.base == begin;
+  for (const RunId reader : over.readers) {
+    if (reader == run_id() ? in_place : clocks_.ordered(reader, run_id())) continue;
+    report(Rule::slots_ordered, [&] {
+      return " writes " + slot_name(id) + " over " + text(content) + ", which " + named(reader) +
+             " reads" + (reader == run_id() ? " from the same bytes" : "; nothing orders the two");
+    });
+    return;
+  }
+}
+
+void Replay::write(InstanceId id, const Content& content) {
+  const Range range = range_of(id);
+  for (auto at = range.bytes.from(range.begin); at != range.bytes.end() && at->first < range.end;
+       ++at) {
+    check_overwrite(id, range.begin, at->second);
+  }
+  range.bytes.write(range.begin, range.end, content, run_id());
+}
+
+}  // namespace
+
+void replay(const Plan& plan, const StepOrder& order, Findings& findings) {
+  Replay(plan, order, findings).run();
+}
+
+}  // namespace ferry

@@ -1,0 +1,24 @@
+// Plans of the two shapes that strategies make, of any size, for tests and benchmarks.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace ferry {
+
+struct SampleShape {
+  int layers = 1;  // of an attention and an MLP block; embedding, norm and head come on top
+  int blocks_per_stage = 2;
+  int devices = 1;
+  int micro_batches = 2;
+  bool tied = false;  // the head reads the embedding's weight
+  PlanMode mode = PlanMode::train;
+};
+
+/// Everything at one device, updated there.
+Plan sample_resident(const SampleShape& shape);
+
+/// Stages take turns at the devices; weights come up when they are needed, activations and
+/// gradients go to the host, which updates.
+Plan sample_mobius(const SampleShape& shape);
+
+}  // namespace ferry

@@ -1,0 +1,223 @@
+#include "plan/verify.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "plan/findings.h"
+#include "plan/order.h"
+#include "plan/replay.h"
+#include "plan/well_formed.h"
+#include "plan/words.h"
+
+namespace ferry {
+namespace {
+
+std::string quoted(const std::string& name) { return "'" + name + "'"; }
+
+Violation cycle_violation(const Plan& plan, const std::vector<TaskId>& cycle) {
+  constexpr std::size_t kShown = 8;
+  std::string message = "tasks wait for each other: ";
+  for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i) {
+    message += quoted(plan.tasks[static_cast<std::size_t>(cycle[i])].name) + " before ";
+  }
+  if (cycle.size() > kShown) {
+    message += std::to_string(cycle.size() - kShown) + " more before ";
+  }
+  message += quoted(plan.tasks[static_cast<std::size_t>(cycle.front())].name);
+  return {Rule::no_cycle, message};
+}
+
+// The second half of rule 2: a task uses what lies at its own place.
+void check_places(const Plan& plan, Findings& findings) {
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    const PlaceId place = plan.resources[static_cast<std::size_t>(task.resource)].place;
+    const auto elsewhere = [&](InstanceId instance) {
+      return plan.instances[static_cast<std::size_t>(instance)].place != place;
+    };
+    const auto report = [&](InstanceId instance) {
+      findings.report(Rule::reads_find, {0, static_cast<TaskId>(id)}, [&] {
+        return quoted(task.name) + " runs at " + plan.places[static_cast<std::size_t>(place)].name +
+               " but uses " + instance_name(plan, instance);
+      });
+    };
+    if (task.kind == TaskKind::copy) {
+      if (elsewhere(task.reads.front()) && elsewhere(task.writes.front())) {
+        report(task.reads.front());
+      }
+      continue;
+    }
+    for (const auto* instances : {&task.reads, &task.writes}) {
+      const auto found = std::find_if(instances->begin(), instances->end(), elsewhere);
+      if (found != instances->end()) report(*found);
+    }
+  }
+}
+
+// Rule 4. Slot ends are within 63 bits in a well-formed plan; sums of workspaces saturate.
+std::optional<Violation> check_budgets(const Plan& plan) {
+  std::vector<Bytes> largest(plan.resources.size());
+  for (const Task& task : plan.tasks) {
+    Bytes& most = largest[static_cast<std::size_t>(task.resource)];
+    most = std::max(most, task.workspace);
+  }
+  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+    const Place& place = plan.places[p];
+    Bytes left = place.workspace;
+    for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+      if (plan.resources[r].place != static_cast<PlaceId>(p)) continue;
+      if (largest[r] > left) {
+        return Violation{Rule::within_budget,
+                         "the tasks of " + quoted(plan.resources[r].name) + " need " +
+                             std::to_string(largest[r].count) + " bytes of workspace at " +
+                             place.name + ", which has " + std::to_string(left.count) + " of " +
+                             std::to_string(place.workspace.count) + " left"};
+      }
+      left -= largest[r];
+    }
+    const Bytes end = slots_end(plan, static_cast<PlaceId>(p));
+    if (place.workspace > place.budget || end > place.budget - place.workspace) {
+      return Violation{Rule::within_budget, place.name + " needs " + std::to_string(end.count) +
+                                                " bytes of slots and " +
+                                                std::to_string(place.workspace.count) +
+                                                " bytes of workspace, but has a budget of " +
+                                                std::to_string(place.budget.count) + " bytes"};
+    }
+  }
+  return {};
+}
+
+// How often each thing that a step does is in the plan.
+class StepCounts {
+ public:
+  explicit StepCounts(const Plan& plan)
+      : plan_(plan),
+        micro_batches_(static_cast<std::size_t>(plan.micro_batches)),
+        loads_(micro_batches_),
+        forwards_(plan.blocks.size() * micro_batches_),
+        backwards_(plan.blocks.size() * micro_batches_),
+        updates_(plan.blocks.size()) {
+    for (const Task& task : plan.tasks) count(task);
+  }
+
+  std::optional<Violation> find() const;
+
+ private:
+  void count(const Task& task);
+  std::size_t cell(std::size_t block, std::size_t micro_batch) const {
+    return block * micro_batches_ + micro_batch;
+  }
+  static std::optional<Violation> expect(int expected, int found, const std::string& what) {
+    if (found == expected) return {};
+    return Violation{Rule::each_once, what + " runs " + std::to_string(found) +
+                                          " times per step, not " + std::to_string(expected)};
+  }
+
+  const Plan& plan_;
+  const std::size_t micro_batches_;
+  std::vector<int> loads_;      // by micro-batch
+  std::vector<int> forwards_;   // by block and micro-batch
+  std::vector<int> backwards_;  // by block and micro-batch
+  std::vector<int> updates_;    // by block
+  int clips_ = 0;
+};
+
+void StepCounts::count(const Task& task) {
+  const auto block = static_cast<std::size_t>(std::max(task.block, 0));
+  const auto micro_batch = static_cast<std::size_t>(std::max(task.micro_batch, 0));
+  switch (task.kind) {
+    case TaskKind::load:
+      ++loads_[micro_batch];
+      break;
+    case TaskKind::forward:
+      ++forwards_[cell(block, micro_batch)];
+      break;
+    case TaskKind::backward:
+      ++backwards_[cell(block, micro_batch)];
+      break;
+    case TaskKind::update:
+      ++updates_[block];
+      break;
+    case TaskKind::clip:
+      ++clips_;
+      break;
+    case TaskKind::copy:
+      break;
+  }
+}
+
+std::optional<Violation> StepCounts::find() const {
+  const bool trains = plan_.mode == PlanMode::train;
+  for (std::size_t m = 0; m < micro_batches_; ++m) {
+    if (loads_[m] != 1) return expect(1, loads_[m], "load of micro-batch " + std::to_string(m));
+  }
+  for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
+    const int forwards = trains && plan_.blocks[b].fused ? 0 : 1;
+    for (std::size_t m = 0; m < micro_batches_; ++m) {
+      const auto of_block = [&](const char* what) {
+        return what + std::to_string(b) + " for micro-batch " + std::to_string(m);
+      };
+      const auto at = cell(b, m);
+      if (forwards_[at] != forwards) {
+        return expect(forwards, forwards_[at], of_block("forward of block "));
+      }
+      if (backwards_[at] != (trains ? 1 : 0)) {
+        return expect(1, backwards_[at], of_block("backward of block "));
+      }
+    }
+    const int updates = trains && plan_.blocks[b].trainable ? 1 : 0;
+    if (updates_[b] != updates) {
+      return expect(updates, updates_[b], "update of block " + std::to_string(b));
+    }
+  }
+  if (clips_ > 1 || (trains && plan_.clips && clips_ == 0)) return expect(1, clips_, "clip");
+  return {};
+}
+
+std::optional<Violation> check_counts(const Plan& plan) {
+  // Every block needs a task per micro-batch; this also bounds the tables below by the plan's size.
+  const auto micro_batches = static_cast<std::size_t>(plan.micro_batches);
+  if (plan.tasks.size() / micro_batches < plan.blocks.size()) {
+    return Violation{Rule::each_once, std::to_string(plan.tasks.size()) +
+                                          " tasks are too few for " +
+                                          std::to_string(plan.blocks.size()) + " blocks and " +
+                                          std::to_string(plan.micro_batches) + " micro-batches"};
+  }
+  return StepCounts(plan).find();
+}
+
+std::string_view rule_name(Rule rule) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "well formed", "no cycle", "reads find their values", "slots are ordered", "within budget",
+      "each once",   "staleness"};
+  return kNames[static_cast<std::size_t>(rule)];
+}
+
+}  // namespace
+
+std::optional<Violation> verify(const Plan& plan) {
+  if (auto malformed = find_malformed(plan)) return Violation{Rule::well_formed, *malformed};
+  const StepOrder order = order_step(plan);
+  if (!order.cycle.empty()) return cycle_violation(plan, order.cycle);
+
+  Findings findings;
+  check_places(plan, findings);
+  replay(plan, order, findings);
+  if (auto violation = findings.of(Rule::reads_find)) return violation;
+  if (auto violation = findings.of(Rule::slots_ordered)) return violation;
+  if (auto violation = check_budgets(plan)) return violation;
+  if (auto violation = check_counts(plan)) return violation;
+  if (auto violation = findings.of(Rule::each_once)) return violation;
+  return findings.of(Rule::staleness);
+}
+
+void require_verified(const Plan& plan, const std::string& origin) {
+  const auto violation = verify(plan);
+  if (!violation) return;
+  throw UserError(origin + ": the plan cannot run, rule " +
+                  std::to_string(static_cast<int>(violation->rule)) + " (" +
+                  std::string(rule_name(violation->rule)) + "): " + violation->message);
+}
+
+}  // namespace ferry

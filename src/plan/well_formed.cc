@@ -1,0 +1,366 @@
+#include "plan/well_formed.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
+#include "plan/task_shape.h"
+#include "plan/words.h"
+
+namespace ferry {
+namespace {
+
+using Finding = std::optional<std::string>;
+
+// Far beyond any machine, and small enough that no time, speed or sum leaves the range of a double.
+constexpr double kLeastRate = 1e-3;
+constexpr double kMostRate = 1e18;
+constexpr double kMostMicros = 1e15;
+
+// A clock per resource and task run is kept during the replay.
+constexpr std::size_t kMostResources = 512;
+constexpr int kMostStaleness = 8;
+
+bool in_range(int index, std::size_t count) {
+  return index >= 0 && static_cast<std::size_t>(index) < count;
+}
+
+bool is_rate(double rate) { return rate >= kLeastRate && rate <= kMostRate; }
+bool is_time(Micros time) { return time.count >= 0 && time.count <= kMostMicros; }
+
+template <typename T>
+Finding check_names(const std::vector<T>& entities, const std::string& entity) {
+  std::unordered_set<std::string_view> seen;
+  for (const T& one : entities) {
+    if (!is_name(one.name)) return entity + " '" + one.name + "' has no proper name";
+    if (!seen.insert(one.name).second) return "two of one name: " + entity + " '" + one.name + "'";
+  }
+  return {};
+}
+
+std::string key_name(const ValueKey& key) {
+  Value value;
+  value.kind = key.kind;
+  value.block = key.block;
+  value.micro_batch = key.micro_batch;
+  return value_name(value);
+}
+
+class FormCheck {
+ public:
+  explicit FormCheck(const Plan& plan) : plan_(plan) {}
+
+  Finding find() const {
+    Finding finding = step();
+    if (!finding) finding = blocks();
+    if (!finding) finding = machine();
+    if (!finding) finding = memory();
+    if (!finding) finding = check_names(plan_.tasks, "task");
+    if (!finding) finding = tasks();
+    return finding;
+  }
+
+ private:
+  Finding step() const;
+  Finding blocks() const;
+  Finding machine() const;
+  Finding resource(const Resource& resource) const;
+  Finding values() const;
+  Finding memory() const;
+  Finding tasks() const;
+  Finding references(const Task& task) const;
+  Finding indices(const Task& task) const;
+  Finding runs_on(const Task& task) const;
+  Finding copy(const Task& task) const;
+  Finding accesses(const Task& task, const std::vector<InstanceId>& instances,
+                   const std::vector<Access>& shape, const std::string& verb) const;
+
+  const Value& value_of(InstanceId id) const {
+    const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+    return plan_.values[static_cast<std::size_t>(instance.value)];
+  }
+
+  const Plan& plan_;
+};
+
+Finding FormCheck::step() const {
+  if (!is_name(plan_.strategy)) return "the strategy has no proper name";
+  if (plan_.micro_batches < 1 || plan_.micro_batch_size < 1 || plan_.sequence < 1) {
+    return "micro_batches, micro_batch_size and sequence have to be at least 1";
+  }
+  if (plan_.staleness < 0 || plan_.staleness > kMostStaleness) {
+    return "staleness " + std::to_string(plan_.staleness) + " is not within 0 to " +
+           std::to_string(kMostStaleness);
+  }
+  if (plan_.blocks.empty()) return "the plan has no block";
+  if (plan_.tasks.empty()) return "the plan has no task";
+  if (static_cast<std::size_t>(plan_.micro_batches) > plan_.values.size()) {
+    return std::to_string(plan_.micro_batches) + " micro-batches have only " +
+           std::to_string(plan_.values.size()) + " values";
+  }
+  return {};
+}
+
+Finding FormCheck::blocks() const {
+  int stage = 0;
+  for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
+    const PlanBlock& block = plan_.blocks[b];
+    const std::string name = "block " + std::to_string(b);
+    const bool last = b + 1 == plan_.blocks.size();
+    if (!is_name(block.kind)) return name + " has no proper kind";
+    if (block.stage != stage && (b == 0 || block.stage != stage + 1)) {
+      return name + " is of stage " + std::to_string(block.stage) + " after stage " +
+             std::to_string(stage) + "; stages count from 0 without gaps";
+    }
+    stage = block.stage;
+    if (plan_.mode == PlanMode::train && block.fused != last) {
+      return name + (last ? " is the last and has to be fused" : " is fused and not the last");
+    }
+    if (block.reads_weight < 0) continue;
+    if (block.reads_weight >= static_cast<int>(b) || block.trainable ||
+        !plan_.blocks[static_cast<std::size_t>(block.reads_weight)].trainable) {
+      return name + " reads the weights of block " + std::to_string(block.reads_weight) +
+             "; only a block without weights of its own may read an earlier trainable one's";
+    }
+  }
+  return {};
+}
+
+Finding FormCheck::machine() const {
+  if (auto finding = check_names(plan_.pools, "pool")) return finding;
+  if (auto finding = check_names(plan_.places, "place")) return finding;
+  if (auto finding = check_names(plan_.resources, "resource")) return finding;
+  for (const Pool& pool : plan_.pools) {
+    if (!is_rate(pool.capacity)) return "pool '" + pool.name + "' has no proper capacity";
+  }
+  const auto hosts = std::count_if(plan_.places.begin(), plan_.places.end(),
+                                   [](const Place& p) { return p.kind == PlaceKind::host; });
+  if (hosts != 1) return "the plan has " + std::to_string(hosts) + " host places, not 1";
+  for (const Place& place : plan_.places) {
+    if (!is_place_name(place.name)) return "place '" + place.name + "' has no proper name";
+    if (place.budget < Bytes{} || place.workspace < Bytes{}) {
+      return "place '" + place.name + "' has a negative budget or workspace";
+    }
+  }
+  if (plan_.resources.size() > kMostResources) {
+    return std::to_string(plan_.resources.size()) + " resources are more than " +
+           std::to_string(kMostResources);
+  }
+  for (const Resource& one : plan_.resources) {
+    if (auto finding = resource(one)) return finding;
+  }
+  return {};
+}
+
+Finding FormCheck::resource(const Resource& resource) const {
+  const std::string name = "resource '" + resource.name + "'";
+  if (!in_range(resource.place, plan_.places.size())) return name + " is at no place";
+  const PlaceKind at = plan_.places[static_cast<std::size_t>(resource.place)].kind;
+  if (resource.kind == ResourceKind::compute && at != PlaceKind::device) {
+    return name + " computes, but is not at a device";
+  }
+  if (resource.kind == ResourceKind::host && at != PlaceKind::host) {
+    return name + " is a host worker, but is not at the host";
+  }
+  if (resource.kind == ResourceKind::copy && !is_rate(resource.rate)) {
+    return name + " copies, but has no proper rate";
+  }
+  if (!is_time(resource.latency)) return name + " has no proper latency";
+  for (const Draw& draw : resource.draws) {
+    if (!in_range(draw.pool, plan_.pools.size())) return name + " draws on no pool";
+    if (!is_rate(draw.rate)) return name + " has no proper rate of a draw";
+  }
+  return {};
+}
+
+Finding FormCheck::values() const {
+  std::unordered_set<std::string> seen;
+  std::vector<bool> has_weight(plan_.blocks.size());
+  for (const Value& value : plan_.values) {
+    const std::string name = value_name(value);
+    const bool block_fits =
+        has_block(value.kind) ? in_range(value.block, plan_.blocks.size()) : value.block == -1;
+    const bool micro_batch_fits =
+        has_micro_batch(value.kind)
+            ? value.micro_batch >= 0 && value.micro_batch < plan_.micro_batches
+            : value.micro_batch == -1;
+    if (!block_fits) return "value " + name + " is of no block of the plan";
+    if (!micro_batch_fits) return "value " + name + " is of no micro-batch of the plan";
+    if (value.bytes <= Bytes{}) return "value " + name + " has no bytes";
+    if (!seen.insert(name).second) return "two of one name: value " + name;
+    if (value.kind == ValueKind::weight) has_weight[static_cast<std::size_t>(value.block)] = true;
+  }
+  for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
+    if (plan_.blocks[b].trainable && !has_weight[b]) {
+      return "block " + std::to_string(b) + " is trainable, but there is no value W." +
+             std::to_string(b);
+    }
+  }
+  return {};
+}
+
+Finding FormCheck::memory() const {
+  if (auto finding = values()) return finding;
+  for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
+    const Instance& instance = plan_.instances[i];
+    if (!in_range(instance.value, plan_.values.size()) ||
+        !in_range(instance.place, plan_.places.size())) {
+      return "instance " + std::to_string(i) + " has no value or no place";
+    }
+    const Value& value = plan_.values[static_cast<std::size_t>(instance.value)];
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max() - value.bytes.count;
+    if (instance.offset.count < 0 || instance.offset.count > most) {
+      return "instance " + instance_name(plan_, static_cast<InstanceId>(i)) +
+             " has no proper offset";
+    }
+    if (instance.home && value.kind != ValueKind::weight && value.kind != ValueKind::state) {
+      return "instance " + instance_name(plan_, static_cast<InstanceId>(i)) +
+             " is at home, but only weights and states outlast a step";
+    }
+  }
+  return {};
+}
+
+Finding FormCheck::tasks() const {
+  const Shapes shapes(plan_);
+  TaskShape shape;
+  for (const Task& task : plan_.tasks) {
+    if (auto finding = references(task)) return finding;
+    if (auto finding = indices(task)) return finding;
+    if (auto finding = runs_on(task)) return finding;
+    if (task.kind == TaskKind::copy) {
+      if (auto finding = copy(task)) return finding;
+      continue;
+    }
+    shapes.fill(task, shape);
+    if (auto finding = accesses(task, task.reads, shape.reads, "read")) return finding;
+    if (auto finding = accesses(task, task.writes, shape.writes, "write")) return finding;
+  }
+  return {};
+}
+
+Finding FormCheck::references(const Task& task) const {
+  const std::string name = "task '" + task.name + "'";
+  const auto valid = [](const std::vector<int>& ids, std::size_t count) {
+    return std::all_of(ids.begin(), ids.end(), [&](int id) { return in_range(id, count); });
+  };
+  if (!in_range(task.resource, plan_.resources.size())) return name + " runs on no resource";
+  if (!valid(task.reads, plan_.instances.size())) return name + " reads an unknown instance";
+  if (!valid(task.writes, plan_.instances.size())) return name + " writes an unknown instance";
+  if (!valid(task.after, plan_.tasks.size()) || !valid(task.after_previous, plan_.tasks.size())) {
+    return name + " comes after an unknown task";
+  }
+  if (!is_time(task.micros)) return name + " has no proper duration";
+  if (task.bytes < Bytes{} || task.workspace < Bytes{}) {
+    return name + " has a negative number of bytes";
+  }
+  return {};
+}
+
+Finding FormCheck::indices(const Task& task) const {
+  const bool is_compute = task.kind == TaskKind::forward || task.kind == TaskKind::backward;
+  const bool needs_block = is_compute || task.kind == TaskKind::update;
+  const bool needs_micro_batch = is_compute || task.kind == TaskKind::load;
+  const std::string name = "task '" + task.name + "'";
+  if (needs_block && !in_range(task.block, plan_.blocks.size())) {
+    return name + " is of no block of the plan";
+  }
+  if (needs_micro_batch &&
+      !in_range(task.micro_batch, static_cast<std::size_t>(plan_.micro_batches))) {
+    return name + " is of no micro-batch of the plan";
+  }
+  if (!is_compute && task.kind != TaskKind::update) return {};
+  const PlanBlock& block = plan_.blocks[static_cast<std::size_t>(task.block)];
+  const bool trains = plan_.mode == PlanMode::train;
+  if (!trains && task.kind != TaskKind::forward) {
+    return name + " is a " + std::string(word(task.kind)) + " in a plan that only evaluates";
+  }
+  if (trains && task.kind == TaskKind::forward && block.fused) {
+    return name + " is a forward of the fused head, whose backward is its forward too";
+  }
+  if (task.kind == TaskKind::update && !block.trainable) {
+    return name + " updates block " + std::to_string(task.block) + ", which is not trainable";
+  }
+  return {};
+}
+
+Finding FormCheck::runs_on(const Task& task) const {
+  const Resource& resource = plan_.resources[static_cast<std::size_t>(task.resource)];
+  bool fits = false;
+  switch (task.kind) {
+    case TaskKind::load:
+    case TaskKind::clip:
+      fits = resource.kind == ResourceKind::host;
+      break;
+    case TaskKind::forward:
+    case TaskKind::backward:
+      fits = resource.kind == ResourceKind::compute;
+      break;
+    case TaskKind::copy:
+      fits = resource.kind == ResourceKind::copy;
+      break;
+    case TaskKind::update:
+      fits = resource.kind != ResourceKind::copy;
+      break;
+  }
+  if (fits) return {};
+  return "task '" + task.name + "' is a " + std::string(word(task.kind)) + " on '" + resource.name +
+         "', which is of kind " + std::string(word(resource.kind));
+}
+
+Finding FormCheck::copy(const Task& task) const {
+  const std::string name = "task '" + task.name + "'";
+  if (task.reads.size() != 1 || task.writes.size() != 1) {
+    return name + " is a copy of " + std::to_string(task.reads.size()) + " instances to " +
+           std::to_string(task.writes.size()) + "; expected one to one";
+  }
+  const InstanceId from = task.reads.front();
+  const InstanceId to = task.writes.front();
+  const auto names = [&] { return instance_name(plan_, from) + " to " + instance_name(plan_, to); };
+  if (plan_.instances[static_cast<std::size_t>(from)].value !=
+      plan_.instances[static_cast<std::size_t>(to)].value) {
+    return name + " copies " + names() + ", another value";
+  }
+  if (plan_.instances[static_cast<std::size_t>(from)].place ==
+      plan_.instances[static_cast<std::size_t>(to)].place) {
+    return name + " copies " + names() + ", within one place";
+  }
+  if (task.bytes != value_of(from).bytes) {
+    return name + " moves " + std::to_string(task.bytes.count) + " bytes of " +
+           std::to_string(value_of(from).bytes.count);
+  }
+  return {};
+}
+
+Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,
+                            const std::vector<Access>& shape, const std::string& verb) const {
+  // Marks which entries of the shape were found; most shapes are short, and a clip's reads usually
+  // stand in the shape's order, so the search begins behind the last hit.
+  std::vector<bool> found(shape.size());
+  std::size_t next = 0;
+  for (const InstanceId id : instances) {
+    const ValueKey key = key_of(value_of(id));
+    std::size_t tried = 0;
+    while (tried < shape.size() && shape[next].value != key) {
+      next = next + 1 == shape.size() ? 0 : next + 1;
+      ++tried;
+    }
+    if (tried == shape.size()) {
+      return "task '" + task.name + "' may not " + verb + " " + key_name(key);
+    }
+    if (found[next]) return "task '" + task.name + "' may " + verb + " " + key_name(key) + " once";
+    found[next] = true;
+  }
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!shape[i].required || found[i]) continue;
+    return "task '" + task.name + "' does not " + verb + " " + key_name(shape[i].value);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> find_malformed(const Plan& plan) { return FormCheck(plan).find(); }
+
+}  // namespace ferry
