@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -120,7 +121,9 @@ PlanAnswer make_plan(const PlanQuestion& asked) {
   result.have = lacking.have;
   result.limit_source =
       lacking.kind == PlaceKind::host ? question.host_budget_source : question.device_budget_source;
-  result.remedies = find_remedies(question, lacking);
+  for (Change& change : find_changes(question, lacking)) {
+    result.remedies.push_back({std::move(change.text), change.step});
+  }
   result.breakdown = std::move(lacking.breakdown);
   return result;
 }
