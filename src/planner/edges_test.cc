@@ -19,8 +19,7 @@ class Sketch {
   }
   InstanceId bytes_at(std::int64_t offset) {
     plan.values.push_back({ValueKind::activation, 0, 0, 10_B});
-    plan.instances.push_back(
-        {static_cast<ValueId>(plan.values.size()) - 1, 0, {offset}, false});
+    plan.instances.push_back({static_cast<ValueId>(plan.values.size()) - 1, 0, {offset}, false});
     return static_cast<InstanceId>(plan.instances.size()) - 1;
   }
   void task(ResourceId queue, std::vector<InstanceId> reads, std::vector<InstanceId> writes) {

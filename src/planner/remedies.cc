@@ -15,8 +15,7 @@ constexpr int kShortestSequence = 16;
 
 double micros_per_token(const Change& change) {
   const PlanQuestion& question = change.question;
-  return change.step.count / question.micro_batches / question.micro_batch_size /
-         question.sequence;
+  return change.step.count / question.micro_batches / question.micro_batch_size / question.sequence;
 }
 
 /// The change with its prediction when it fits, or what it lacks.
@@ -42,8 +41,8 @@ class MoreMemory {
       raise(lacking);
       std::variant<Change, Shortage> tried = try_change(change_);
       if (auto* fits = std::get_if<Change>(&tried)) {
-        fits->text = device_text_ + (device_text_.empty() || host_text_.empty() ? "" : ", ") +
-                     host_text_;
+        fits->text =
+            device_text_ + (device_text_.empty() || host_text_.empty() ? "" : ", ") + host_text_;
         return std::move(*fits);
       }
       lacking = std::get<Shortage>(std::move(tried));
@@ -102,8 +101,7 @@ std::optional<Change> shorter_sequence(const PlanQuestion& question) {
   for (int time = question.sequence / 2; time >= kShortestSequence; time /= 2) {
     Change change;
     change.text = "data.sequence: " + std::to_string(time);
-    change.question =
-        with_batch(question, question.micro_batches, question.micro_batch_size, time);
+    change.question = with_batch(question, question.micro_batches, question.micro_batch_size, time);
     if (auto fits = fitting(std::move(change))) return fits;
   }
   return std::nullopt;
