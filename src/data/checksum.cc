@@ -41,10 +41,15 @@ std::uint64_t avalanche(std::uint64_t hash) {
 
 }  // namespace
 
-void Xxh64::consume(const std::byte* stripe) {
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i] = round(lanes_[i], load<std::uint64_t>(stripe + 8 * i));
+void Xxh64::consume(std::span<const std::byte> stripes) {
+  std::array<std::uint64_t, 4> lanes = lanes_;  // in registers: members would be stored each time
+  for (const std::byte* at = stripes.data(); at != stripes.data() + stripes.size(); at += kStripe) {
+    lanes[0] = round(lanes[0], load<std::uint64_t>(at));
+    lanes[1] = round(lanes[1], load<std::uint64_t>(at + 8));
+    lanes[2] = round(lanes[2], load<std::uint64_t>(at + 16));
+    lanes[3] = round(lanes[3], load<std::uint64_t>(at + 24));
   }
+  lanes_ = lanes;
 }
 
 void Xxh64::update(std::span<const std::byte> bytes) {
@@ -57,10 +62,12 @@ void Xxh64::update(std::span<const std::byte> bytes) {
   if (held > 0) {
     const auto missing = bytes.first(kStripe - held);
     std::copy(missing.begin(), missing.end(), rest_.begin() + static_cast<std::ptrdiff_t>(held));
-    consume(rest_.data());
+    consume(rest_);
     bytes = bytes.subspan(missing.size());
   }
-  for (; bytes.size() >= kStripe; bytes = bytes.subspan(kStripe)) consume(bytes.data());
+  const auto whole = bytes.first(bytes.size() / kStripe * kStripe);
+  consume(whole);
+  bytes = bytes.subspan(whole.size());
   std::copy(bytes.begin(), bytes.end(), rest_.begin());
 }
 

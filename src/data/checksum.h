@@ -20,7 +20,7 @@ class Xxh64 {
   std::uint64_t value() const;
 
  private:
-  void consume(const std::byte* stripe);
+  void consume(std::span<const std::byte> stripes);  // a multiple of kStripe bytes
 
   static constexpr std::size_t kStripe = 32;
   std::array<std::uint64_t, 4> lanes_ = {0x60EA27EEADC0B5D6, 0xC2B2AE3D27D4EB4F, 0,

@@ -21,6 +21,15 @@ TEST(Xxh64, AgreesWithPublishedValues) {
   EXPECT_EQ(hash_of("abc"), 0x44BC2CF5AD770999);
 }
 
+// Expected: Python's xxhash 3 over bytes(7 * i % 256 for i in range(n)).
+TEST(Xxh64, AgreesWithTheReferenceBeyondOneStripe) {
+  std::string text;
+  for (int i = 0; i < 111; ++i) text += static_cast<char>(i * 7);
+  EXPECT_EQ(hash_of(text.substr(0, 32)), 0x91B0CB0931A8C629);
+  EXPECT_EQ(hash_of(text.substr(0, 63)), 0x219110BF13E2FA26);
+  EXPECT_EQ(hash_of(text), 0xF53ED9F22184BC0C);
+}
+
 // One tail of each length: 32-byte stripes, then 8, 4 and single bytes are treated differently.
 TEST(Xxh64, PiecesOfAnySizeGiveTheHashOfTheWhole) {
   std::string text;

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "base/check.h"
+
 namespace ferry {
 
 float bf16_to_float(std::uint16_t bits) {
@@ -20,6 +22,17 @@ float f16_to_float(std::uint16_t bits) {
     return sign != 0 ? -magnitude : magnitude;
   }
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+}
+
+// The calls are written out here, so that the compiler sees into them and vectorises the loops.
+void widen_bf16(std::span<const std::uint16_t> bits, std::span<float> wide) {
+  FERRY_CHECK(bits.size() == wide.size(), "as many floats as there are 16-bit values");
+  for (std::size_t i = 0; i < bits.size(); ++i) wide[i] = bf16_to_float(bits[i]);
+}
+
+void widen_f16(std::span<const std::uint16_t> bits, std::span<float> wide) {
+  FERRY_CHECK(bits.size() == wide.size(), "as many floats as there are 16-bit values");
+  for (std::size_t i = 0; i < bits.size(); ++i) wide[i] = f16_to_float(bits[i]);
 }
 
 }  // namespace ferry

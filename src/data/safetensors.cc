@@ -108,12 +108,12 @@ void Checkpoint::read_as_f32(const TensorEntry& entry, std::span<float> destinat
     throw UserError(path_of(entry).string() + ": tensor " + in_quotes(entry.name) + " has dtype " +
                     std::string(name_of(entry.type)) + "; expected F32, BF16 or F16");
   }
-  const auto widen = entry.type == ElementType::bf16 ? bf16_to_float : f16_to_float;
+  const auto widen = entry.type == ElementType::bf16 ? widen_bf16 : widen_f16;
   std::vector<std::uint16_t> piece(std::min(destination.size(), std::size_t{1} << 15));
   for (std::size_t at = 0; at < destination.size();) {
     const auto part = std::span(piece).first(std::min(piece.size(), destination.size() - at));
     read_part(entry, {2 * static_cast<std::int64_t>(at)}, std::as_writable_bytes(part));
-    std::ranges::transform(part, destination.begin() + static_cast<std::ptrdiff_t>(at), widen);
+    widen(part, destination.subspan(at, part.size()));
     at += part.size();
   }
 }

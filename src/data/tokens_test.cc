@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "data/scratch_folder.h"
@@ -27,6 +30,30 @@ TEST(TokenFile, HoldsSamplesWithTheirLearnFlags) {
   EXPECT_EQ(std::vector(first.learned.begin(), first.learned.end()),
             (std::vector<std::uint8_t>{0, 0, 1, 1}));
   EXPECT_EQ(file.sample(1).ids[0], 3u);
+}
+
+// ferry_tools' tests hold the other end: what it writes are the bytes of the page.
+TEST(TokenFile, TheWorkedExampleOfTheFormatPageIsRead) {
+  std::ifstream page(FERRY_SOURCE_DIR "/docs/formats/tokens.md");
+  std::string bytes;
+  for (std::string line; std::getline(page, line);) {
+    if (line.size() < 8 || !std::isdigit(static_cast<unsigned char>(line[0])) ||
+        line.substr(4, 2) != "  ") {
+      continue;
+    }
+    std::istringstream digits(line.substr(6, 47));
+    for (std::string pair; digits >> pair;) {
+      bytes += static_cast<char>(std::stoi(pair, nullptr, 16));
+    }
+  }
+  const ScratchFolder folder;
+  const TokenFile file(folder.put("x.tokens", bytes));
+  EXPECT_EQ(file.size(), 2);
+  EXPECT_EQ(file.vocabulary(), 8u);
+  EXPECT_EQ(file.end_token(), 2u);
+  EXPECT_EQ(file.sample(0).ids[1], 7u);
+  EXPECT_EQ(file.sample(1).ids[1], 2u);
+  EXPECT_EQ(file.sample(1).learned[0], 0);
 }
 
 TEST(TokenFile, EveryTruncationAndExtensionIsAClearError) {

@@ -1,4 +1,5 @@
-"""Commands. The results go to standard output; with exit code 2, what to repair to standard error.
+"""Commands. Results go to standard output, errors to standard error: exit code 2 when the user can repair
+it, 3 when the machine refused.
 
 `tokenize` and `init` print one JSON object as their last line, which ferry reads.
 """
@@ -56,8 +57,8 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> None:
     """Runs one command. Libraries are imported by those that need them: transformers takes seconds."""
     if arguments.command in ("tokenize", "preview"):
-        from ferry_tools.preview import preview
         from ferry_tools.make_tokens import Source, make_token_file
+        from ferry_tools.preview import preview
 
         source = Source(arguments.source, arguments.model, arguments.text_key, arguments.sequence)
         made = make_token_file(source, arguments.cache)
@@ -88,6 +89,9 @@ def main() -> int:
     except DataError as error:
         print(error, file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"ferry_tools {' '.join(sys.argv[1:2])}: {error}", file=sys.stderr)
+        return 3
     return 0
 
 

@@ -33,18 +33,14 @@ def by_markers(tokens: ModelTokenizer, messages: list[dict]) -> tuple[list[int],
     return list(rendered["input_ids"]), list(rendered["assistant_masks"])
 
 
-def by_prefixes(
-    tokens: ModelTokenizer, where: str, messages: list[dict]
-) -> tuple[list[int], list[int]]:
+def by_prefixes(tokens: ModelTokenizer, where: str, messages: list[dict]) -> tuple[list[int], list[int]]:
     """An assistant's turn is what it adds to the text rendered up to there.
 
     A template may write an earlier turn differently once others follow; such a turn is not learned.
     """
 
     def render(count: int, prompt: bool) -> str:
-        return tokens.chat.apply_chat_template(
-            messages[:count], tokenize=False, add_generation_prompt=prompt
-        )
+        return tokens.chat.apply_chat_template(messages[:count], tokenize=False, add_generation_prompt=prompt)
 
     whole = render(len(messages), False)
     spans = []
@@ -63,9 +59,7 @@ def by_prefixes(
     return encoded.ids, flags
 
 
-def end_last_answer(
-    tokens: ModelTokenizer, ids: list[int], flags: list[int]
-) -> tuple[list[int], list[int]]:
+def end_last_answer(tokens: ModelTokenizer, ids: list[int], flags: list[int]) -> tuple[list[int], list[int]]:
     """Lets every learned span stop at its end token, and gives the last one an end token."""
     flags = list(flags)
     ended = False  # within a learned span, past its end token

@@ -45,10 +45,10 @@ def input_hash(source: Source, tokens: ModelTokenizer) -> bytes:
 
 def summary(path: Path, cached: bool) -> dict:
     """What the engine is told: the last line on standard output."""
-    found = token_file.read(path)
+    found = token_file.read_counts(path)
     return {
         "path": str(path.resolve()),
-        "samples": len(found.samples),
+        "samples": found.samples,
         "tokens": found.tokens,
         "learned": found.learned,
         "longest": found.longest,
@@ -70,8 +70,5 @@ def make_token_file(source: Source, cache: Path) -> dict:
     if path.is_file():
         return summary(path, True)
     samples = read_samples(tokens, source.path, source.text_key, source.sequence)
-    try:
-        token_file.write(path, tokens.vocabulary, tokens.end_token, key, samples)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error}; try another --cache") from None
+    token_file.write(path, tokens.vocabulary, tokens.end_token, key, samples)
     return summary(path, False)

@@ -81,6 +81,7 @@ def preview(path: Path, model: Path, sequence: int, count: int) -> str:
         "",
         f"{len(found.samples)} samples; per epoch {kept} tokens, {predicted} of them learned, "
         f"{positions} positions without packing ({kept / positions:.0%} used)",
-        f"{cut} samples ({cut / len(found.samples):.1%}) are longer than data.sequence = {sequence} and are cut",
+        f"{cut} samples ({cut / len(found.samples):.1%}) are longer than data.sequence = {sequence} "
+        "and are cut",
     ]
     return "\n".join(lines)

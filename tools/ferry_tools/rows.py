@@ -10,6 +10,8 @@ from pathlib import Path
 
 from ferry_tools.errors import DataError
 
+BOM = b"\xef\xbb\xbf"
+
 ALPACA = "Below is an instruction that describes a task."
 ALPACA_WITH_INPUT = (
     "Below is an instruction that describes a task, paired with an input that provides further context."
@@ -60,24 +62,28 @@ class Line:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yields ('file:line', text) for every line; an empty last line counts for nothing."""
-    data = path.read_bytes()
-    if not data:
+    """Yields ('file:line', text) for every line; the last newline may be missing."""
+    number = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            where = f"{path}:{number}"
+            yield where, decode_line(where, line.removeprefix(BOM) if number == 1 else line)
+    if number == 0:
         raise DataError(f"{path}: empty; expected one JSON object per line")
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
-        where = f"{path}:{number}"
-        line = line.removesuffix(b"\r")
-        if b"\0" in line:
-            raise DataError(f"{where}: a NUL byte at column {line.index(0) + 1}; expected text")
-        try:
-            yield where, line.decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{where}: not UTF-8 at byte {error.start + 1} of the line: "
-                f"found 0x{line[error.start]:02x}; save the file as UTF-8"
-            ) from None
+
+
+def decode_line(where: str, line: bytes) -> str:
+    """Decodes UTF-8 without NUL. Raises DataError with the column of what is neither."""
+    if b"\0" in line:
+        raise DataError(f"{where}: a NUL byte at column {line.index(0) + 1}; expected text")
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: not UTF-8 at byte {error.start + 1} of the line: "
+            f"found 0x{line[error.start]:02x}; save the file as UTF-8"
+        ) from None
 
 
 def unique_keys(pairs: list[tuple[str, object]]) -> dict:

@@ -89,9 +89,7 @@ def plain_text_samples(tokens: ModelTokenizer, path: Path, sequence: int) -> Ite
         yield Sample(whole.ids[start : start + sequence], whole.learned[start : start + sequence])
 
 
-def read_samples(
-    tokens: ModelTokenizer, path: Path, text_key: str | None, sequence: int
-) -> Iterator[Sample]:
+def read_samples(tokens: ModelTokenizer, path: Path, text_key: str | None, sequence: int) -> Iterator[Sample]:
     """The samples of a .txt or JSONL file."""
     if path.suffix == ".txt":
         return plain_text_samples(tokens, path, sequence)

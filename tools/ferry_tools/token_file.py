@@ -5,6 +5,7 @@ import struct
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ferry_tools.errors import DataError
@@ -25,17 +26,18 @@ class TokenSet:
     source_hash: bytes  # SHA-256 of all inputs
     samples: list[Sample]
 
-    @property
-    def tokens(self) -> int:
-        return sum(len(sample.ids) for sample in self.samples)
 
-    @property
-    def learned(self) -> int:
-        return sum(sum(sample.learned) for sample in self.samples)
+@dataclass(frozen=True)
+class Counts:
+    """What the front of a token file says."""
 
-    @property
-    def longest(self) -> int:
-        return max(len(sample.ids) for sample in self.samples)
+    vocabulary: int
+    end_token: int
+    source_hash: bytes
+    samples: int
+    tokens: int
+    learned: int
+    longest: int
 
 
 def write(path: Path, vocabulary: int, end_token: int, source_hash: bytes, samples: Iterable[Sample]) -> None:
@@ -46,9 +48,7 @@ def write(path: Path, vocabulary: int, end_token: int, source_hash: bytes, sampl
         learned += sample.learned
         offsets.append(len(ids))
     count = len(offsets) - 1
-    header = HEADER.pack(
-        MAGIC, VERSION, vocabulary, end_token, 0, count, len(ids), sum(learned), source_hash
-    )
+    header = HEADER.pack(MAGIC, VERSION, vocabulary, end_token, 0, count, len(ids), sum(learned), source_hash)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
     try:
@@ -64,20 +64,28 @@ def write(path: Path, vocabulary: int, end_token: int, source_hash: bytes, sampl
         temporary.unlink(missing_ok=True)
 
 
+def read_counts(path: Path) -> Counts:
+    """Reads header and offsets only. The engine checks more; this checks that it is a token file."""
+    with path.open("rb") as file:
+        header = file.read(HEADER.size)
+        if len(header) < HEADER.size or not header.startswith(MAGIC):
+            raise DataError(f"{path}: not a token file")
+        _, version, vocabulary, end_token, _, count, tokens, learned, source_hash = HEADER.unpack(header)
+        size = HEADER.size + 8 * (count + 1) + 5 * tokens
+        if version != VERSION or path.stat().st_size != size:
+            raise DataError(f"{path}: a damaged token file, or one of another version")
+        offsets = array("Q", file.read(8 * (count + 1)))
+    longest = max((b - a for a, b in pairwise(offsets)), default=0)
+    return Counts(vocabulary, end_token, source_hash, count, tokens, learned, longest)
+
+
 def read(path: Path) -> TokenSet:
-    """Reads a whole file. The engine checks more; this checks that it is one."""
+    """Reads a whole file."""
+    counts = read_counts(path)
     data = path.read_bytes()
-    if len(data) < HEADER.size or not data.startswith(MAGIC):
-        raise DataError(f"{path}: not a token file")
-    _, version, vocabulary, end_token, _, count, tokens, _, source_hash = HEADER.unpack_from(data)
-    ids_at = HEADER.size + 8 * (count + 1)
-    flags_at = ids_at + 4 * tokens
-    if version != VERSION or len(data) != flags_at + tokens:
-        raise DataError(f"{path}: a damaged token file, or one of another version")
+    ids_at = HEADER.size + 8 * (counts.samples + 1)
+    flags_at = ids_at + 4 * counts.tokens
     offsets = array("Q", data[HEADER.size : ids_at])
     ids = array("I", data[ids_at:flags_at])
-    samples = [
-        Sample(list(ids[a:b]), data[flags_at + a : flags_at + b])
-        for a, b in zip(offsets, offsets[1:], strict=False)
-    ]
-    return TokenSet(vocabulary, end_token, source_hash, samples)
+    samples = [Sample(list(ids[a:b]), data[flags_at + a : flags_at + b]) for a, b in pairwise(offsets)]
+    return TokenSet(counts.vocabulary, counts.end_token, counts.source_hash, samples)

@@ -23,8 +23,10 @@ def test_a_token_file_is_made_once_and_again_when_an_input_changes(ferry_tools, 
     again = last_object(ferry_tools("tokenize", path, "--model", nano))
     assert not first["cached"] and again == {**first, "cached": True}
     assert first["samples"] == 2 and first["end_token"] == 0
-    found = token_file.read(Path(first["path"]))
-    assert found.tokens == first["tokens"] and found.learned == first["learned"]
+    samples = token_file.read(Path(first["path"])).samples
+    assert sum(len(s.ids) for s in samples) == first["tokens"]
+    assert sum(sum(s.learned) for s in samples) == first["learned"]
+    assert max(len(s.ids) for s in samples) == first["longest"]
     jsonl(ROW)
     other = last_object(ferry_tools("tokenize", path, "--model", nano))
     assert other["path"] != first["path"] and other["samples"] == 1
@@ -36,6 +38,12 @@ def test_a_bad_row_is_exit_code_2_and_leaves_no_file(ferry_tools, nano, jsonl, t
     assert process.returncode == 2
     assert process.stderr.startswith(f"{path}:2: 'answer' is missing")
     assert process.stdout == "" and not list((tmp_path / "cache").glob("*"))
+
+
+def test_a_folder_that_cannot_be_written_is_exit_code_3(ferry_tools, nano, jsonl, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    process = ferry_tools("tokenize", jsonl(ROW), "--model", nano, "--cache", tmp_path / "file")
+    assert process.returncode == 3 and str(tmp_path / "file") in process.stderr
 
 
 def test_a_token_file_reads_as_it_was_written(tmp_path):

@@ -147,3 +147,26 @@ def test_vocab_and_merges_make_a_byte_level_bpe(tokens, nano, tmp_path, jsonl):
 def test_a_folder_without_tokenizer_says_what_was_expected(tmp_path):
     with pytest.raises(DataError, match="expected tokenizer.json, or vocab.json and merges.txt"):
         ModelTokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("sequence", [8, 24, 64])
+def test_the_documented_labels_give_the_loss_of_transformers(tokens, nano, jsonl, sequence):
+    """docs/formats/data.md: cut, padded on the right, labels shifted, -100 where nothing is learned."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    (sample,) = samples(tokens, jsonl({"question": "Ada?", "answer": "Ada has 2 + 3 = 5.\n#### 5"}))
+    ids = sample.ids[:sequence]
+    flags = sample.learned[:sequence]
+    padding = sequence - len(ids)
+    labels = [i if flag else -100 for i, flag in zip(ids[1:], flags[1:], strict=True)] + [-100] * (
+        1 + padding
+    )
+    ids = torch.tensor([ids + [tokens.end_token] * padding])
+    theirs = torch.tensor([[i if flag else -100 for i, flag in zip(sample.ids, sample.learned, strict=True)]])
+    model = AutoModelForCausalLM.from_pretrained(nano, local_files_only=True)
+    with torch.no_grad():
+        logits = model(ids).logits[0]
+        ours = torch.nn.functional.cross_entropy(logits, torch.tensor(labels))
+        loss = model(torch.tensor([sample.ids[:sequence]]), labels=theirs[:, :sequence]).loss
+    torch.testing.assert_close(ours, loss, rtol=1e-6, atol=1e-6)

@@ -1,0 +1,307 @@
+#include "exec/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "base/fair_share.h"
+#include "exec/shared_speeds.h"
+#include "plan/sample_plans.h"
+
+namespace ferry {
+namespace {
+
+Plan plan_of(const std::string& lines) {
+  return parse_plan(
+      "ferry-plan 1\nstrategy test\n"
+      "step train micro_batches=1 micro_batch_size=1 sequence=1 precision=fp32\n"
+      "place host kind=host budget=0 workspace=0\n" +
+          lines,
+      "test");
+}
+
+Micros end_of(const Plan& plan, const Simulation& simulation, const std::string& name,
+              int step = 0) {
+  for (const Span& span : simulation.timeline.spans) {
+    if (span.run.step == step && plan.tasks[static_cast<std::size_t>(span.run.task)].name == name) {
+      return span.end;
+    }
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(Simulator, TwoCopiesUnderOneRootComplexTakeTwiceAsLong) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+resource a kind=copy place=host rate=1e9 draw=root:1e9
+resource b kind=copy place=host rate=1e9 draw=root:1e9
+task one kind=copy on=a bytes=1000000
+task two kind=copy on=b bytes=1000000
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "one").count, 2000);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "two").count, 2000);
+  EXPECT_DOUBLE_EQ(simulation.first_step.count, 2000);
+  EXPECT_DOUBLE_EQ(simulation.busiest.count, 2000);
+  EXPECT_EQ(simulation.busiest_name, "root");
+  EXPECT_DOUBLE_EQ(simulation.critical_path.count, 1000);
+}
+
+// 1 MB at half speed beside 0.5 MB, then the rest alone.
+TEST(Simulator, ACopyIsFasterWhenItsNeighbourIsDone) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+resource a kind=copy place=host rate=1e9 draw=root:1e9
+resource b kind=copy place=host rate=1e9 draw=root:1e9
+task long kind=copy on=a bytes=1000000
+task short kind=copy on=b bytes=500000
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "short").count, 1000);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "long").count, 1500);
+}
+
+// Equal bytes per second: the narrow link gets all of its 250 MB/s, the wide one what is left.
+TEST(Simulator, CopiesShareALinkByBytes) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+resource narrow kind=copy place=host rate=2.5e8 draw=root:2.5e8
+resource wide kind=copy place=host rate=1e9 draw=root:1e9
+task n kind=copy on=narrow bytes=250000
+task w kind=copy on=wide bytes=750000
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "n").count, 1000);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "w").count, 1000);
+}
+
+TEST(Simulator, LatencyPassesBeforeTheLinkIsDrawnOn) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+resource a kind=copy place=host rate=1e9 latency=100 draw=root:1e9
+resource b kind=copy place=host rate=1e9 draw=root:1e9
+task late kind=copy on=a bytes=100000 micros=50
+task soon kind=copy on=b bytes=150000
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "soon").count, 150);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "late").count, 250);
+}
+
+// Compute on one core and an update on both: 1.5 cores' worth each... the three cores' worth of
+// demand gets two, so both run at 2/3 until the shorter is done.
+TEST(Simulator, ComputeAndUpdatesShareTheCores) {
+  const Plan plan = plan_of(R"(
+pool cores capacity=2
+place gpu0 kind=device budget=0 workspace=0
+resource compute kind=compute place=gpu0 draw=cores:1
+resource update kind=host place=host draw=cores:2
+task F kind=forward on=compute micros=100
+task U kind=update on=update micros=200
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_NEAR(end_of(plan, simulation, "F").count, 150, 1e-9);
+  EXPECT_NEAR(end_of(plan, simulation, "U").count, 250, 1e-9);
+  EXPECT_EQ(simulation.busiest_name, "cores");
+  EXPECT_DOUBLE_EQ(simulation.busiest.count, 250);
+}
+
+TEST(Simulator, AChainTakesItsSum) {
+  const Plan plan = plan_of(R"(
+place gpu0 kind=device budget=70 workspace=7
+resource compute kind=compute place=gpu0
+resource load kind=host place=host
+resource up kind=copy place=gpu0 rate=1e6 latency=2
+task X kind=load on=load micros=0.1
+task X>gpu0 kind=copy on=up bytes=3 after=X
+task F kind=forward on=compute micros=0.7 after=X>gpu0
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(simulation.first_step.count, 0.1 + 5 + 0.7);
+  EXPECT_EQ(simulation.first_step, simulation.critical_path);
+  EXPECT_EQ(simulation.peak, (std::vector<Bytes>{0_B, 7_B}));
+}
+
+// Who draws on no pool that could be short is exact to the last bit, whatever the others do.
+TEST(Simulator, UncontendedTasksEndExactlyOnTime) {
+  const Plan plan = plan_of(R"(
+pool wide capacity=3
+pool narrow capacity=1
+place gpu0 kind=device budget=0 workspace=0
+resource free kind=host place=host draw=wide:1
+resource a kind=host place=host draw=narrow:1
+resource b kind=host place=host draw=narrow:1
+task f1 kind=load on=free micros=0.1
+task f2 kind=load on=free micros=0.2
+task a1 kind=load on=a micros=0.05
+task b1 kind=load on=b micros=0.07
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_EQ(end_of(plan, simulation, "f1").count, 0.1);
+  EXPECT_EQ(end_of(plan, simulation, "f2").count, 0.1 + 0.2);
+}
+
+// The next step's work starts while this step's tail runs: the steady step is shorter than the
+// first.
+TEST(Simulator, StepsOverlap) {
+  const Plan plan = plan_of(R"(
+resource a kind=host place=host
+resource b kind=host place=host
+task head kind=load on=a micros=40
+task tail kind=load on=b micros=60 after=head
+)");
+  const Simulation simulation = simulate(plan, 3);
+  EXPECT_DOUBLE_EQ(simulation.first_step.count, 100);
+  EXPECT_DOUBLE_EQ(simulation.step.count, 60);
+  EXPECT_DOUBLE_EQ(simulation.use[0].utilisation, 40.0 / 60);
+  EXPECT_DOUBLE_EQ(simulation.use[1].utilisation, 1);
+}
+
+Plan random_plan(std::mt19937& random, bool chained) {
+  const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+  Plan plan;
+  plan.places.push_back({"host", PlaceKind::host, {}, {}});
+  for (int p = 0; p < 3; ++p) plan.pools.push_back({"pool" + std::to_string(p), 1.0 + below(3)});
+  for (int r = 0; r < 6; ++r) {
+    Resource resource{"r" + std::to_string(r), ResourceKind::host, 0, 0, {}, {}};
+    if (below(2) == 0) {
+      resource.kind = ResourceKind::copy;
+      resource.rate = 1.0 + below(4);
+      resource.latency = {1.0 * below(3)};
+    }
+    for (int p = 0; p < 3; ++p) {
+      if (below(2) == 0) resource.draws.push_back({p, 0.5 * (1 + below(5))});
+    }
+    plan.resources.push_back(resource);
+  }
+  const int tasks = 5 + below(40);
+  for (int id = 0; id < tasks; ++id) {
+    Task task;
+    task.name = "t" + std::to_string(id);
+    task.resource = below(6);
+    const bool copies =
+        plan.resources[static_cast<std::size_t>(task.resource)].kind == ResourceKind::copy;
+    task.kind = copies ? TaskKind::copy : TaskKind::load;
+    if (copies) {
+      task.bytes = {below(20)};
+    } else {
+      task.micros = {1e6 * below(10)};
+    }
+    for (int i = 0; i < 2 && id > 0; ++i) task.after.push_back(below(static_cast<unsigned>(id)));
+    if (chained) {
+      for (int earlier = 0; earlier < tasks; ++earlier) task.after_previous.push_back(earlier);
+    } else if (below(3) == 0) {
+      task.after_previous.push_back(below(static_cast<unsigned>(tasks)));
+    }
+    plan.tasks.push_back(std::move(task));
+  }
+  return plan;
+}
+
+// When a step begins only after the one before, its time is bounded by both.
+TEST(Simulator, AStepTakesAtLeastItsBusiestPartAndItsLongestChain) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Plan plan = random_plan(random, true);
+    const Simulation simulation = simulate(plan, 3);
+    constexpr double kRounding = 1 - 1e-9;
+    EXPECT_GE(simulation.step.count, simulation.busiest.count * kRounding);
+    EXPECT_GE(simulation.step.count, simulation.critical_path.count * kRounding);
+    EXPECT_NEAR(simulation.step.count, simulation.first_step.count,
+                1e-9 * simulation.first_step.count);
+  }
+}
+
+TEST(Simulator, OverlappingStepsTakeAtLeastTheirWorkToo) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Plan plan = random_plan(random, false);
+    const Simulation simulation = simulate(plan, 3);
+    ASSERT_EQ(simulation.timeline.spans.size(), plan.tasks.size() * 3);
+    constexpr double kRounding = 1 - 1e-9;
+    EXPECT_GE(simulation.timeline.spans.back().end.count, simulation.busiest.count * 3 * kRounding);
+    EXPECT_GE(simulation.first_step.count, simulation.critical_path.count * kRounding);
+    for (const Span& span : simulation.timeline.spans) {
+      const Task& task = plan.tasks[static_cast<std::size_t>(span.run.task)];
+      EXPECT_GE((span.end - span.start).count,
+                full_speed_time(plan, task).count * kRounding - 1e-3);
+    }
+  }
+}
+
+TEST(Simulator, EqualPlansGiveEqualTimelines) {
+  SampleShape shape;
+  shape.layers = 4;
+  shape.devices = 3;
+  const Plan plan = sample_mobius(shape);
+  const Simulation once = simulate(plan, 3);
+  const Simulation again = simulate(parse_plan(to_text(plan), "again"), 3);
+  ASSERT_EQ(once.timeline.spans.size(), again.timeline.spans.size());
+  for (std::size_t i = 0; i < once.timeline.spans.size(); ++i) {
+    EXPECT_EQ(once.timeline.spans[i].run, again.timeline.spans[i].run);
+    EXPECT_EQ(once.timeline.spans[i].start, again.timeline.spans[i].start);
+    EXPECT_EQ(once.timeline.spans[i].end, again.timeline.spans[i].end);
+  }
+  EXPECT_GE(once.step, once.busiest);
+}
+
+TEST(Simulator, RanksOfOneTimeAreBrokenByTask) {
+  const Plan plan = plan_of(R"(
+resource b kind=host place=host
+resource a kind=host place=host
+task on_a kind=load on=a micros=5
+task on_b kind=load on=b micros=5
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_EQ(simulation.timeline.spans[0].run.task, 0);
+  EXPECT_EQ(simulation.timeline.spans[1].run.task, 1);
+}
+
+TEST(SharedSpeeds, EqualFairSpeedsOfWhatRuns) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Plan plan = random_plan(random, false);
+    double fastest = 0;
+    for (const Resource& resource : plan.resources) fastest = std::max(fastest, resource.rate);
+    std::vector<double> capacities;
+    for (const Pool& pool : plan.pools) capacities.push_back(pool.capacity);
+    SharedSpeeds shared(plan);
+    std::vector<bool> runs(plan.resources.size());
+    for (int turn = 0; turn < 30; ++turn) {
+      const auto flipped = random() % runs.size();
+      const auto resource = static_cast<ResourceId>(flipped);
+      runs[flipped] = !runs[flipped];
+      if (shared.group_of(resource) != SharedSpeeds::kAlone) {
+        runs[flipped] ? shared.start(resource) : shared.stop(resource);
+      }
+      std::vector<Activity> activities;
+      std::vector<std::size_t> running;
+      for (std::size_t r = 0; r < runs.size(); ++r) {
+        if (!runs[r]) continue;
+        const Resource& one = plan.resources[r];
+        activities.push_back(
+            {one.kind == ResourceKind::copy ? fastest / one.rate : 1.0, one.draws});
+        running.push_back(r);
+      }
+      const auto fair = fair_speeds(activities, capacities);
+      for (std::size_t i = 0; i < running.size(); ++i) {
+        const int group = shared.group_of(static_cast<ResourceId>(running[i]));
+        double speed = 1;
+        for (std::size_t m = 0; group >= 0 && m < shared.members(group).size(); ++m) {
+          if (shared.members(group)[m] == static_cast<ResourceId>(running[i])) {
+            speed = shared.speeds(group)[m];
+          }
+        }
+        EXPECT_NEAR(speed, fair[i], 1e-12);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,244 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "base/error.h"
+#include "plan/plan.h"
+#include "plan/sample_plans.h"
+#include "plan/verify.h"
+
+namespace ferry {
+namespace {
+
+const std::filesystem::path kTestdata =
+    std::filesystem::path(FERRY_SOURCE_DIR) / "src/plan/testdata";
+
+constexpr char kHead[] = R"(ferry-plan 1
+strategy resident
+step train micro_batches=2 micro_batch_size=1 sequence=8 precision=fp32
+block 0 kind=embedding stage=0 trainable
+pool link capacity=1e9
+place host kind=host budget=100 workspace=0
+resource host.load kind=host place=host
+value X.0 bytes=8
+instance X.0@host offset=0
+)";
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_plan(text, "a.plan");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+SampleShape golden_shape() {
+  SampleShape shape;
+  shape.layers = 2;
+  shape.devices = 2;
+  shape.tied = true;
+  return shape;
+}
+
+TEST(PlanText, SamplesEqualTheGoldenFiles) {
+  EXPECT_TRUE(to_text(sample_mobius(golden_shape())) == text_of(kTestdata / "mobius.plan"));
+  EXPECT_TRUE(to_text(sample_resident(golden_shape())) == text_of(kTestdata / "resident.plan"));
+}
+
+TEST(PlanText, FilesReadBackToTheSameText) {
+  for (const char* const name : {"mobius.plan", "resident.plan", "smallest.plan"}) {
+    SCOPED_TRACE(name);
+    const Plan plan = read_plan(kTestdata / name);
+    const std::string text = to_text(plan);
+    EXPECT_EQ(to_text(parse_plan(text, "again")), text);
+    EXPECT_FALSE(verify(plan).has_value());
+  }
+}
+
+TEST(PlanText, NumbersKeepTheirLastBit) {
+  Plan plan = sample_resident({});
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> uniform(-300, 300);
+  for (Task& task : plan.tasks) task.micros = {std::pow(10.0, uniform(random))};
+  const Plan read = parse_plan(to_text(plan), "numbers");
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    EXPECT_EQ(read.tasks[id].micros, plan.tasks[id].micros);
+  }
+}
+
+TEST(PlanText, CommentsEmptyLinesAndTheOrderOfFieldsDoNotMatter) {
+  const Plan plan = parse_plan(std::string("# a plan\n\n") + kHead +
+                                   "  task X.0 writes=X.0@host micro_batch=0   # the first\r\n"
+                                   "  on=host.load kind=load",
+                               "a.plan");
+  EXPECT_TRUE(plan.tasks.empty());
+}
+
+TEST(PlanText, TasksMayComeAfterTasksFurtherDown) {
+  const Plan plan = parse_plan(std::string(kHead) +
+                                   "task a kind=load on=host.load after_previous=b\n"
+                                   "task b kind=load on=host.load after=a\n",
+                               "a.plan");
+  EXPECT_EQ(plan.tasks[0].after_previous, std::vector<TaskId>{1});
+  EXPECT_EQ(plan.tasks[1].after, std::vector<TaskId>{0});
+}
+
+struct Mistake {
+  const char* line;
+  const char* message;
+};
+
+TEST(PlanText, MistakesAreNamedWithLineExpectedAndFound) {
+  const Mistake mistakes[] = {
+      {"block 2 kind=mlp stage=0", "a.plan:11: block: expected 1, found '2'"},
+      {"block 1 kind=mlp stage=-1",
+       "a.plan:11: stage: expected a whole number from 0 to 2147483647, found '-1'"},
+      {"block 1 kind=mlp stage=0 color=red",
+       "a.plan:11: block: expected only fields that docs/formats/plan.md lists, once each, found "
+       "'color=red'"},
+      {"block 1 kind=mlp stage=0 stage=0",
+       "a.plan:11: block: expected only fields that docs/formats/plan.md lists, once each, found "
+       "'stage=0'"},
+      {"pool p", "a.plan:11: pool: expected a field capacity=, found 'none'"},
+      {"pool p capacity=nan",
+       "a.plan:11: capacity: expected a number that is not negative, found 'nan'"},
+      {"pool link capacity=1", "a.plan:11: pool: expected a name that is not taken, found 'link'"},
+      {"place gpu0#1 kind=device budget=1 workspace=0",
+       "a.plan:11: place: expected a name without #, found 'gpu0#1'"},
+      {"place gpu0 kind=disk budget=1 workspace=0",
+       "a.plan:11: kind: expected one of device host drive, found 'disk'"},
+      {"resource r kind=host place=moon",
+       "a.plan:11: place: expected the name of one in this plan, found 'moon'"},
+      {"resource r kind=host place=host draw=link",
+       "a.plan:11: draw: expected POOL:RATE, found 'link'"},
+      {"value X.00 bytes=8",
+       "a.plan:11: value: expected a name such as W.0, A.1.0, X.0 or C, found "
+       "'X.00'"},
+      {"value X.2 bytes=8", "a.plan:11: value: expected a micro-batch of this plan, found 'X.2'"},
+      {"value W.1 bytes=8", "a.plan:11: value: expected a block of this plan, found 'W.1'"},
+      {"value W.0 bytes=99999999999999999999",
+       "a.plan:11: bytes: expected a whole number from 0 to 9223372036854775807, found "
+       "'99999999999999999999'"},
+      {"instance X.0@host offset=0",
+       "a.plan:11: instance: expected 'X.0@host#1', found 'X.0@host'"},
+      {"task t kind=load on=host.load writes=X.0@host,",
+       "a.plan:11: writes: expected a name behind the last comma, found 'X.0@host,'"},
+      {"task t kind=load on=host.load after=u",
+       "a.plan:11: task: expected the name of one in this plan, found 'u'"},
+      {"task t,u kind=load on=host.load",
+       "a.plan:11: task: expected a name of printable ASCII without any of ,=@, found 't,u'"},
+      {"task", "a.plan:11: task: expected a name behind it, found ''"},
+      {"stage 1",
+       "a.plan:11: line: expected strategy, step, block, pool, place, resource, value, "
+       "instance or task, found 'stage'"},
+      {"strategy twice", "a.plan:11: strategy: expected a single line, found 'twice'"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    EXPECT_EQ(error_of(std::string(kHead) + "# a comment\n" + mistake.line), mistake.message);
+  }
+}
+
+TEST(PlanText, FilesThatAreNoPlansAreRefused) {
+  EXPECT_EQ(error_of(""),
+            "a.plan:1: first line: expected 'ferry-plan 1', found 'the end of the "
+            "file'");
+  EXPECT_EQ(error_of("{}"), "a.plan:1: first line: expected 'ferry-plan 1', found '{}'");
+  EXPECT_EQ(error_of("ferry-plan 2"),
+            "a.plan:1: version of the plan format: expected 1, found '2'");
+  EXPECT_EQ(error_of("ferry-plan 1\nblock 0 kind=mlp stage=0"),
+            "a.plan:2: order of lines: expected 'strategy' and 'step' before all others, found "
+            "'block'");
+  EXPECT_THROW(read_plan(kTestdata / "absent.plan"), UserError);
+}
+
+TEST(PlanText, WritingReplacesAFileAtOnce) {
+  const auto file = std::filesystem::temp_directory_path() / "ferry_plan_text_test.plan";
+  write_plan(sample_resident({}), file);
+  const Plan plan = sample_mobius({});
+  write_plan(plan, file);
+  EXPECT_EQ(to_text(read_plan(file)), to_text(plan));
+  auto temporary = file;
+  temporary += ".tmp";
+  EXPECT_FALSE(std::filesystem::exists(temporary));
+  std::filesystem::remove(file);
+  EXPECT_THROW(write_plan(plan, file / "below"), ResourceError);
+}
+
+// A mutated plan is read or refused with a UserError; what is read can be verified.
+std::string mutated(std::string text, std::mt19937& random) {
+  const auto below = [&](std::size_t n) { return std::size_t{random()} % n; };
+  const int edits = 1 + static_cast<int>(below(4));
+  for (int i = 0; i < edits; ++i) {
+    const auto at = below(text.size());
+    switch (below(6)) {
+      case 0:
+        text[at] = static_cast<char>(below(256));
+        break;
+      case 1:
+        text.erase(at, 1 + below(20));
+        break;
+      case 2:
+        text.insert(at, text.substr(below(text.size()), 1 + below(40)));
+        break;
+      case 3:
+        text.resize(at + 1);
+        break;
+      case 4:
+        text[at] = "0123456789-.,=@#> \n"[below(19)];
+        break;
+      default: {
+        const auto digit = text.find_first_of("0123456789", at);
+        constexpr const char* kNumbers[] = {"-1", "2147483647", "9223372036854775807", "1e308"};
+        if (digit != std::string::npos) text.replace(digit, 1, kNumbers[below(4)]);
+      }
+    }
+  }
+  return text;
+}
+
+TEST(PlanText, HostileTextNeverCrashes) {
+  const std::string text = to_text(sample_mobius({}));
+  int read = 0;
+  for (unsigned seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    try {
+      const Plan plan = parse_plan(mutated(text, random), "fuzz");
+      ++read;
+      (void)to_text(plan);
+      (void)verify(plan);
+    } catch (const UserError&) {
+    }
+  }
+  EXPECT_GT(read, 100);  // not everything stops at the first line
+}
+
+TEST(PlanText, AHundredThousandTasksAreReadAndProvedInSeconds) {
+  SampleShape shape;
+  shape.layers = 96;
+  shape.blocks_per_stage = 8;
+  shape.devices = 4;
+  shape.micro_batches = 120;
+  const Plan plan = sample_mobius(shape);
+  ASSERT_GT(plan.tasks.size(), 100'000U);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(verify(parse_plan(to_text(plan), "large")).has_value());
+  // About 0.6 s; the bound leaves room for sanitizers and busy machines and still excludes
+  // anything quadratic.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace ferry
