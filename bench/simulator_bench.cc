@@ -23,7 +23,7 @@ int main() {
   shape.layers = 96;
   shape.blocks_per_stage = 8;
   shape.devices = 4;
-  shape.micro_batches = 64;
+  shape.micro_batches = 120;  // about 100,000 tasks
   const ferry::Plan plan = sample_mobius(shape);
   constexpr int kSteps = 5;
 

@@ -309,7 +309,7 @@ TEST(Verify, RequireVerifiedNamesTheFile) {
   }
 }
 
-// Two of an unordered pair, one of which writes: some order of the driver's corrupts a value.
+// Drops every dependency that nothing else implies; verify has to miss it.
 void expect_every_dependency_is_needed(const Plan& plan) {
   int dropped = 0;
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
