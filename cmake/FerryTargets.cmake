@@ -1,5 +1,8 @@
-# ferry_library(NAME SOURCES ... LINKS ... [TORCH])   one static library per folder of src/
-# ferry_tests(NAME SOURCES ... [LINKS ...])           its tests, one binary, run by ctest case by case
+# ferry_library(NAME SOURCES ... [LINKS ...] [TORCH])   one static library per folder of src/
+# ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH])     its tests: one binary, one ctest entry
+# ferry_pytest(NAME FILE_OR_FOLDER...)                  Python tests: one ctest entry
+#
+# A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF).
 add_library(ferry_flags INTERFACE)
 target_compile_options(ferry_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion)
 target_include_directories(ferry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
@@ -11,7 +14,7 @@ endif()
 
 # Targets with TORCH share one precompiled header, owned by ferry_torch_pch: 28 s once instead of 10 s per file.
 if(FERRY_TORCH)
-  file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cc "// Owns the precompiled torch header.\n")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/torch_pch.cc CONTENT "// Owns the precompiled torch header.\n")
   add_library(ferry_torch_pch STATIC ${CMAKE_BINARY_DIR}/torch_pch.cc)
   target_link_libraries(ferry_torch_pch PUBLIC ferry_flags ferry::torch)
   target_compile_options(ferry_torch_pch PRIVATE -fpch-preprocess)
@@ -27,6 +30,9 @@ endfunction()
 
 function(ferry_library name)
   cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  if(arg_TORCH AND NOT FERRY_TORCH)
+    return()
+  endif()
   add_library(ferry_${name} STATIC ${arg_SOURCES})
   target_link_libraries(ferry_${name} PUBLIC ferry_flags ${arg_LINKS})
   if(arg_TORCH)
@@ -36,6 +42,9 @@ endfunction()
 
 function(ferry_tests name)
   cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  if(arg_TORCH AND NOT FERRY_TORCH)
+    return()
+  endif()
   add_executable(${name}_test ${arg_SOURCES})
   target_link_libraries(${name}_test PRIVATE ferry_${name} ${arg_LINKS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name}_test PRIVATE FERRY_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -43,4 +52,16 @@ function(ferry_tests name)
     ferry_use_torch(${name}_test)
   endif()
   add_test(NAME ${name} COMMAND ${name}_test)
+  # Read by tests/count.py, which counts the cases of each binary.
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
+endfunction()
+
+function(ferry_pytest name)
+  add_test(NAME ${name}
+    COMMAND ${FERRY_PYTHON} -m pytest -q -p no:cacheprovider
+      --junitxml=${CMAKE_BINARY_DIR}/test-results/${name}.xml ${ARGN}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/tools;PYTHONDONTWRITEBYTECODE=1")
 endfunction()

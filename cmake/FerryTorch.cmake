@@ -2,7 +2,6 @@
 #
 # Not find_package(Torch): on a CUDA wheel that drags in a whole CUDA toolkit (compilers, probes, global
 # flags) that C++-only users do not need. FERRY_PYTHON names the interpreter whose torch is used.
-set(FERRY_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python interpreter that has torch")
 execute_process(
   COMMAND ${FERRY_PYTHON} -c
     "import os, torch; print(os.path.dirname(torch.__file__), torch.__version__.split('+')[0], int(torch.compiled_with_cxx11_abi()), sep=';')"
@@ -25,6 +24,8 @@ add_library(ferry_torch INTERFACE)
 add_library(ferry::torch ALIAS ferry_torch)
 target_include_directories(ferry_torch SYSTEM INTERFACE
   ${FERRY_TORCH_DIR}/include ${FERRY_TORCH_DIR}/include/torch/csrc/api/include)
+# The wheels are built with NDEBUG, and torch's headers lay out and check some classes by it.
+target_compile_definitions(ferry_torch INTERFACE NDEBUG)
 target_link_directories(ferry_torch INTERFACE ${FERRY_TORCH_DIR}/lib)
 target_link_libraries(ferry_torch INTERFACE torch torch_cpu c10)
 # One OpenMP for torch and us: its libgomp is found first, through the run path of every binary.

@@ -222,10 +222,13 @@ Simulation simulate(const Plan& plan, int steps) {
   Simulation simulation;
   const std::vector<Micros>& ends = clock.ends();
   simulation.first_step = ends.front();
-  simulation.step = steps == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
+  find_busiest(plan, simulation);
+  // Where steps overlap, the last one had parts of it done before the one before ended and nothing
+  // runs behind it: its own span can be shorter than any steady state.
+  const Micros last = steps == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
+  simulation.step = std::max(last, simulation.busiest);
   simulation.timeline = std::move(simulator.timeline());
   simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
-  find_busiest(plan, simulation);
   simulation.critical_path = critical_path(plan);
   for (std::size_t p = 0; p < plan.places.size(); ++p) {
     simulation.peak.push_back(slots_end(plan, static_cast<PlaceId>(p)) + plan.places[p].workspace);

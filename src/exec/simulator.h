@@ -12,9 +12,9 @@
 namespace ferry {
 
 struct Simulation {
-  Timeline timeline;             // of all simulated steps
-  Micros first_step;             // end of the first step, from a cold start
-  Micros step;                   // steady state: between the ends of the last two steps
+  Timeline timeline;  // of all simulated steps
+  Micros first_step;  // end of the first step, from a cold start
+  Micros step;  // steady state: between the ends of the last two steps, and never below `busiest`
   std::vector<ResourceUse> use;  // per resource, over the last step's span
   Micros busiest;                // per step: the busiest pool or resource, a lower bound of `step`
   std::string busiest_name;

@@ -1,5 +1,7 @@
 #include "spec/layout.h"
 
+#include <algorithm>
+
 namespace ferry {
 namespace {
 
@@ -37,5 +39,9 @@ Bytes state_bytes(const BlockLayout& layout, Precision precision) {
 }
 
 Bytes gradient_bytes(const BlockLayout& layout) { return {layout.elements * 4}; }
+
+Bytes device_update_workspace(const BlockLayout& layout) {
+  return {std::min(layout.elements, kUpdatePieceElements) * 4 * 4};
+}
 
 }  // namespace ferry

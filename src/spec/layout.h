@@ -35,4 +35,10 @@ Bytes weight_bytes(const BlockLayout& layout, Precision precision);
 Bytes state_bytes(const BlockLayout& layout, Precision precision);
 Bytes gradient_bytes(const BlockLayout& layout);
 
+/// An update on a device goes in pieces of this many elements: 1 MiB per fp32 temporary.
+inline constexpr std::int64_t kUpdatePieceElements = 1 << 18;
+
+/// The most that an update on a device allocates beside W, S and G: four fp32 temporaries.
+Bytes device_update_workspace(const BlockLayout& layout);
+
 }  // namespace ferry

@@ -105,6 +105,9 @@ ModelSpec read_model_spec(const std::filesystem::path& directory_or_file);
 /// The same from text; `source` stands for the file in messages.
 ModelSpec parse_model_spec(const std::string& json, const std::string& source);
 
+/// Fills blocks and edges from the other fields, replacing what is there.
+void build_blocks(ModelSpec& model);
+
 /// The index of the block whose params[0] is the head's weight [vocab, hidden]: the embedding when
 /// tied, and then the head has no params of its own; else the head.
 std::size_t head_weight_owner(const ModelSpec& model);

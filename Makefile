@@ -1,0 +1,8 @@
+# Short names for the scripts, which work without make too.
+.PHONY: demo test test-asan test-tsan bench format lint setup build clean
+
+demo test test-asan test-tsan bench format lint setup build:
+	@scripts/$@
+
+clean:
+	rm -rf build

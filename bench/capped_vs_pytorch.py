@@ -1,0 +1,164 @@
+"""Tokens per second of ferry under a device budget of 1/8 of the states, against PyTorch in memory.
+
+Both train the same Llama-type model on the same token file with the same threads, recompute and
+numerics (bf16: bf16 weights with an fp32 master; fp32: fp32 throughout), in turns, so that a machine
+whose speed drifts slows both. Prints `name value unit` lines; the ratio is the figure to quote.
+
+    .venv/bin/python bench/capped_vs_pytorch.py [--preset tiny] [--precision bf16] [--rounds 3]
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FERRY = ROOT / "build/release/ferry"
+SEQUENCE, MICRO_BATCHES, MICRO_BATCH_SIZE = 256, 4, 2
+WARM_UP = 2
+
+
+def run_pytorch(model_folder: Path, tokens: Path, precision: str, steps: int, threads: int) -> list[float]:
+    """Seconds per step of a plain loop: gradient checkpointing per layer, fused AdamW, exact clipping."""
+    import torch
+    from ferry_tools import token_file
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(threads)
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=dtype, attn_implementation="sdpa")
+    model.config.use_cache = False
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    weights = list(model.parameters())
+    masters = [w.detach().float() for w in weights] if precision == "bf16" else weights
+    optimizer = torch.optim.AdamW(masters, lr=1e-4, weight_decay=0.0, fused=True)
+    samples = token_file.read(tokens).samples
+    times = []
+    for step in range(steps):
+        begin = time.perf_counter()
+        per_step = MICRO_BATCHES * MICRO_BATCH_SIZE
+        batches = []
+        for m in range(MICRO_BATCHES):
+            ids = torch.zeros(MICRO_BATCH_SIZE, SEQUENCE, dtype=torch.long)
+            labels = torch.full_like(ids, -100)
+            for j in range(MICRO_BATCH_SIZE):
+                sample = samples[(step * per_step + m * MICRO_BATCH_SIZE + j) % len(samples)]
+                kept = min(len(sample.ids), SEQUENCE)
+                ids[j, :kept] = torch.tensor(sample.ids[:kept])
+                labels[j, : kept - 1] = ids[j, 1:kept]
+            batches.append((ids, labels))
+        learned = sum(int((labels >= 0).sum()) for _, labels in batches)
+        for ids, labels in batches:
+            logits = model(ids).logits.float().flatten(0, 1)
+            loss = torch.nn.functional.cross_entropy(
+                logits, labels.flatten(), ignore_index=-100, reduction="sum"
+            )
+            (loss / learned).backward()
+        if precision == "bf16":
+            for master, weight in zip(masters, weights, strict=True):
+                master.grad = weight.grad.float()
+                weight.grad = None
+        torch.nn.utils.clip_grad_norm_(masters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        if precision == "bf16":
+            with torch.no_grad():
+                for master, weight in zip(masters, weights, strict=True):
+                    weight.copy_(master)
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def in_own_process(arguments: list[str]) -> list[float]:
+    command = [sys.executable, __file__, "--as-pytorch", *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def write_tokens(file: Path, vocabulary: int, rows: int) -> None:
+    import random
+
+    from ferry_tools import token_file
+    from ferry_tools.samples import Sample
+
+    pick = random.Random(1)
+    samples = [
+        Sample([pick.randrange(vocabulary) for _ in range(SEQUENCE)], b"\1" * SEQUENCE) for _ in range(rows)
+    ]
+    token_file.write(file, vocabulary, vocabulary - 1, b"\2" * 32, samples)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--preset", default="tiny")
+    parser.add_argument("--precision", default="bf16", choices=["bf16", "fp32"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--share", type=int, default=8, help="the budget is the states divided by this")
+    parser.add_argument("--as-pytorch", nargs=2, metavar=("MODEL", "TOKENS"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.as_pytorch:
+        model, tokens = map(Path, given.as_pytorch)
+        print(json.dumps(run_pytorch(model, tokens, given.precision, given.steps, given.threads)))
+        return
+
+    sys.path.insert(0, str(ROOT / "tools"))
+    os.environ["PYTHONPATH"] = str(ROOT / "tools")
+    from ferry_tools.make_model import make_model
+    from safetensors import safe_open
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        dtype = given.precision
+        make_model(folder / "base", "llama", given.preset, 1, dtype, None)
+        with safe_open(folder / "base/model.safetensors", "pt") as file:
+            parameters = sum(file.get_tensor(name).numel() for name in file.keys())
+        vocabulary = json.loads((folder / "base/config.json").read_text())["vocab_size"]
+        write_tokens(folder / "data.tokens", vocabulary, 256)
+        job = {
+            "model": str(folder / "base"),
+            "data": {"train": str(folder / "data.tokens"), "sequence": SEQUENCE, "shuffle": False},
+            "train": {
+                "steps": given.steps,
+                "micro_batches": MICRO_BATCHES,
+                "micro_batch_size": MICRO_BATCH_SIZE,
+                "precision": given.precision,
+            },
+            "optim": {"lr": 1e-4, "clip": 1.0},
+            "budget": {"device": f"{12 * parameters // given.share} B"},
+            "threads": given.threads,
+            "strategy": "mobius",
+            "out": str(folder / "run"),
+        }
+        (folder / "job.yaml").write_text(json.dumps(job))
+        ours, theirs, predicted = [], [], 0.0
+        for _ in range(given.rounds):
+            subprocess.run([FERRY, "train", folder / "job.yaml"], check=True, capture_output=True)
+            log = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
+            ours += [line["step_seconds"] for line in log][WARM_UP:]
+            summary = json.loads((folder / "run/summary.json").read_text())
+            predicted = summary["predicted_step_seconds"]
+            arguments = [str(folder / "base"), str(folder / "data.tokens")]
+            options = ["--precision", given.precision, "--steps", str(given.steps)]
+            theirs += in_own_process([*arguments, *options, "--threads", str(given.threads)])[WARM_UP:]
+        tokens = SEQUENCE * MICRO_BATCHES * MICRO_BATCH_SIZE
+        measured, plain = statistics.median(ours), statistics.median(theirs)
+        print(f"parameters {parameters} 1")
+        print(f"device_budget {12 * parameters // given.share} B")
+        print(f"ferry_capped {tokens / measured:.0f} tokens/s")
+        print(f"pytorch_in_memory {tokens / plain:.0f} tokens/s")
+        print(f"capped_over_in_memory {plain / measured:.3f} ratio")
+        print(f"measured_over_predicted_step {measured / predicted:.3f} ratio")
+        for place, peak in summary["measured_peak_bytes"].items():
+            print(f"measured_over_predicted_peak_{place} {peak / summary['predicted_peak_bytes'][place]:.3f} ratio")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+#include "measure.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace ferry {
+
+namespace {
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::vector<Seconds> median_seconds(const std::vector<Contestant>& contestants, int repeats) {
+  std::vector<std::vector<double>> wall(contestants.size()), cpu(contestants.size());
+  for (const Contestant& contestant : contestants) contestant.run();
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      const double cpu_start = processor_seconds();
+      const auto start = std::chrono::steady_clock::now();
+      contestants[i].run();
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      wall[i].push_back(taken.count());
+      cpu[i].push_back(processor_seconds() - cpu_start);
+    }
+  }
+  std::vector<Seconds> medians;
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    medians.push_back({median(wall[i]), median(cpu[i])});
+  }
+  return medians;
+}
+
+void print_figure(const std::string& name, double value, const char* unit) {
+  std::printf("%-44s %10.3f %s\n", name.c_str(), value, unit);
+}
+
+}  // namespace ferry

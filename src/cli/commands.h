@@ -1,0 +1,45 @@
+// The commands of ferry. Each returns its exit code; errors are thrown.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+inline constexpr int kDone = 0;
+inline constexpr int kUserError = 2;
+inline constexpr int kResourceError = 3;
+inline constexpr int kDoesNotFit = 4;
+inline constexpr int kInterrupted = 130;
+
+struct PlanCommand {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string output;  // empty: OUT/plan
+  bool json = false;
+};
+int run_plan(const PlanCommand& command);
+
+struct SimulateCommand {
+  std::string plan;
+  std::string trace;  // empty: PLAN.trace.json
+  bool json = false;
+};
+int run_simulate(const SimulateCommand& command);
+
+struct TrainCommand {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string plan;  // empty: make one
+  bool resume = false;
+};
+int run_train(const TrainCommand& command);
+
+struct PreviewCommand {
+  std::string job;
+  std::vector<std::string> overrides;
+  int samples = 3;
+};
+int run_preview(const PreviewCommand& command);
+
+}  // namespace ferry

@@ -1,0 +1,102 @@
+// The ferry program: arguments in, exit code out. Every error ends here as one message.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/python_tools.h"
+
+namespace {
+
+using namespace ferry;
+
+/// FILE [key=value ...], the arguments of everything that takes a job.
+void add_job(CLI::App& command, std::string& job, std::vector<std::string>& overrides) {
+  command.add_option("job", job, "job file")->required();
+  command.add_option("overrides", overrides, "key=value, beats the job file");
+}
+
+/// Passes everything after the command's name to ferry_tools.
+void add_python_command(CLI::App& program, const std::string& name, const std::string& about,
+                        int& exit_code) {
+  CLI::App* command = program.add_subcommand(name, about);
+  command->prefix_command();
+  command->set_help_flag();  // --help is answered by the tool
+  command->callback([command, name, &exit_code] {
+    std::vector<std::string> arguments = {name};
+    const auto rest = command->remaining();
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    show_python_tool(arguments);
+    exit_code = kDone;
+  });
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
+  program.set_version_flag("--version", "ferry 0.1.0");
+  program.require_subcommand(1);
+  int exit_code = kDone;
+
+  PlanCommand plan;
+  CLI::App* plan_command = program.add_subcommand("plan", "say whether and how a job fits");
+  add_job(*plan_command, plan.job, plan.overrides);
+  plan_command->add_option("-o,--output", plan.output, "plan file; default OUT/plan");
+  plan_command->add_flag("--json", plan.json, "answer in JSON");
+  plan_command->callback([&] { exit_code = run_plan(plan); });
+
+  SimulateCommand simulate;
+  CLI::App* simulate_command = program.add_subcommand("simulate", "predict a plan's timeline");
+  simulate_command->add_option("plan", simulate.plan, "plan file")->required();
+  simulate_command->add_option("-o,--output", simulate.trace,
+                               "Chrome trace; default PLAN.trace.json");
+  simulate_command->add_flag("--json", simulate.json, "answer in JSON");
+  simulate_command->callback([&] { exit_code = run_simulate(simulate); });
+
+  TrainCommand train;
+  CLI::App* train_command = program.add_subcommand("train", "run a job");
+  add_job(*train_command, train.job, train.overrides);
+  train_command->add_option("--plan", train.plan, "run this plan file instead of making one");
+  train_command->add_flag("--resume", train.resume, "go on from the newest checkpoint in OUT");
+  train_command->callback([&] { exit_code = run_train(train); });
+
+  CLI::App* data = program.add_subcommand("data", "look at training data");
+  data->require_subcommand(1);
+  PreviewCommand preview;
+  CLI::App* preview_command = data->add_subcommand("preview", "show tokens and what is learned");
+  add_job(*preview_command, preview.job, preview.overrides);
+  preview_command->add_option("--samples", preview.samples, "how many")
+      ->check(CLI::PositiveNumber);
+  preview_command->callback([&] { exit_code = run_preview(preview); });
+
+  add_python_command(program, "init", "make a model directory with random weights", exit_code);
+  add_python_command(program, "generate", "continue a prompt with a model", exit_code);
+
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? kDone : kUserError;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const ferry::AlreadyExplained&) {
+    return ferry::kUserError;
+  } catch (const ferry::UserError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return ferry::kUserError;
+  } catch (const ferry::ResourceError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return ferry::kResourceError;
+  } catch (const std::bad_alloc&) {
+    std::fputs("out of host memory; try a smaller budget.host or fewer programs beside\n", stderr);
+    return ferry::kResourceError;
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return ferry::kResourceError;
+  }
+}

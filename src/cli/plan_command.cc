@@ -1,0 +1,48 @@
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/question.h"
+#include "cli/tables.h"
+#include "data/files.h"
+#include "plan/verify.h"
+
+namespace ferry {
+
+int run_plan(const PlanCommand& command) {
+  const auto say = [&](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
+  const Question question = read_question(command.job, command.overrides, say);
+  const PlanAnswer answer = make_plan(question.plan);
+  if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
+    std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);
+    return kDoesNotFit;
+  }
+  const Planned& planned = std::get<Planned>(answer);
+  const std::filesystem::path file =
+      command.output.empty() ? std::filesystem::path(question.job.out) / "plan" : command.output;
+  write_plan(planned.plan, file);
+  if (command.json) {
+    std::fputs(plan_json(question.plan, planned).c_str(), stdout);
+  } else {
+    std::fputs(plan_table(question.plan, planned).c_str(), stdout);
+    std::printf("plan written to %s\n", file.c_str());
+  }
+  return kDone;
+}
+
+int run_simulate(const SimulateCommand& command) {
+  const Plan plan = read_plan(command.plan);
+  require_verified(plan, command.plan);
+  const Simulation simulation = simulate(plan);
+  const std::string trace = command.trace.empty() ? command.plan + ".trace.json" : command.trace;
+  write_file(trace, to_chrome_trace(plan, simulation.timeline));
+  if (command.json) {
+    std::fputs(simulation_json(plan, simulation).c_str(), stdout);
+  } else {
+    std::fputs(simulation_table(plan, simulation).c_str(), stdout);
+    std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+  }
+  return kDone;
+}
+
+}  // namespace ferry

@@ -1,0 +1,101 @@
+#include "cli/python_tools.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+
+extern char** environ;
+
+namespace ferry {
+namespace {
+
+/// The environment with our tools first on Python's path, and no look at the network.
+std::vector<std::string> tool_environment() {
+  std::vector<std::string> variables = {"PYTHONPATH=" FERRY_TOOLS, "HF_HUB_OFFLINE=1"};
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable = *entry;
+    if (variable.starts_with("PYTHONPATH=")) {
+      variables.front() += ":" + variable.substr(variable.find('=') + 1);
+    } else if (!variable.starts_with("HF_HUB_OFFLINE=")) {
+      variables.push_back(variable);
+    }
+  }
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> found;
+  for (std::string& text : texts) found.push_back(text.data());
+  found.push_back(nullptr);
+  return found;
+}
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (;;) {
+    const ssize_t got = read(descriptor, piece.data(), piece.size());
+    if (got == 0) return text;
+    if (got > 0) {
+      text.append(piece.data(), static_cast<std::size_t>(got));
+    } else if (errno != EINTR) {
+      throw system_error("reading from ferry_tools", errno);
+    }
+  }
+}
+
+/// Runs the tool; captures its standard output when `capture` is set.
+std::string run(const std::vector<std::string>& arguments, bool capture) {
+  std::vector<std::string> command = {FERRY_PYTHON, "-m", "ferry_tools"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> variables = tool_environment();
+
+  std::array<int, 2> pipe_ends = {-1, -1};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (capture) {
+    if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) throw system_error("pipe", errno);
+    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
+  }
+  pid_t child = -1;
+  const int failed = posix_spawn(&child, FERRY_PYTHON, &actions, nullptr, pointers(command).data(),
+                                 pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (capture) close(pipe_ends[1]);
+  if (failed != 0) {
+    if (capture) close(pipe_ends[0]);
+    throw system_error(std::string("cannot run ") + FERRY_PYTHON, failed);
+  }
+  const std::string output = capture ? read_all(pipe_ends[0]) : "";
+  if (capture) close(pipe_ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw system_error("waiting for ferry_tools", errno);
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) throw AlreadyExplained();
+  throw ResourceError(WIFSIGNALED(status)
+                          ? "ferry_tools was ended by signal " + std::to_string(WTERMSIG(status))
+                          : "ferry_tools ended with exit code " + std::to_string(WEXITSTATUS(status)) +
+                                "; its message is above");
+}
+
+}  // namespace
+
+std::string run_python_tool(const std::vector<std::string>& arguments) {
+  return run(arguments, /*capture=*/true);
+}
+
+void show_python_tool(const std::vector<std::string>& arguments) {
+  run(arguments, /*capture=*/false);
+}
+
+}  // namespace ferry

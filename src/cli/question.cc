@@ -1,0 +1,128 @@
+#include "cli/question.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/python_tools.h"
+#include "data/files.h"
+#include "planner/estimate.h"
+#include "train/devices.h"
+#include "train/measure.h"
+
+namespace ferry {
+namespace {
+
+/// Names everything that a measurement depends on; a measured profile carries it as its name.
+std::string measurement_key(const Question& question) {
+  const Job& job = question.job;
+  const MachineDevice& device = question.plan.machine.devices.front();
+  std::string key = "measured " + to_string(device.kind) + " threads " +
+                    std::to_string(job.threads > 0 ? job.threads : device.threads) + " cores " +
+                    std::to_string(question.plan.machine.host.cores) + " " +
+                    to_string(job.train.precision) + " " +
+                    std::to_string(job.train.micro_batch_size) + "x" +
+                    std::to_string(job.data.sequence);
+  std::string last;
+  for (const BlockSpec& block : question.plan.model.blocks) {
+    const std::string block_key = similarity_key(question.plan.model, block);
+    if (block.layer <= 0) key += " " + block_key;
+  }
+  return key;
+}
+
+Profile measured(const Question& question, const std::function<void(const std::string&)>& say) {
+  const std::filesystem::path kept = std::filesystem::path(question.job.out) / "profile.yaml";
+  const std::string key = measurement_key(question);
+  if (std::filesystem::exists(kept)) {
+    Profile profile = read_profile(kept.string());
+    const auto blocks = question.plan.model.blocks.size();
+    if (profile.name == key && profile.chain.size() == blocks) return profile;
+  }
+  say("measuring the model's blocks");
+  const OpenDevices devices(question.plan.machine, {.threads = question.job.threads});
+  Profile profile = measure_profile({.model = question.plan.model,
+                                     .micro_batch_size = question.job.train.micro_batch_size,
+                                     .sequence = question.job.data.sequence,
+                                     .precision = question.job.train.precision,
+                                     .device = devices.names().front(),
+                                     .update_threads = question.plan.machine.host.cores});
+  profile.name = key;
+  write_file(kept, to_yaml(profile));
+  return profile;
+}
+
+Profile profile_for(const Question& question, const std::function<void(const std::string&)>& say) {
+  const Job& job = question.job;
+  const bool here = is_here(question.plan.machine);
+  if (job.profile == "auto" && here) return measured(question, say);
+  if (job.profile == "auto" || job.profile == "estimate") {
+    return estimate_profile(question.plan.model, question.plan.machine,
+                            {job.train.micro_batch_size, job.data.sequence}, job.train.precision);
+  }
+  return read_profile(job.profile);
+}
+
+}  // namespace
+
+Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
+                       const std::function<void(const std::string&)>& say) {
+  Question question;
+  question.job = read_job(job_file, overrides);
+  const Job& job = question.job;
+  PlanQuestion& plan = question.plan;
+  plan.model = read_model_spec(job.model);
+  check_sequence(plan.model, job.data.sequence);
+  plan.machine = job.machine ? read_machine(*job.machine) : this_machine(find_gpus());
+  if (job.threads > 0) {
+    for (MachineDevice& device : plan.machine.devices) {
+      if (device.kind == DeviceKind::sim) device.threads = job.threads;
+    }
+  }
+  plan.micro_batches = job.train.micro_batches;
+  plan.micro_batch_size = job.train.micro_batch_size;
+  plan.sequence = job.data.sequence;
+  plan.precision = job.train.precision;
+  plan.clips = job.optim.clip > 0;
+  plan.strategy = job.strategy;
+
+  Bytes smallest = plan.machine.devices.front().memory;
+  for (const MachineDevice& device : plan.machine.devices) {
+    smallest = std::min(smallest, device.memory);
+  }
+  const bool capped = job.budget.device && *job.budget.device < smallest;
+  plan.device_budget = capped ? *job.budget.device : smallest;
+  plan.device_budget_source =
+      capped ? "budget.device, " + origin(job, "budget.device") : plan.machine.source.text;
+  const bool host_capped = job.budget.host && *job.budget.host < plan.machine.host.memory;
+  plan.host_budget = host_capped ? *job.budget.host : plan.machine.host.memory;
+  plan.host_budget_source =
+      host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
+  std::filesystem::create_directories(job.out);
+  plan.profile = profile_for(question, say);
+  return question;
+}
+
+std::filesystem::path token_file(const Job& job, const std::string& source) {
+  std::vector<std::string> arguments = {"tokenize", source,       "--model",
+                                        job.model,  "--sequence", std::to_string(job.data.sequence)};
+  if (job.data.text_key) {
+    arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
+  }
+  const std::string output = run_python_tool(arguments);
+  const auto end = output.find_last_not_of('\n');
+  const auto begin = output.find_last_of('\n', end) + 1;
+  const auto made = nlohmann::json::parse(output.substr(begin, end + 1 - begin), nullptr, false);
+  if (!made.is_object() || !made.contains("path")) {
+    throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
+  }
+  return made.at("path").get<std::string>();
+}
+
+PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy) {
+  question.mode = PlanMode::evaluate;
+  question.strategy = strategy;
+  return question;
+}
+
+}  // namespace ferry

@@ -1,0 +1,35 @@
+// From a job file to what the planner and the trainer ask for.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+#include "spec/job.h"
+#include "spec/machine.h"
+#include "spec/model_spec.h"
+
+namespace ferry {
+
+/// A job with everything read that it names.
+struct Question {
+  Job job;
+  PlanQuestion plan;
+};
+
+/// Reads job, model configuration and machine, and gets a profile: the file that the job names, a
+/// measurement when the machine is here, else an estimate. A measurement is kept in job.out and
+/// used again while nothing it depends on has changed. `say` hears what takes time.
+Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
+                       const std::function<void(const std::string&)>& say);
+
+/// The token file of a data file, made when it is not in the cache.
+std::filesystem::path token_file(const Job& job, const std::string& source);
+
+/// The same question for evaluation on held-out data.
+PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy);
+
+}  // namespace ferry

@@ -1,0 +1,153 @@
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/python_tools.h"
+#include "cli/question.h"
+#include "cli/tables.h"
+#include "data/files.h"
+#include "data/tokens.h"
+#include "plan/verify.h"
+#include "train/trainer.h"
+
+namespace ferry {
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+
+/// The first Ctrl-C asks for a stop after the step, the second ends the program.
+extern "C" void on_interrupt(int) {
+  if (interrupts != 0) _exit(kInterrupted);
+  interrupts = 1;
+}
+
+/// Prints a run as it goes: one line per step; on a terminal the current phase as well.
+class Console final : public TrainObserver {
+ public:
+  Console(const Job& job) : log_every_(job.train.log_every) {}
+
+  void phase(const std::string& what) override {
+    std::fprintf(stderr, "%s\n", what.c_str());
+  }
+
+  void step(const StepReport& report) override {
+    if (report.step % log_every_ != 0 && report.step != report.steps) return;
+    std::printf("%s\n", step_line(report).c_str());
+    std::fflush(stdout);
+  }
+
+  void evaluated(int step, double loss) override {
+    std::printf("step %6d  eval loss %8.4f\n", step, loss);
+  }
+
+  void saved(int step, const std::filesystem::path& folder) override {
+    std::printf("step %6d  saved %s\n", step, folder.c_str());
+  }
+
+  bool wants_to_stop() override { return interrupts != 0; }
+
+ private:
+  const int log_every_;
+};
+
+/// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
+std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion& question) {
+  if (!command.plan.empty()) {
+    Planned planned;
+    planned.plan = read_plan(command.plan);
+    require_verified(planned.plan, command.plan);
+    planned.prediction = simulate(planned.plan);
+    planned.lower_bound = planned.prediction.busiest;
+    return planned;
+  }
+  PlanAnswer answer = make_plan(question);
+  if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
+    std::fputs(does_not_fit_text(*no).c_str(), stdout);
+    return std::nullopt;
+  }
+  return std::get<Planned>(std::move(answer));
+}
+
+void require_same_question(const Plan& plan, const PlanQuestion& question,
+                           const std::string& file) {
+  if (plan.micro_batches != question.micro_batches ||
+      plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||
+      plan.precision != question.precision || plan.clips != question.clips ||
+      plan.mode != question.mode || plan.blocks.size() != question.model.blocks.size()) {
+    throw UserError(file + ": the plan was made for another job (micro_batches, micro_batch_size, "
+                           "sequence, precision, clip or model differ); make it again with ferry plan");
+  }
+}
+
+/// Writes what the run was asked for into its folder.
+void write_inputs(const Question& question, const Plan& plan) {
+  const std::filesystem::path out = question.job.out;
+  write_file(out / "job.yaml", to_yaml(question.job));
+  write_file(out / "machine.yaml", to_yaml(question.plan.machine));
+  write_plan(plan, out / "plan");
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& command) {
+  const auto say = [](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
+  Question question = read_question(command.job, command.overrides, say);
+  const Job& job = question.job;
+  auto planned = plan_for(command, question.plan);
+  if (!planned) return kDoesNotFit;
+  require_same_question(planned->plan, question.plan, command.plan);
+  std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
+  std::fflush(stdout);
+  write_inputs(question, planned->plan);
+
+  TrainSetup setup{.job = job,
+                   .machine = question.plan.machine,
+                   .model = question.plan.model,
+                   .plan = planned->plan,
+                   .evaluation = std::nullopt,
+                   .train_tokens = token_file(job, job.data.train),
+                   .eval_tokens = std::nullopt,
+                   .held_out_samples = 0,
+                   .resume = command.resume,
+                   .predicted_step = planned->prediction.step};
+  setup.job.budget.device = question.plan.device_budget;
+  if (job.data.eval) {
+    setup.eval_tokens = token_file(job, *job.data.eval);
+  } else if (job.data.eval_fraction > 0) {
+    const TokenFile tokens(setup.train_tokens);
+    setup.held_out_samples = static_cast<std::int64_t>(
+        static_cast<double>(tokens.size()) * job.data.eval_fraction);
+  }
+  if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
+    PlanAnswer answer = make_plan(evaluation_question(question.plan, planned->plan.strategy));
+    if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
+      std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
+      return kDoesNotFit;
+    }
+    setup.evaluation = std::get<Planned>(answer).plan;
+  }
+
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  Console console(job);
+  const TrainSummary summary = train(setup, console);
+  std::fputs(summary_table(summary, setup.predicted_step).c_str(), stdout);
+  std::printf("model written to %s\n", summary.checkpoint.c_str());
+  std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
+  return summary.interrupted ? kInterrupted : kDone;
+}
+
+int run_preview(const PreviewCommand& command) {
+  const Job job = read_job(command.job, command.overrides);
+  std::vector<std::string> arguments = {
+      "preview",    job.data.train, "--model", job.model, "--sequence",
+      std::to_string(job.data.sequence), "--samples", std::to_string(command.samples)};
+  if (job.data.text_key) arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
+  show_python_tool(arguments);
+  return kDone;
+}
+
+}  // namespace ferry

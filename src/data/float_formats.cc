@@ -1,0 +1,38 @@
+#include "data/float_formats.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace ferry {
+
+float bf16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float f16_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1Fu;
+  const std::uint32_t fraction = bits & 0x3FFu;
+  if (exponent == 0x1F) {  // infinity or NaN
+    return std::bit_cast<float>(sign | 0x7F800000u | (fraction << 13));
+  }
+  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24, exact in a float
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+}
+
+// The calls are written out here, so that the compiler sees into them and vectorises the loops.
+void widen_bf16(std::span<const std::uint16_t> bits, std::span<float> wide) {
+  FERRY_CHECK(bits.size() == wide.size(), "as many floats as there are 16-bit values");
+  for (std::size_t i = 0; i < bits.size(); ++i) wide[i] = bf16_to_float(bits[i]);
+}
+
+void widen_f16(std::span<const std::uint16_t> bits, std::span<float> wide) {
+  FERRY_CHECK(bits.size() == wide.size(), "as many floats as there are 16-bit values");
+  for (std::size_t i = 0; i < bits.size(); ++i) wide[i] = f16_to_float(bits[i]);
+}
+
+}  // namespace ferry

@@ -1,0 +1,158 @@
+#include "data/manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "data/checksum.h"
+#include "data/files.h"
+#include "data/json_text.h"
+
+namespace ferry {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kFormat = "ferry-checkpoint";
+constexpr int kVersion = 1;
+
+std::string hexadecimal(std::uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016jx", static_cast<std::uintmax_t>(value));
+  return text;
+}
+
+std::optional<std::uint64_t> read_hexadecimal(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value, 16);
+  if (text.size() != 16 || result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+/// A field of the manifest, of a given JSON kind. Throws UserError when it is not there.
+const json& field(const json& object, const char* key, bool (json::*is_kind)() const noexcept,
+                  const std::string& where) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw UserError(where + ": '" + key + "' is missing");
+  if (!(*found.*is_kind)()) {
+    throw UserError(where + ": '" + key + "' has the wrong type: " + found->dump());
+  }
+  return *found;
+}
+
+std::int64_t count_field(const json& object, const char* key, const std::string& where) {
+  const auto value = field(object, key, &json::is_number_unsigned, where).get<std::uint64_t>();
+  if (value > (std::uint64_t{1} << 62)) throw UserError(where + ": '" + key + "' is too large");
+  return static_cast<std::int64_t>(value);
+}
+
+std::string text_field(const json& object, const char* key, const std::string& where) {
+  return field(object, key, &json::is_string, where).get<std::string>();
+}
+
+ManifestFile read_file_entry(const json& value, const std::string& where) {
+  if (!value.is_object()) throw UserError(where + ": a file entry is not an object");
+  ManifestFile file{text_field(value, "name", where), {count_field(value, "bytes", where)}, 0};
+  const fs::path name = file.name;
+  if (name.empty() || name.is_absolute() || *name.lexically_normal().begin() == "..") {
+    throw UserError(where + ": file " + in_quotes(file.name) + " is not inside the checkpoint");
+  }
+  const auto checksum = read_hexadecimal(text_field(value, "xxh64", where));
+  if (!checksum) {
+    throw UserError(where + ": xxh64 of " + in_quotes(file.name) + ": expected 16 hex digits");
+  }
+  file.xxh64 = *checksum;
+  return file;
+}
+
+Manifest parse_manifest(const json& value, const std::string& where) {
+  if (!value.is_object() || value.value("format", json()) != kFormat) {
+    throw UserError(where + ": not a ferry checkpoint's manifest");
+  }
+  if (const auto version = count_field(value, "version", where); version != kVersion) {
+    throw UserError(where + ": version " + std::to_string(version) + ", expected 1");
+  }
+  Manifest manifest;
+  manifest.step = count_field(value, "step", where);
+  manifest.sequences = count_field(value, "sequences", where);
+  manifest.seed = field(value, "seed", &json::is_number_unsigned, where).get<std::uint64_t>();
+  manifest.data_hash = text_field(value, "data_hash", where);
+  const json& versions = field(value, "versions", &json::is_object, where);
+  for (const auto& [program, unused] : versions.items()) {
+    manifest.versions[program] = text_field(versions, program.c_str(), where);
+  }
+  for (const json& file : field(value, "files", &json::is_array, where)) {
+    manifest.files.push_back(read_file_entry(file, where));
+  }
+  return manifest;
+}
+
+void check_sizes(const fs::path& folder, const Manifest& manifest) {
+  for (const ManifestFile& file : manifest.files) {
+    const fs::path path = folder / file.name;
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    if (error) {
+      throw UserError(path.string() +
+                      ": the manifest names it, but it cannot be read: " + error.message());
+    }
+    if (size != static_cast<std::uintmax_t>(file.size.count)) {
+      throw UserError(path.string() + ": damaged: " + std::to_string(size) +
+                      " bytes, the manifest says " + std::to_string(file.size.count));
+    }
+  }
+}
+
+}  // namespace
+
+void write_manifest(const fs::path& folder, Manifest manifest) {
+  manifest.files.clear();
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    const std::string name = item.path().lexically_relative(folder).generic_string();
+    if (!item.is_regular_file() || name == kManifestName) continue;
+    sync_file(item.path());
+    manifest.files.push_back(
+        {name, {static_cast<std::int64_t>(item.file_size())}, checksum_file(item.path())});
+  }
+  std::ranges::sort(manifest.files, {}, &ManifestFile::name);
+
+  nlohmann::ordered_json value;
+  value["format"] = kFormat;
+  value["version"] = kVersion;
+  value["step"] = manifest.step;
+  value["sequences"] = manifest.sequences;
+  value["seed"] = manifest.seed;
+  value["data_hash"] = manifest.data_hash;
+  value["versions"] = manifest.versions;
+  value["files"] = json::array();
+  for (const ManifestFile& file : manifest.files) {
+    value["files"].push_back(
+        {{"name", file.name}, {"bytes", file.size.count}, {"xxh64", hexadecimal(file.xxh64)}});
+  }
+  write_file(folder / kManifestName, value.dump(1) + "\n");
+}
+
+Manifest read_manifest(const fs::path& folder) {
+  const fs::path path = folder / kManifestName;
+  const std::string where = path.string();
+  Manifest manifest = parse_manifest(parse_json(read_file(path, 64_MiB), where), where);
+  check_sizes(folder, manifest);
+  return manifest;
+}
+
+void verify_checksums(const fs::path& folder, const Manifest& manifest) {
+  for (const ManifestFile& file : manifest.files) {
+    const std::uint64_t found = checksum_file(folder / file.name);
+    if (found != file.xxh64) {
+      throw UserError((folder / file.name).string() + ": damaged: xxh64 " + hexadecimal(found) +
+                      ", the manifest says " + hexadecimal(file.xxh64));
+    }
+  }
+}
+
+}  // namespace ferry

@@ -1,0 +1,45 @@
+// The manifest of a saved checkpoint: which files it has and their checksums, and where the run
+// stood. It is written last, so a folder without one is not a checkpoint.
+// Format: docs/formats/checkpoint.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace ferry {
+
+struct ManifestFile {
+  std::string name;  // relative to the checkpoint's folder
+  Bytes size;
+  std::uint64_t xxh64 = 0;
+};
+
+struct Manifest {
+  std::int64_t step = 0;       // steps done
+  std::int64_t sequences = 0;  // sequences consumed so far: the position in the data
+  std::uint64_t seed = 0;
+  std::string data_hash;                        // TokenFile::source_hash() of the training data
+  std::map<std::string, std::string> versions;  // of programs and formats: "ferry" -> "0.1.0"
+  std::vector<ManifestFile> files;              // by name; without the manifest itself
+};
+
+/// The manifest's file name.
+inline constexpr const char* kManifestName = "manifest.json";
+
+/// Makes every file in `folder` durable, fills in `manifest.files` with sizes and checksums, and
+/// writes the manifest. Throws ResourceError.
+void write_manifest(const std::filesystem::path& folder, Manifest manifest);
+
+/// Reads the manifest and checks that its files are there with the right sizes.
+/// Throws UserError naming file and what is wrong.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+/// Checks every file's checksum; reads them all. Throws UserError naming the first damaged file.
+void verify_checksums(const std::filesystem::path& folder, const Manifest& manifest);
+
+}  // namespace ferry

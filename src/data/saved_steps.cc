@@ -1,0 +1,145 @@
+#include "data/saved_steps.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "data/files.h"
+
+namespace ferry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kTemporary = ".tmp";
+
+std::string folder_name(std::int64_t step) {
+  char name[64];
+  std::snprintf(name, sizeof name, "step-%06jd", static_cast<std::intmax_t>(step));
+  return name;
+}
+
+/// The step in a name such as "step-000123", or nothing.
+std::optional<std::int64_t> step_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto result = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (result.ec != std::errc() || result.ptr != end || step < 0) return std::nullopt;
+  return step;
+}
+
+/// Removes a checkpoint. It loses its name first, so that half of one is never taken for whole.
+void remove_checkpoint(const fs::path& path) {
+  fs::path dying = path;
+  dying += kTemporary;
+  fs::remove_all(dying);
+  fs::rename(path, dying);
+  fs::remove_all(dying);
+}
+
+/// Gives `temporary` the name `final_path`; a folder that has it already is removed.
+void take_name(const fs::path& temporary, const fs::path& final_path) {
+  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_NOREPLACE) == 0) {
+    return;
+  }
+  if (errno != EEXIST && errno != EINVAL) {
+    throw system_error("cannot rename " + temporary.string() + " to " + final_path.string(), errno);
+  }
+  const int result =
+      renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE);
+  if (result == 0) {
+    fs::remove_all(temporary);  // now the older checkpoint
+    return;
+  }
+  // A file system without these flags: for a moment the step has no checkpoint.
+  fs::remove_all(final_path);
+  fs::rename(temporary, final_path);
+}
+
+}  // namespace
+
+UnsavedStep::UnsavedStep(UnsavedStep&& other) noexcept
+    : folder_(std::exchange(other.folder_, {})) {}
+
+UnsavedStep::~UnsavedStep() {
+  std::error_code ignored;  // what cannot be removed now is removed by the next SavedSteps
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+SavedSteps::SavedSteps(fs::path root, std::int64_t keep) : root_(std::move(root)), keep_(keep) {
+  FERRY_CHECK(keep >= 1, "at least the newest checkpoint is kept");
+  try {
+    fs::create_directories(root_);
+    std::vector<fs::path> unfinished;
+    for (const auto& item : fs::directory_iterator(root_)) {
+      const fs::path& path = item.path();
+      if (path.extension() == kTemporary && step_of(path.stem())) unfinished.push_back(path);
+    }
+    for (const fs::path& path : unfinished) fs::remove_all(path);
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot prepare the folder of checkpoints: ") + error.what());
+  }
+}
+
+UnsavedStep SavedSteps::begin(std::int64_t step) const {
+  FERRY_CHECK(step >= 0, "a negative step");
+  fs::path folder = root_ / folder_name(step);
+  folder += kTemporary;
+  try {
+    fs::remove_all(folder);
+    fs::create_directory(folder);
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot begin a checkpoint: ") + error.what());
+  }
+  return UnsavedStep(folder);
+}
+
+fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest) const {
+  const fs::path final_path = root_ / folder_name(manifest.step);
+  FERRY_CHECK(step.folder().stem() == final_path.filename(), "the manifest of another step");
+  try {
+    write_manifest(step.folder(), manifest);
+    take_name(step.folder(), final_path);
+    step.folder_.clear();
+    sync_folder(root_);
+    const auto complete = saved_steps(root_);
+    const std::int64_t surplus = std::ssize(complete) - keep_;
+    for (std::int64_t i = 0; i < surplus; ++i) {
+      const fs::path& oldest = complete[static_cast<std::size_t>(i)];
+      if (oldest != final_path) remove_checkpoint(oldest);
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot save a checkpoint: ") + error.what());
+  }
+  return final_path;
+}
+
+std::optional<fs::path> SavedSteps::newest() const {
+  const auto complete = saved_steps(root_);
+  if (complete.empty()) return std::nullopt;
+  return complete.back();
+}
+
+std::vector<fs::path> saved_steps(const fs::path& root) {
+  std::vector<fs::path> complete;
+  if (!fs::exists(root)) return complete;
+  for (const auto& item : fs::directory_iterator(root)) {
+    if (step_of(item.path()) && fs::exists(item.path() / kManifestName)) {
+      complete.push_back(item.path());
+    }
+  }
+  std::ranges::sort(complete, {}, [](const fs::path& path) { return *step_of(path); });
+  return complete;
+}
+
+}  // namespace ferry

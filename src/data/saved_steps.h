@@ -1,0 +1,56 @@
+// The checkpoints of a run: folders step-000123 that appear complete or not at all, of which the
+// newest few are kept. One process at a time may use such a folder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "data/manifest.h"
+
+namespace ferry {
+
+/// A checkpoint being written. Destroyed without SavedSteps::commit(), it is removed.
+class UnsavedStep {
+ public:
+  UnsavedStep(UnsavedStep&& other) noexcept;
+  UnsavedStep& operator=(UnsavedStep&&) = delete;
+  ~UnsavedStep();
+
+  /// The folder to write into: "step-000123.tmp".
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  friend class SavedSteps;
+  explicit UnsavedStep(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  std::filesystem::path folder_;  // empty after commit() or a move
+};
+
+class SavedSteps {
+ public:
+  /// Uses `root` (made when missing) and keeps the newest `keep` checkpoints. Removes what an
+  /// interrupted run left half written there. Requires: keep >= 1.
+  SavedSteps(std::filesystem::path root, std::int64_t keep);
+
+  /// Makes an empty folder for the checkpoint after `step` steps. Requires: step >= 0.
+  UnsavedStep begin(std::int64_t step) const;
+
+  /// Writes the manifest, gives the folder its final name durably, replacing a checkpoint of the
+  /// same step, and then removes the oldest beyond `keep`, never the one just written.
+  /// Requires: `manifest.step` is the step it was begun with. Returns the final path.
+  std::filesystem::path commit(UnsavedStep step, const Manifest& manifest) const;
+
+  /// The checkpoint with the highest step, or nothing.
+  std::optional<std::filesystem::path> newest() const;
+
+ private:
+  std::filesystem::path root_;
+  std::int64_t keep_;
+};
+
+/// The complete checkpoints in `root`, by ascending step; none when there is no such folder.
+std::vector<std::filesystem::path> saved_steps(const std::filesystem::path& root);
+
+}  // namespace ferry

@@ -1,0 +1,93 @@
+#include "data/saved_steps.h"
+
+#include <gtest/gtest.h>
+
+#include "data/files.h"
+#include "data/scratch_folder.h"
+
+namespace ferry {
+namespace {
+
+std::filesystem::path save(const SavedSteps& steps, std::int64_t step, const std::string& text) {
+  UnsavedStep unsaved = steps.begin(step);
+  write_file(unsaved.folder() / "weights", text);
+  Manifest manifest;
+  manifest.step = step;
+  return steps.commit(std::move(unsaved), manifest);
+}
+
+TEST(SavedSteps, TheNewestFewAreKept) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder / "checkpoints", 2);
+  EXPECT_FALSE(steps.newest().has_value());
+  for (const std::int64_t step : {5, 10, 15}) save(steps, step, "x");
+  EXPECT_EQ(saved_steps(folder / "checkpoints"),
+            (std::vector{folder / "checkpoints/step-000010", folder / "checkpoints/step-000015"}));
+  EXPECT_EQ(steps.newest(), folder / "checkpoints/step-000015");
+}
+
+TEST(SavedSteps, StepsAreOrderedByNumberNotByName) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 9);
+  save(steps, 2'000'000, "x");
+  save(steps, 300'000, "x");
+  EXPECT_EQ(steps.newest()->filename(), "step-2000000");
+}
+
+TEST(SavedSteps, TheCheckpointJustWrittenIsKeptEvenWhenLaterOnesAreThere) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 1);
+  save(steps, 20, "x");
+  EXPECT_TRUE(std::filesystem::exists(save(steps, 10, "x")));
+  EXPECT_EQ(steps.newest()->filename(), "step-000020");
+}
+
+TEST(SavedSteps, ACheckpointOfTheSameStepIsReplaced) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 2);
+  save(steps, 5, "old");
+  const auto path = save(steps, 5, "new one");
+  EXPECT_EQ(std::filesystem::file_size(path / "weights"), 7u);
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+TEST(SavedSteps, AnInterruptedSaveIsIgnoredAndCleanedUp) {
+  const ScratchFolder folder;
+  save(SavedSteps(folder.path(), 2), 5, "x");
+  folder.put("step-000007.tmp/weights", "half");
+  folder.put("step-000008/weights", "a folder without a manifest");
+  folder.put("notes.tmp/keep", "not ours");
+  const SavedSteps steps(folder.path(), 2);
+  EXPECT_EQ(steps.newest()->filename(), "step-000005");
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-000007.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes.tmp"));
+}
+
+TEST(SavedSteps, AnAbandonedSaveLeavesNothing) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 2);
+  {
+    const UnsavedStep unsaved = steps.begin(3);
+    write_file(unsaved.folder() / "weights", "x");
+  }
+  EXPECT_EQ(folder.count(), 0u);
+}
+
+TEST(SavedSteps, AFullDriveWhileTheManifestIsWrittenKeepsTheOlderCheckpoint) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 1);
+  save(steps, 5, "x");
+  UnsavedStep unsaved = steps.begin(6);
+  write_file(unsaved.folder() / "weights", "x");
+  Manifest manifest;
+  manifest.step = 6;
+  {
+    const FileSizeLimit full(20);
+    EXPECT_THROW(steps.commit(std::move(unsaved), manifest), ResourceError);
+  }
+  EXPECT_EQ(steps.newest()->filename(), "step-000005");
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,68 @@
+// A token file: samples of token ids, each id with a flag that says whether it is learned.
+// Written by tools/ferry_tools, described in docs/formats/tokens.md. Checked completely when
+// opened, so that a sample needs no checks later.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/units.h"
+
+namespace ferry {
+
+/// One sample: a row of the data. Lifetime: that of the TokenFile.
+struct Sample {
+  std::span<const std::uint32_t> ids;     // at least one
+  std::span<const std::uint8_t> learned;  // 1 where the id is learned, else 0; one per id
+};
+
+/// A mapped token file. The file must not change while it is open (ferry_tools writes it under a
+/// temporary name and renames it). Safe to read from any thread.
+class TokenFile {
+ public:
+  /// Opens and checks a file. Throws UserError naming file and what is wrong.
+  explicit TokenFile(const std::filesystem::path& path);
+  TokenFile(TokenFile&& other) noexcept;
+  TokenFile& operator=(TokenFile&&) = delete;
+  ~TokenFile();
+
+  /// How many samples there are; at least one.
+  std::int64_t size() const { return samples_; }
+  std::int64_t tokens() const { return tokens_; }
+  std::int64_t learned() const { return learned_; }
+  /// Every id is below this.
+  std::uint32_t vocabulary() const { return vocabulary_; }
+  std::optional<std::uint32_t> end_token() const { return end_token_; }
+  /// SHA-256 of what the file was made from, in lower-case hexadecimal.
+  const std::string& source_hash() const { return source_hash_; }
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Requires: 0 <= number < size().
+  Sample sample(std::int64_t number) const;
+
+  /// Throws UserError when the file's vocabulary exceeds the model's.
+  void require_vocabulary(std::int64_t model_vocabulary) const;
+
+ private:
+  void read_header();
+  void check_contents() const;
+  template <typename T>
+  std::span<const T> section(std::int64_t offset, std::int64_t count) const;
+
+  std::filesystem::path path_;
+  std::span<const std::byte> mapped_;  // empty after a move
+  std::int64_t samples_ = 0, tokens_ = 0, learned_ = 0;
+  std::uint32_t vocabulary_ = 0;
+  std::optional<std::uint32_t> end_token_;
+  std::string source_hash_;
+  std::span<const std::uint64_t> offsets_;  // samples_ + 1, ascending, from 0 to tokens_
+  std::span<const std::uint32_t> ids_;
+  std::span<const std::uint8_t> flags_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,113 @@
+#include "data/tokens.h"
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "data/scratch_folder.h"
+#include "data/token_text.h"
+
+namespace ferry {
+namespace {
+
+const std::string kTwoSamples = "5 6 *7 *2\n3 *2\n";
+
+TEST(TokenFile, HoldsSamplesWithTheirLearnFlags) {
+  const ScratchFolder folder;
+  const TokenFile file(folder.put("x.tokens", token_file_bytes(kTwoSamples, 8, 2)));
+  ASSERT_EQ(file.size(), 2);
+  EXPECT_EQ(file.tokens(), 6);
+  EXPECT_EQ(file.learned(), 3);
+  EXPECT_EQ(file.vocabulary(), 8u);
+  EXPECT_EQ(file.end_token(), 2u);
+  EXPECT_EQ(file.source_hash().substr(0, 8), "00010203");
+  const Sample first = file.sample(0);
+  EXPECT_EQ(std::vector(first.ids.begin(), first.ids.end()),
+            (std::vector<std::uint32_t>{5, 6, 7, 2}));
+  EXPECT_EQ(std::vector(first.learned.begin(), first.learned.end()),
+            (std::vector<std::uint8_t>{0, 0, 1, 1}));
+  EXPECT_EQ(file.sample(1).ids[0], 3u);
+}
+
+// ferry_tools' tests hold the other end: what it writes are the bytes of the page.
+TEST(TokenFile, TheWorkedExampleOfTheFormatPageIsRead) {
+  std::ifstream page(FERRY_SOURCE_DIR "/docs/formats/tokens.md");
+  std::string bytes;
+  for (std::string line; std::getline(page, line);) {
+    if (line.size() < 8 || !std::isdigit(static_cast<unsigned char>(line[0])) ||
+        line.substr(4, 2) != "  ") {
+      continue;
+    }
+    std::istringstream digits(line.substr(6, 47));
+    for (std::string pair; digits >> pair;) {
+      bytes += static_cast<char>(std::stoi(pair, nullptr, 16));
+    }
+  }
+  const ScratchFolder folder;
+  const TokenFile file(folder.put("x.tokens", bytes));
+  EXPECT_EQ(file.size(), 2);
+  EXPECT_EQ(file.vocabulary(), 8u);
+  EXPECT_EQ(file.end_token(), 2u);
+  EXPECT_EQ(file.sample(0).ids[1], 7u);
+  EXPECT_EQ(file.sample(1).ids[1], 2u);
+  EXPECT_EQ(file.sample(1).learned[0], 0);
+}
+
+TEST(TokenFile, EveryTruncationAndExtensionIsAClearError) {
+  const ScratchFolder folder;
+  const std::string whole = token_file_bytes(kTwoSamples, 8, 2);
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const auto path = folder.put("x.tokens", whole.substr(0, length));
+    const std::string message = user_error([&] { TokenFile{path}; });
+    EXPECT_NE(message.find(path.string()), std::string::npos) << length;
+  }
+  const auto longer = folder.put("x.tokens", whole + "x");
+  EXPECT_NE(user_error([&] { TokenFile{longer}; }).find("damaged"), std::string::npos);
+}
+
+// Whatever single byte is damaged outside the hash and the reserved word, the file is either
+// refused or still sound: ids stay inside the vocabulary.
+TEST(TokenFile, NoDamagedByteLeadsOutsideTheFile) {
+  const ScratchFolder folder;
+  const std::string whole = token_file_bytes(kTwoSamples, 8, 2);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const char flip : {'\1', '\x80', '\xff'}) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      const auto path = folder.put("x.tokens", damaged);
+      const std::string message = user_error([&] {
+        const TokenFile file(path);
+        for (std::int64_t s = 0; s < file.size(); ++s) {
+          for (const std::uint32_t id : file.sample(s).ids) ASSERT_LT(id, file.vocabulary());
+        }
+      });
+      EXPECT_TRUE(i >= 12 || !message.empty()) << "byte " << i;  // magic and version
+    }
+  }
+}
+
+TEST(TokenFile, AnEmptySampleIsRefused) {
+  const ScratchFolder folder;
+  const auto path = folder.put("x.tokens", token_file_bytes("1 2\n\n3\n", 8, 2));
+  EXPECT_NE(user_error([&] { TokenFile{path}; }).find("sample 1 is empty"), std::string::npos);
+}
+
+TEST(TokenFile, AnIdOutsideItsVocabularyIsNamed) {
+  const ScratchFolder folder;
+  const auto path = folder.put("x.tokens", token_file_bytes("1 2 9\n", 8, 2));
+  EXPECT_NE(user_error([&] { TokenFile{path}; }).find("token 2 has id 9"), std::string::npos);
+}
+
+TEST(TokenFile, AVocabularyBeyondTheModelsIsRefused) {
+  const ScratchFolder folder;
+  const TokenFile file(folder.put("x.tokens", token_file_bytes(kTwoSamples, 8, 2)));
+  file.require_vocabulary(8);
+  EXPECT_NE(user_error([&] { file.require_vocabulary(7); }).find("the model's has 7"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,89 @@
+#include "device/device.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <charconv>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "simdev/simdev.h"
+
+namespace ferry {
+namespace {
+
+/// "sim:3" -> 3 with prefix "sim:"; -1 when the name is of another form.
+int index_after(const std::string& prefix, const std::string& name) {
+  int index = -1;
+  if (name.rfind(prefix, 0) != 0) return -1;
+  const char *begin = name.data() + prefix.size(), *end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(begin, end, index);
+  return error == std::errc() && rest == end ? index : -1;
+}
+
+/// Nothing of ours references torch's CUDA library, so that one binary runs with and without it.
+void load_cuda(const std::string& name) {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    throw ResourceError(name + ": the installed torch has no CUDA part: " + dlerror());
+  }
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+}
+
+c10::impl::VirtualGuardImpl guard_of(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type());
+}
+
+}  // namespace
+
+Device Device::open(const std::string& name) {
+  auto type = c10::DeviceType::PrivateUse1;
+  int index = index_after("sim:", name);
+  if (index < 0) {
+    type = c10::DeviceType::CUDA;
+    index = index_after("cuda:", name);
+    if (index < 0)
+      throw UserError("device '" + name + "': expected sim:K or cuda:K, K = 0, 1, ...");
+    load_cuda(name);
+  } else if (c10::impl::device_guard_impl_registry[static_cast<std::size_t>(type)] == nullptr) {
+    throw ResourceError(name + ": no simulated devices were opened");
+  }
+  const int count = c10::impl::VirtualGuardImpl(type).deviceCount();
+  if (index >= count) {
+    throw ResourceError(name + " is not there: this machine has " + std::to_string(count) +
+                        (type == c10::DeviceType::CUDA ? " CUDA" : " simulated") + " devices");
+  }
+  return Device(name, c10::Device(type, static_cast<c10::DeviceIndex>(index)));
+}
+
+c10::Stream Device::stream(const std::string& purpose) {
+  const auto found = streams_.find(purpose);
+  if (found != streams_.end()) return found->second;
+  const c10::Stream stream = guard_of(device_).getNewStream(device_, 0);
+  if (simulated()) simdev_name_stream(stream, purpose);
+  return streams_.emplace(purpose, stream).first->second;
+}
+
+at::Tensor Device::slab(Bytes size) const {
+  FERRY_CHECK(size >= 0_B, "a slab of a negative size");
+  at::Tensor slab = at::empty({size.count}, at::TensorOptions(at::kByte).device(device_));
+  // The memory follows the order of the stream that was current; now it is free of it.
+  const auto guard = guard_of(device_);
+  guard.synchronizeStream(guard.getStream(device_));
+  return slab;
+}
+
+void Device::synchronize() const { guard_of(device_).synchronizeDevice(device_.index()); }
+
+Device::MemoryUse Device::memory_use() const {
+  const auto stats = c10::getDeviceAllocator(device_.type())->getDeviceStats(device_.index());
+  const auto& total = stats.allocated_bytes[0];  // StatType::AGGREGATE
+  return {{total.current}, {total.peak}};
+}
+
+void Device::reset_peak() const {
+  c10::getDeviceAllocator(device_.type())->resetPeakStats(device_.index());
+}
+
+}  // namespace ferry

@@ -1,0 +1,54 @@
+// One accelerator, whatever its make, through torch's generic stream, event and allocator API:
+// "cuda:0" where there is a GPU, "sim:0" where there is none (open_simulated(), simulation.h).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include <map>
+#include <string>
+
+#include "base/units.h"
+
+namespace ferry {
+
+/// Movable. Its streams belong to torch and may be used after it; a slab lives as any tensor does.
+class Device {
+ public:
+  /// Opens "sim:k" or "cuda:k". Throws UserError when the name is neither, ResourceError when this
+  /// machine or this torch has no such device. The first cuda device loads torch's CUDA part.
+  static Device open(const std::string& name);
+
+  const std::string& name() const { return name_; }
+  c10::Device torch_device() const { return device_; }
+  bool simulated() const { return device_.type() == c10::DeviceType::PrivateUse1; }
+
+  /// The stream of that purpose ("compute", "load", ...), created by the first call and the same
+  /// ever after. One thread at a time.
+  c10::Stream stream(const std::string& purpose);
+
+  /// Memory for a plan's slots, taken at once; contents are undefined. Returns when every stream
+  /// may use it. Throws c10::OutOfMemoryError when it does not fit.
+  at::Tensor slab(Bytes size) const;
+
+  /// Returns when all streams of the device are idle; throws what failed on them.
+  void synchronize() const;
+
+  /// What torch's allocator has handed out on this device, in this process.
+  struct MemoryUse {
+    Bytes live;
+    Bytes peak;  // since the start or reset_peak()
+  };
+  MemoryUse memory_use() const;
+  void reset_peak() const;
+
+ private:
+  Device(std::string name, c10::Device device) : name_(std::move(name)), device_(device) {}
+
+  std::string name_;
+  c10::Device device_;
+  std::map<std::string, c10::Stream> streams_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,230 @@
+// One body for every make of device; cuda is skipped where there is none.
+#include "device/device.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "device/device_event.h"
+#include "device/host_registration.h"
+#include "device/simulation.h"
+#include "device/tensor_views.h"
+
+namespace ferry {
+namespace {
+
+using at::Tensor;
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Host memory that starts on a page.
+class Pages {
+ public:
+  explicit Pages(std::size_t size)
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(4096, size)), &std::free), size_(size) {}
+  std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte, void (*)(void*)> memory_;
+  std::size_t size_;
+};
+
+class DeviceOfAnyMake : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "sim:0") {
+      SimOptions options;
+      options.devices = {{64_MiB, 1, {}, {}, 0}};
+      options.hazards = options.poison = true;
+      open_simulated(options);
+    }
+    try {
+      device_.emplace(Device::open(GetParam()));
+    } catch (const ResourceError& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  void TearDown() override {
+    device_.reset();
+    close_simulated();
+  }
+  Device& device() { return *device_; }
+
+ private:
+  std::optional<Device> device_;
+};
+
+TEST_P(DeviceOfAnyMake, AStreamIsMadeOncePerPurpose) {
+  const c10::Stream load = device().stream("load");
+  EXPECT_EQ(device().stream("load"), load);
+  EXPECT_NE(device().stream("compute"), load);
+  EXPECT_EQ(load.device(), device().torch_device());
+}
+
+// Host memory to a slot, a product on another stream, and back: ordered by events alone.
+TEST_P(DeviceOfAnyMake, ASlotIsLoadedUsedAndOffloadedWithoutTheHostWaiting) {
+  const Pages pages(1 << 20);
+  const HostRegistration registration(device(), pages.bytes());
+  const Tensor weights = host_view(pages.bytes(), {64, 64}, at::kFloat);
+  const Tensor result = host_view(pages.bytes().subspan(512 << 10), {64, 64}, at::kFloat);
+  weights.copy_(at::eye(64));
+  const Tensor slab = device().slab(1_MiB);
+  const Tensor slot = view(slab, 256_KiB, {64, 64}, at::kFloat);
+  const c10::Stream load = device().stream("load"), compute = device().stream("compute");
+  DeviceEvent loaded(device()), computed(device()), offloaded(device());
+  {
+    const c10::StreamGuard guard(load);
+    slot.copy_(weights, /*non_blocking=*/true);
+    loaded.record(load);
+  }
+  {
+    const c10::StreamGuard guard(compute);
+    loaded.block(compute);
+    slot.mul_(3.0);
+    computed.record(compute);
+  }
+  {
+    const c10::StreamGuard guard(load);
+    computed.block(load);
+    result.copy_(slot, /*non_blocking=*/true);
+    offloaded.record(load);
+  }
+  offloaded.wait();
+  EXPECT_TRUE(offloaded.done());
+  EXPECT_TRUE(at::equal(result, at::eye(64) * 3.0));
+  device().synchronize();
+  if (device().simulated()) {
+    EXPECT_TRUE(simdev_hazards().empty());
+  }
+}
+
+TEST_P(DeviceOfAnyMake, LiveAndPeakBytesAreTold) {
+  const Bytes before = device().memory_use().live;
+  Tensor slab = device().slab(2_MiB);
+  EXPECT_EQ(device().memory_use().live - before, 2_MiB);
+  slab = Tensor();
+  EXPECT_EQ(device().memory_use().live, before);
+  EXPECT_GE(device().memory_use().peak, 2_MiB);
+  device().reset_peak();
+  EXPECT_EQ(device().memory_use().peak, before);
+}
+
+TEST_P(DeviceOfAnyMake, EventsMeasureTimeWhenAskedTo) {
+  DeviceEvent first(device(), DeviceEvent::Timing::kOn);
+  DeviceEvent second(device(), DeviceEvent::Timing::kOn);
+  const c10::Stream stream = device().stream("compute");
+  first.record(stream);
+  {
+    const c10::StreamGuard guard(stream);
+    at::ones({1 << 16}, device().torch_device()).add_(1);
+  }
+  second.record(stream);
+  second.wait();
+  EXPECT_GT(DeviceEvent::between(first, second), Micros{0});
+}
+
+TEST_P(DeviceOfAnyMake, AnEventThatWasNeverRecordedIsDone) {
+  DeviceEvent event(device());
+  EXPECT_TRUE(event.done());
+  event.block(device().stream("compute"));
+  event.wait();
+  device().synchronize();
+}
+
+INSTANTIATE_TEST_SUITE_P(Makes, DeviceOfAnyMake, testing::Values("sim:0", "cuda:0"),
+                         [](const auto& make) {
+                           return make.param.substr(0, make.param.find(':'));
+                         });
+
+TEST(Device, ANameOfAnotherFormIsTheUsersError) {
+  for (const char* name : {"gpu0", "sim", "sim:", "sim:x", "sim:-1", "cpu", ""}) {
+    EXPECT_THROW(Device::open(name), UserError) << name;
+  }
+}
+
+TEST(Device, ADeviceThatIsNotThereIsTheMachinesError) {
+  SimOptions options;
+  options.devices = {{1_MiB, 1, {}, {}, 0}};
+  open_simulated(options);
+  EXPECT_EQ(error_of([] { Device::open("sim:1"); }),
+            "sim:1 is not there: this machine has 1 simulated devices");
+  close_simulated();
+  EXPECT_THROW(Device::open("sim:0"), ResourceError);
+}
+
+TEST(TensorViews, AViewSharesTheSlabsBytes) {
+  const Tensor slab = at::zeros({64}, at::kByte);
+  view(slab, 16_B, {2, 4}, at::kBFloat16).fill_(1.0);
+  EXPECT_EQ(slab.ne(0).sum().item<int>(), 16)
+      << "1.0 in bf16 is 0x3F80, and there are 8 of them" << slab;
+}
+
+TEST(TensorViewsDeathTest, AViewThatLeavesItsSlabOrIsNotAlignedIsOurMistake) {
+  const Tensor slab = at::zeros({64}, at::kByte);
+  EXPECT_DEATH(view(slab, 32_B, {9}, at::kFloat), "leaves its slab of 64 bytes");
+  EXPECT_DEATH(view(slab, 2_B, {1}, at::kFloat), "not aligned");
+  std::array<std::byte, 16> bytes{};
+  EXPECT_DEATH(host_view(bytes, {17}, at::kByte), "leaves its 16 bytes");
+}
+
+/// Remembers what was locked; fails at the n-th lock when asked to.
+struct FakeLocking {
+  std::vector<std::string> log;
+  std::size_t fail_at = 0;
+  const std::byte* begin = nullptr;
+
+  PageLocking locking() {
+    return {[this](std::span<std::byte> chunk) -> std::string {
+              log.push_back("lock " + describe(chunk));
+              return log.size() == fail_at ? "out of memory" : "";
+            },
+            [this](std::span<std::byte> chunk) -> std::string {
+              log.push_back("unlock " + describe(chunk));
+              return "";
+            }};
+  }
+  std::string describe(std::span<std::byte> chunk) const {
+    return std::to_string(chunk.data() - begin) + "+" + std::to_string(chunk.size());
+  }
+};
+
+TEST(HostRegistration, MemoryIsLockedInChunksAndUnlockedInReverse) {
+  const Pages pages(10 * 4096);
+  FakeLocking fake{{}, 0, pages.bytes().data()};
+  { const HostRegistration registration(fake.locking(), pages.bytes(), 16_KiB); }
+  EXPECT_EQ(fake.log, (std::vector<std::string>{"lock 0+16384", "lock 16384+16384",
+                                                "lock 32768+8192", "unlock 32768+8192",
+                                                "unlock 16384+16384", "unlock 0+16384"}));
+}
+
+TEST(HostRegistration, AFailureUnlocksWhatWasLockedBefore) {
+  const Pages pages(10 * 4096);
+  FakeLocking fake{{}, 2, pages.bytes().data()};
+  EXPECT_EQ(error_of([&] { HostRegistration(fake.locking(), pages.bytes(), 16_KiB); }),
+            "page-locking 40.0 KiB of host memory failed at byte 16384: out of memory");
+  EXPECT_EQ(fake.log,
+            (std::vector<std::string>{"lock 0+16384", "lock 16384+16384", "unlock 0+16384"}));
+}
+
+TEST(HostRegistration, AMovedOneUnlocksOnce) {
+  const Pages pages(4096);
+  FakeLocking fake{{}, 0, pages.bytes().data()};
+  {
+    HostRegistration first(fake.locking(), pages.bytes(), 16_KiB);
+    const HostRegistration second(std::move(first));
+  }
+  EXPECT_EQ(fake.log.size(), 2u);
+}
+
+}  // namespace
+}  // namespace ferry

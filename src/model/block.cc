@@ -1,0 +1,316 @@
+#include "model/block.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "model/norm.h"
+#include "model/rotary.h"
+
+namespace ferry {
+namespace {
+
+/// A linear layer as its family stores it.
+struct Projection {
+  at::Tensor weight;
+  std::optional<at::Tensor> bias;
+  bool input_first = false;  // weight is [in, out] (GPT-2), else [out, in]
+
+  /// [rows, in] -> [rows, out]
+  at::Tensor operator()(const at::Tensor& x) const {
+    return input_first ? at::addmm(*bias, x, weight) : at::linear(x, weight, bias);
+  }
+};
+
+/// A block's weights, taken in the order of block.params.
+class WeightReader {
+ public:
+  WeightReader(const ModelSpec& model, std::span<const at::Tensor> weights)
+      : input_first_(model.family == Family::gpt2), weights_(weights) {}
+
+  const at::Tensor& next() {
+    FERRY_CHECK(taken_ < weights_.size(), "a block got fewer weights than its kind has");
+    return weights_[taken_++];
+  }
+  Projection projection(bool bias) {
+    Projection result{.weight = next(), .bias = std::nullopt, .input_first = input_first_};
+    if (bias) result.bias = next();
+    return result;
+  }
+  at::Tensor norm(const ModelSpec& model, const at::Tensor& x) {
+    const at::Tensor& weight = next();
+    if (model.family == Family::gpt2) return layer_norm(x, weight, next(), model.norm_epsilon);
+    return rms_norm(x, weight, model.norm_epsilon);
+  }
+
+ private:
+  bool input_first_;
+  std::span<const at::Tensor> weights_;
+  std::size_t taken_ = 0;
+};
+
+at::Tensor activate(Activation activation, const at::Tensor& x) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::relu:
+      return at::relu(x);
+    case Activation::silu:
+      return at::silu(x);
+  }
+  FERRY_UNREACHABLE("unknown activation");
+}
+
+/// Causal attention of q, k, v [rows, length, heads, head_dim], one call per document and never a
+/// mask: masks cost O(length^2) memory and meet wrong kernels. Returns [tokens, heads * head_dim].
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const Positions& positions) {
+  const bool grouped = q.size(2) != k.size(2);
+  const auto one = [grouped](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+    return at::scaled_dot_product_attention(a.transpose(1, 2), b.transpose(1, 2), c.transpose(1, 2),
+                                            std::nullopt, 0.0,
+                                            /*is_causal=*/true, std::nullopt, grouped)
+        .transpose(1, 2);
+  };
+  const std::int64_t tokens = q.size(0) * q.size(1);
+  if (positions.documents.empty()) return one(q, k, v).reshape({tokens, -1});
+
+  const std::vector<at::Tensor> qs = q.split_with_sizes(positions.documents, 1);
+  const std::vector<at::Tensor> ks = k.split_with_sizes(positions.documents, 1);
+  const std::vector<at::Tensor> vs = v.split_with_sizes(positions.documents, 1);
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < qs.size(); ++i) parts.push_back(one(qs[i], ks[i], vs[i]));
+  return at::cat(parts, 1).reshape({tokens, -1});
+}
+
+/// A residual block is x + output(inner(x)).
+struct ResidualWeights {
+  std::span<const at::Tensor> inner;
+  Projection output;
+};
+
+ResidualWeights split_weights(const ModelSpec& model, const BlockSpec& block,
+                              std::span<const at::Tensor> weights) {
+  const bool bias = block.params.back().shape.size() == 1;
+  const std::size_t inner = weights.size() - (bias ? 2 : 1);
+  return {weights.first(inner), WeightReader(model, weights.subspan(inner)).projection(bias)};
+}
+
+at::Tensor attention_inner(const ModelSpec& model, const at::Tensor& x,
+                           std::span<const at::Tensor> weights, const Positions& positions) {
+  WeightReader reader(model, weights);
+  const std::int64_t dim = model.head_dim;
+  // With documents the rows are laid end to end, so that they may cross a row's end.
+  const std::int64_t rows = positions.documents.empty() ? x.size(0) : 1;
+  const auto by_head = [&](const at::Tensor& projected) {
+    return projected.view({rows, -1, projected.size(1) / dim, dim});
+  };
+
+  const at::Tensor normed = reader.norm(model, x).view({-1, model.hidden});
+  at::Tensor q, k, v;
+  if (model.family == Family::gpt2) {
+    const std::vector<at::Tensor> parts = reader.projection(true)(normed).split(model.hidden, 1);
+    q = by_head(parts[0]);
+    k = by_head(parts[1]);
+    v = by_head(parts[2]);
+  } else {
+    q = by_head(reader.projection(model.qkv_bias)(normed));
+    k = by_head(reader.projection(model.qkv_bias)(normed));
+    v = by_head(reader.projection(model.qkv_bias)(normed));
+    if (model.qk_norm) {
+      q = reader.norm(model, q);
+      k = reader.norm(model, k);
+    }
+    const RotaryTable table = rotary_table(model, x.size(1), positions, x);
+    q = rotate(q, table);
+    k = rotate(k, table);
+  }
+  return attend(q, k, v, positions);
+}
+
+at::Tensor mlp_inner(const ModelSpec& model, const at::Tensor& x,
+                     std::span<const at::Tensor> weights) {
+  WeightReader reader(model, weights);
+  const at::Tensor normed = reader.norm(model, x).view({-1, model.hidden});
+  const at::Tensor value = activate(model.activation, reader.projection(model.mlp_bias)(normed));
+  if (model.family == Family::gpt2) return value;
+  return value * reader.projection(model.mlp_bias)(normed);
+}
+
+/// [tokens, in of the output projection]
+at::Tensor run_inner(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                     std::span<const at::Tensor> weights, const Positions& positions) {
+  return block.kind == BlockKind::attention ? attention_inner(model, x, weights, positions)
+                                            : mlp_inner(model, x, weights);
+}
+
+at::Tensor run_residual(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                        std::span<const at::Tensor> weights, const Positions& positions) {
+  const ResidualWeights split = split_weights(model, block, weights);
+  return x + split.output(run_inner(model, block, x, split.inner, positions)).view(x.sizes());
+}
+
+at::Tensor embed(const ModelSpec& model, const at::Tensor& ids, std::span<const at::Tensor> weights,
+                 const Positions& positions) {
+  const at::Tensor tokens = at::embedding(weights[0], ids);
+  if (model.family != Family::gpt2) return tokens;
+  if (positions.documents.empty()) return tokens + weights[1].narrow(0, 0, ids.size(1));
+  return tokens +
+         at::embedding(weights[1], document_positions(positions, ids.device()).view(ids.sizes()));
+}
+
+void check_call(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                std::span<const at::Tensor> weights, const Positions& positions) {
+  const bool tied_head = block.kind == BlockKind::head && block.params.empty();
+  FERRY_CHECK(weights.size() == (tied_head ? 1 : block.params.size()),
+              to_string(block.kind) + " got " + std::to_string(weights.size()) + " weights");
+  FERRY_CHECK(x.dim() == (block.kind == BlockKind::embedding ? 2 : 3), "x has the wrong shape");
+  FERRY_CHECK(x.size(1) <= longest_sequence(model), "the sequence is longer than the model's");
+  const std::int64_t packed =
+      std::accumulate(positions.documents.begin(), positions.documents.end(), std::int64_t{0});
+  FERRY_CHECK(positions.documents.empty() || packed == x.size(0) * x.size(1),
+              "the documents' lengths must sum to the tokens");
+}
+
+/// Shares the tensor's memory but records a graph of its own.
+at::Tensor leaf(const at::Tensor& tensor) { return tensor.detach().requires_grad_(); }
+
+std::vector<at::Tensor> leaves(std::span<const at::Tensor> tensors) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& tensor : tensors) result.push_back(leaf(tensor));
+  return result;
+}
+
+std::vector<at::Tensor> gradients_of(const at::Tensor& y, const at::Tensor& x,
+                                     std::span<const at::Tensor> weights, const at::Tensor& dy) {
+  std::vector<at::Tensor> inputs{x};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  return torch::autograd::grad({y}, inputs, {dy});
+}
+
+BlockGradients norm_backward(const ModelSpec& model, const at::Tensor& x,
+                             std::span<const at::Tensor> weights, const at::Tensor& dy) {
+  const at::AutoGradMode record(true);
+  const at::Tensor input = leaf(x);
+  const std::vector<at::Tensor> copies = leaves(weights);
+  const at::Tensor y = WeightReader(model, copies).norm(model, input);
+  std::vector<at::Tensor> found = gradients_of(y, input, copies, dy);
+  return {found[0], {found.begin() + 1, found.end()}};
+}
+
+/// The gradients of y = output(value) for value and for the projection's weight and bias, given dy
+/// [rows, out].
+struct ProjectionGradients {
+  at::Tensor value;
+  std::vector<at::Tensor> weights;
+};
+
+ProjectionGradients projection_gradients(const Projection& output, const at::Tensor& value,
+                                         const at::Tensor& dy) {
+  ProjectionGradients result;
+  if (output.input_first) {
+    result.value = at::mm(dy, output.weight.t());
+    result.weights.push_back(at::mm(value.t(), dy));
+  } else {
+    result.value = at::mm(dy, output.weight);
+    result.weights.push_back(at::mm(dy.t(), value));
+  }
+  if (output.bias) result.weights.push_back(dy.sum(0));
+  return result;
+}
+
+/// The last projection's gradients need its input only, so it is not run again: the graph ends
+/// before it. That saves one product in eight of a gated MLP's recomputation and backward.
+BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
+                                 const at::Tensor& x, std::span<const at::Tensor> weights,
+                                 const at::Tensor& dy, const Positions& positions) {
+  const ResidualWeights split = split_weights(model, block, weights);
+  const at::Tensor input = leaf(x);
+  const std::vector<at::Tensor> inner = leaves(split.inner);
+  at::Tensor value;
+  {
+    const at::AutoGradMode record(true);
+    value = run_inner(model, block, input, inner, positions);
+  }
+  ProjectionGradients output =
+      projection_gradients(split.output, value.detach(), dy.reshape({-1, model.hidden}));
+  std::vector<at::Tensor> found = gradients_of(value, input, inner, output.value);
+
+  BlockGradients result{.x = found[0].add_(dy), .weights = {found.begin() + 1, found.end()}};
+  result.weights.insert(result.weights.end(), output.weights.begin(), output.weights.end());
+  return result;
+}
+
+BlockGradients embedding_backward(const ModelSpec& model, const at::Tensor& ids,
+                                  std::span<const at::Tensor> weights, const at::Tensor& dy,
+                                  const Positions& positions) {
+  std::vector<at::Tensor> sums;
+  for (const at::Tensor& weight : weights) {
+    sums.push_back(at::zeros(weight.sizes(), weight.options().dtype(at::kFloat)));
+  }
+  add_embedding_gradient(model, ids, dy, sums, positions);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = sums[i].to(weights[i].scalar_type());
+  return {.x = at::Tensor(), .weights = std::move(sums)};
+}
+
+}  // namespace
+
+at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                   std::span<const at::Tensor> weights, const Positions& positions) {
+  check_call(model, block, x, weights, positions);
+  const at::NoGradGuard no_graph;
+  switch (block.kind) {
+    case BlockKind::embedding:
+      return embed(model, x, weights, positions);
+    case BlockKind::attention:
+    case BlockKind::mlp:
+      return run_residual(model, block, x, weights, positions);
+    case BlockKind::norm:
+      return WeightReader(model, weights).norm(model, x);
+    case BlockKind::head:
+      return at::linear(x, weights[0]);
+  }
+  FERRY_UNREACHABLE("unknown kind of block");
+}
+
+BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                        std::span<const at::Tensor> weights, const at::Tensor& dy,
+                        const Positions& positions) {
+  check_call(model, block, x, weights, positions);
+  const at::NoGradGuard no_graph;
+  switch (block.kind) {
+    case BlockKind::embedding:
+      return embedding_backward(model, x, weights, dy, positions);
+    case BlockKind::attention:
+    case BlockKind::mlp:
+      return residual_backward(model, block, x, weights, dy, positions);
+    case BlockKind::norm:
+      return norm_backward(model, x, weights, dy);
+    case BlockKind::head:
+      break;
+  }
+  FERRY_UNREACHABLE("the head's gradients come from head_forward_backward()");
+}
+
+void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,
+                            std::span<const at::Tensor> sums, const Positions& positions) {
+  FERRY_CHECK(sums.size() == (model.family == Family::gpt2 ? 2 : 1), "one sum per weight");
+  const at::NoGradGuard no_graph;
+  const at::Tensor rows = dy.reshape({-1, model.hidden}).to(at::kFloat);
+  at::Tensor(sums[0]).index_add_(0, ids.reshape({-1}), rows);
+  if (model.family != Family::gpt2) return;
+  if (positions.documents.empty()) {
+    sums[1].narrow(0, 0, ids.size(1)).add_(rows.view(dy.sizes()).sum(0));
+  } else {
+    at::Tensor(sums[1]).index_add_(0, document_positions(positions, ids.device()), rows);
+  }
+}
+
+}  // namespace ferry

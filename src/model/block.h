@@ -1,0 +1,52 @@
+// Networks as blocks: stateless functions of (weights, inputs). Nothing here waits for the device:
+// no value is read back, no shape depends on data, so every call only enqueues work.
+//
+// All calls are deterministic for a fixed number of threads per kernel; on CUDA the embedding's
+// gradient is so only under torch's deterministic algorithms. Any thread may call, on any stream.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "spec/model_spec.h"
+
+namespace ferry {
+
+/// Where documents lie in a micro-batch. A token attends to its own document only, and positions
+/// count from the document's start. Right padding may belong to the document before it.
+struct Positions {
+  /// Lengths of the documents, in the order of the tokens of all rows: they sum to batch * time.
+  /// Empty: every row is one document.
+  std::vector<std::int64_t> documents;
+};
+
+struct BlockGradients {
+  at::Tensor x;                     // like the block's input; undefined for the embedding
+  std::vector<at::Tensor> weights;  // in the order, type and shape of the weights, contiguous
+};
+
+/// Runs one block, without recording a graph. x is [batch, time] int64 token ids for the embedding,
+/// else [batch, time, hidden] in the weights' type. `weights` are those of block.params, in order;
+/// for a tied head, the embedding's. Returns [batch, time, hidden], or the head's logits
+/// [batch, time, vocab].
+/// Requires: time <= longest_sequence(model).
+at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                   std::span<const at::Tensor> weights, const Positions& positions = {});
+
+/// Runs the block again and takes its gradients, given dy, the gradient of its output. No graph
+/// outlives the call. Gradients have the weights' type; the caller sums them.
+/// Requires: block is not the head (model/head.h).
+BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                        std::span<const at::Tensor> weights, const at::Tensor& dy,
+                        const Positions& positions = {});
+
+/// Adds the embedding's gradients to `sums`, fp32 and shaped like the embedding's params, touching
+/// only the rows that ids [batch, time] name. What backward() would return for the embedding
+/// holds its whole table for every micro-batch; this holds one row per token.
+void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,
+                            std::span<const at::Tensor> sums, const Positions& positions = {});
+
+}  // namespace ferry

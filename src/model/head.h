@@ -1,0 +1,44 @@
+// The language model head: logits and cross-entropy in chunks of tokens, forward and gradient
+// together, so that all logits never exist at once. Like block.h, it never waits for the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "spec/model_spec.h"
+
+namespace ferry {
+
+/// Marks a position whose prediction is not learned.
+inline constexpr std::int64_t kIgnoredLabel = -100;
+
+/// What the head sees of one micro-batch.
+struct HeadInput {
+  at::Tensor x;       // [batch, time, hidden], after the final norm
+  at::Tensor weight;  // [vocab, hidden], in the type of x
+  at::Tensor labels;  // [batch, time] int64, already shifted: the token that follows each position
+  double scale = 1;   // 1 / (learned tokens of the whole step, over all micro-batches)
+  std::int64_t chunk_rows = 0;  // tokens whose logits exist at once; see head_chunk_rows()
+};
+
+struct HeadResult {
+  at::Tensor loss;  // 0-dim fp32: scale * sum of the cross-entropies of the learned positions
+  at::Tensor dx;    // like x
+};
+
+/// Takes the loss and its gradients. The weight's gradient goes to `weight_gradient` [vocab,
+/// hidden] fp32, contiguous: written when `accumulate` is false, else added to.
+HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weight_gradient,
+                                 bool accumulate);
+
+/// The loss alone.
+at::Tensor head_loss(const HeadInput& input);
+
+/// A chunk for which the fp32 logits take at most a quarter of the head's fp32 gradient sum or
+/// 4 MiB, whichever is larger, and no fewer than 32 tokens: a function of the model alone, so that
+/// sums have the same order on every machine. A micro-batch is cut into chunks of nearly equal
+/// size.
+std::int64_t head_chunk_rows(const ModelSpec& model, BatchShape shape);
+
+}  // namespace ferry

@@ -1,0 +1,62 @@
+// Where values lie in a device's memory: rings of equal slots for activations, and one region that
+// consecutive visits of stages fill from alternating ends.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "plan/plan.h"
+
+namespace ferry {
+
+/// Equal slots side by side. A value that needs one gets the slot that was used longest ago, so
+/// that copies run ahead of, and behind, the computation as far as the ring is long.
+class SlotRing {
+ public:
+  SlotRing(Bytes first, Bytes slot, int count);
+
+  /// The slot that still holds the value, which then counts as used now, or nothing.
+  std::optional<Bytes> find(ValueId value);
+
+  /// The slot used longest ago among those that do not hold one of `kept`; it holds `value` from
+  /// now on. Requires: more slots than kept values.
+  Bytes take(ValueId value, std::span<const ValueId> kept);
+
+ private:
+  struct Slot {
+    ValueId value = -1;
+    std::int64_t last_use = -1;
+  };
+  Bytes first_;
+  Bytes size_;
+  std::vector<Slot> slots_;
+  std::int64_t clock_ = 0;
+};
+
+/// What a stage needs at once on its device during one visit, in the order in which it is needed.
+struct Visit {
+  std::vector<ValueId> values;
+  Bytes need;  // slots included
+  std::map<ValueId, Bytes> offsets;
+};
+
+/// The least region in which every visit fits, and the least in which two neighbours do.
+struct RegionSizes {
+  Bytes least;
+  Bytes full;
+};
+RegionSizes region_sizes(std::span<const Visit> visits);
+
+/// Places visit 0 from the start of [0, region), visit 1 from its end, and so on: a visit's first
+/// values lie farthest from its neighbours', so the copies that come first find free bytes first
+/// (Mobius, constraints (5) and (6), byte by byte). Requires: region >= every need.
+void lay_out_visits(std::span<Visit> visits, std::span<const Value> sizes, Bytes region);
+
+/// `size` rounded up to kSlotAlignment.
+Bytes slot_size(Bytes size);
+
+}  // namespace ferry

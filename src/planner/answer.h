@@ -1,0 +1,16 @@
+// The strategies' contest on its own: what remedies ask of the planner again and again.
+#pragma once
+
+#include <variant>
+
+#include "planner/planner.h"
+#include "planner/strategy.h"
+
+namespace ferry {
+
+using AnswerWithoutRemedies = std::variant<Planned, Shortage>;
+
+/// make_plan() without its checks, verification and remedies. Requires: the question has a profile.
+AnswerWithoutRemedies answer_question(const PlanQuestion& question);
+
+}  // namespace ferry

@@ -1,0 +1,81 @@
+#include "planner/chain.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "planner/estimate.h"
+#include "spec/layout.h"
+
+namespace ferry {
+namespace {
+
+void check_profile(const PlanQuestion& question) {
+  const Profile& profile = question.profile;
+  if (profile.micro_batch_size != question.micro_batch_size ||
+      profile.sequence != question.sequence) {
+    throw UserError(
+        "profile '" + profile.name + "' is of micro-batches of " +
+        std::to_string(profile.micro_batch_size) + " x " + std::to_string(profile.sequence) +
+        " tokens; the job's are " + std::to_string(question.micro_batch_size) + " x " +
+        std::to_string(question.sequence) + "\n  try: measure it again, or profile: estimate");
+  }
+}
+
+const BlockProfile& profile_of(const PlanQuestion& question, const BlockSpec& block) {
+  const std::string key = similarity_key(question.model, block);
+  const BlockProfile* found = find_block(question.profile, key);
+  if (found == nullptr) {
+    throw UserError("profile '" + question.profile.name + "' has no block '" + key +
+                    "'; expected one entry per kind of block of the model\n"
+                    "  try: measure it again, or profile: estimate");
+  }
+  return *found;
+}
+
+ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
+  const BlockProfile& costs = profile_of(question, block);
+  const BlockLayout layout = layout_of(block);
+  const Micros overhead = question.profile.task_overhead;
+  ChainBlock result;
+  result.kind = block.kind;
+  result.trainable = layout.elements > 0;
+  result.fused = block.kind == BlockKind::head && question.mode == PlanMode::train;
+  if (block.kind == BlockKind::head && question.model.tied) {
+    result.reads_weight = static_cast<int>(head_weight_owner(question.model));
+  }
+  result.weights = weight_bytes(layout, question.precision);
+  result.states = state_bytes(layout, question.precision);
+  result.gradients = gradient_bytes(gradient_layout_of(question.model, block));
+  result.forward_workspace = costs.forward_workspace;
+  result.backward_workspace = costs.backward_workspace;
+  result.forward = costs.forward + overhead;
+  result.backward = costs.backward + overhead;
+  const auto elements = static_cast<double>(layout.elements);
+  result.host_update = from_seconds(elements / update_rate(question)) + overhead;
+  result.device_update = device_update_time(question, layout.elements) + overhead;
+  result.device_update_workspace = device_update_workspace(layout);
+  return result;
+}
+
+}  // namespace
+
+Chain make_chain(const PlanQuestion& question) {
+  check_profile(question);
+  const BatchShape shape{question.micro_batch_size, question.sequence};
+  Chain chain;
+  for (const BlockSpec& block : question.model.blocks) {
+    chain.blocks.push_back(chain_block(question, block));
+  }
+  chain.activation =
+      activation_bytes(question.model, shape, {weight_element_bytes(question.precision)});
+  chain.tokens = {2 * 8 * shape.tokens()};
+  return chain;
+}
+
+double update_rate(const PlanQuestion& question) {
+  if (question.profile.update_rate > 0) return question.profile.update_rate;
+  if (question.machine.host.update_rate > 0) return question.machine.host.update_rate;
+  return estimated_update_rate(question.machine.host);
+}
+
+}  // namespace ferry

@@ -1,0 +1,54 @@
+// The question as the strategies see it: the chain of blocks with the bytes of their values, from
+// spec/layout.h, and their times and workspaces, from the profile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "planner/planner.h"
+
+namespace ferry {
+
+struct ChainBlock {
+  BlockKind kind = BlockKind::embedding;
+  bool trainable = true;  // has weights of its own
+  bool fused = false;     // no forward task: the head when training
+  int reads_weight = -1;  // tied head: the block whose weights it reads, or -1
+  Bytes weights;          // W.b; 0 for a tied head
+  Bytes states;           // S.b
+  Bytes gradients;        // G.b; of the weight it reads for a tied head
+  Bytes forward_workspace;
+  Bytes backward_workspace;
+  Micros forward;  // one micro-batch, task overhead included
+  Micros backward;
+  Micros host_update;    // U.b on the host
+  Micros device_update;  // U.b on a device
+  Bytes device_update_workspace;
+};
+
+struct Chain {
+  std::vector<ChainBlock> blocks;
+  Bytes activation;  // A.b.m and dA.b.m alike
+  Bytes tokens;      // X.m: ids and labels, int64 each
+
+  std::size_t size() const { return blocks.size(); }
+};
+
+/// Throws UserError when the profile is not of the question's model or batch.
+Chain make_chain(const PlanQuestion& question);
+
+/// Whether a task of the block exists: the fused head has no forward, evaluation no backward.
+inline bool has_forward(const ChainBlock& block) { return !block.fused; }
+
+/// The block whose weights the block's tasks read: its own index, or the tied one.
+inline int weight_owner(const Chain& chain, int block) {
+  const int reads = chain.blocks[static_cast<std::size_t>(block)].reads_weight;
+  return reads >= 0 ? reads : block;
+}
+
+/// Parameters per second of the CPU optimizer: the profile's, the machine's, or an estimate.
+double update_rate(const PlanQuestion& question);
+
+}  // namespace ferry

@@ -1,0 +1,128 @@
+#include "planner/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "plan/verify.h"
+#include "planner/answer.h"
+#include "planner/bounds.h"
+#include "planner/estimate.h"
+#include "planner/remedies.h"
+
+namespace ferry {
+namespace {
+
+struct Strategy {
+  const char* name;
+  StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);
+  Micros (*lower_bound)(const PlanQuestion&, const Chain&);
+};
+
+constexpr std::array kStrategies = {
+    Strategy{"resident", plan_resident, resident_lower_bound},
+    Strategy{"mobius", plan_mobius, mobius_lower_bound},
+};
+
+void check_question(const PlanQuestion& question) {
+  const auto known = [&](const Strategy& strategy) { return question.strategy == strategy.name; };
+  if (question.strategy != "auto" && std::none_of(kStrategies.begin(), kStrategies.end(), known)) {
+    throw UserError("strategy: expected auto, resident or mobius; found '" + question.strategy +
+                    "'");
+  }
+  if (question.micro_batches < 1 || question.micro_batch_size < 1 || question.sequence < 1) {
+    throw UserError("a step needs at least one micro-batch, of one sequence, of one token");
+  }
+  if (question.model.blocks.size() < 2) throw UserError("a model needs an embedding and a head");
+  if (question.machine.devices.empty()) throw UserError("a machine needs at least one device");
+  check_sequence(question.model, question.sequence);
+}
+
+PlanQuestion with_profile(const PlanQuestion& question) {
+  PlanQuestion result = question;
+  if (question.profile.blocks.empty()) {
+    result.profile = estimate_profile(question.model, question.machine, question.precision,
+                                      {question.micro_batch_size, question.sequence});
+  }
+  return result;
+}
+
+std::string lack_text(const Shortage& lacking) {
+  return lacking.place + " needs " + to_string(lacking.need) + ", has " + to_string(lacking.have);
+}
+
+// Collects the strategies' answers and keeps the best.
+class Contest {
+ public:
+  explicit Contest(const PlanQuestion& question)
+      : question_(question), chain_(make_chain(question)) {}
+
+  AnswerWithoutRemedies run() {
+    for (const Strategy& strategy : kStrategies) {
+      if (question_.strategy == "auto" || question_.strategy == strategy.name) enter(strategy);
+    }
+    if (!best_) return std::move(*lacking_);
+    const auto slower = [](const Candidate& a, const Candidate& b) {
+      return a.fits != b.fits ? a.fits : a.fits && a.step < b.step;
+    };
+    std::stable_sort(candidates_.begin(), candidates_.end(), slower);
+    return Planned{std::move(best_->plan), std::move(best_->prediction), bound_,
+                   std::move(candidates_)};
+  }
+
+ private:
+  void enter(const Strategy& strategy) {
+    StrategyAnswer answer = strategy.plan(question_, chain_);
+    if (auto* lacking = std::get_if<Shortage>(&answer)) {
+      candidates_.push_back({strategy.name, false, {}, lack_text(*lacking)});
+      // The strategy that lacks least says what is missing.
+      if (!lacking_ || lacking->need - lacking->have < lacking_->need - lacking_->have) {
+        lacking_ = std::move(*lacking);
+      }
+      return;
+    }
+    StrategyPlan planned = std::get<StrategyPlan>(std::move(answer));
+    candidates_.push_back({strategy.name, true, planned.prediction.step, planned.remark});
+    const Micros bound = strategy.lower_bound(question_, chain_);
+    bound_ = best_ ? std::min(bound_, bound) : bound;
+    if (!best_ || planned.prediction.step < best_->prediction.step) best_ = std::move(planned);
+  }
+
+  const PlanQuestion& question_;
+  const Chain chain_;
+  std::vector<Candidate> candidates_;
+  std::optional<StrategyPlan> best_;
+  std::optional<Shortage> lacking_;
+  Micros bound_;
+};
+
+}  // namespace
+
+AnswerWithoutRemedies answer_question(const PlanQuestion& question) {
+  return Contest(question).run();
+}
+
+PlanAnswer make_plan(const PlanQuestion& asked) {
+  check_question(asked);
+  const PlanQuestion question = with_profile(asked);
+  AnswerWithoutRemedies answer = answer_question(question);
+  if (auto* planned = std::get_if<Planned>(&answer)) {
+    const std::optional<Violation> violation = verify(planned->plan);
+    FERRY_CHECK(!violation, violation ? violation->message : std::string());
+    return std::move(*planned);
+  }
+  Shortage lacking = std::get<Shortage>(std::move(answer));
+  DoesNotFit result;
+  result.place = lacking.place;
+  result.need = lacking.need;
+  result.have = lacking.have;
+  result.limit_source =
+      lacking.kind == PlaceKind::host ? question.host_budget_source : question.device_budget_source;
+  result.remedies = find_remedies(question, lacking);
+  result.breakdown = std::move(lacking.breakdown);
+  return result;
+}
+
+}  // namespace ferry

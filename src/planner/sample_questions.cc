@@ -1,0 +1,120 @@
+#include "planner/sample_questions.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/estimate.h"
+
+namespace ferry {
+namespace {
+
+std::string number(int value) { return std::to_string(value); }
+
+int pick(std::mt19937_64& random, std::initializer_list<int> options) {
+  return *(options.begin() + static_cast<std::ptrdiff_t>(random() % options.size()));
+}
+
+}  // namespace
+
+ModelSpec sample_model(const SampleModel& shape) {
+  const std::string tied = shape.tied ? "true" : "false";
+  if (shape.gpt2) {
+    return parse_model_spec(
+        R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": )" +
+            number(shape.hidden) + R"(, "n_layer": )" + number(shape.layers) +
+            R"(, "n_head": 2, "n_positions": 4096, "vocab_size": )" + number(shape.vocab) +
+            R"(, "tie_word_embeddings": )" + tied + "}",
+        "gpt2 sample");
+  }
+  return parse_model_spec(
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": )" +
+          number(shape.hidden) + R"(, "num_hidden_layers": )" + number(shape.layers) +
+          R"(, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": )" +
+          number(3 * shape.hidden) + R"(, "max_position_embeddings": 4096, "vocab_size": )" +
+          number(shape.vocab) + R"(, "rms_norm_eps": 1e-5, "tie_word_embeddings": )" + tied + "}",
+      "llama sample");
+}
+
+Machine sample_machine(const SampleMachine& shape) {
+  Machine machine;
+  machine.name = "sample";
+  machine.host.cores = shape.cores;
+  machine.host.memory = 64_GiB;
+  for (int r = 0; r < shape.roots; ++r) {
+    machine.roots.push_back({"root" + number(r), {1.5 * shape.link_rate}, {shape.link_rate}});
+  }
+  for (int d = 0; d < shape.devices; ++d) {
+    MachineDevice device;
+    device.name = "gpu" + number(d);
+    device.kind = DeviceKind::sim;
+    device.index = d;
+    device.memory = 16_GiB;
+    device.threads = shape.threads;
+    device.up = device.down = {shape.link_rate};
+    if (shape.roots > 0) device.root = d % shape.roots;
+    machine.devices.push_back(device);
+  }
+  return machine;
+}
+
+PlanQuestion sample_question(const SampleModel& model, const SampleMachine& machine,
+                             int micro_batches) {
+  PlanQuestion question;
+  question.model = sample_model(model);
+  question.machine = sample_machine(machine);
+  question.micro_batches = micro_batches;
+  question.micro_batch_size = 1;
+  question.sequence = 16;
+  question.device_budget = 4_GiB;
+  question.host_budget = 16_GiB;
+  question.device_budget_source = "budget.device, job.yaml:9";
+  question.host_budget_source = "budget.host, job.yaml:9";
+  question.profile =
+      estimate_profile(question.model, question.machine, question.precision, {1, 16});
+  return question;
+}
+
+Bytes states_of(const PlanQuestion& question) { return {12 * parameters(question.model)}; }
+
+PlanQuestion random_question(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  SampleModel model;
+  model.gpt2 = pick(random, {0, 1}) == 1;
+  model.tied = pick(random, {0, 1}) == 1;
+  model.layers = pick(random, {1, 2, 3, 5, 9});
+  model.hidden = pick(random, {16, 32, 64});
+  model.vocab = pick(random, {32, 300, 1000});
+  SampleMachine machine;
+  machine.devices = pick(random, {1, 2, 3, 4});
+  machine.roots = pick(random, {0, 1, 2});
+  machine.link_rate = pick(random, {0, 20, 500}) * 1e6;
+  if (machine.link_rate <= 0) machine.roots = 0;
+  machine.cores = pick(random, {1, 2, 8});
+  machine.threads = pick(random, {1, 2});
+  PlanQuestion question = sample_question(model, machine, pick(random, {1, 2, 3, 4}));
+  question.precision = pick(random, {0, 1}) == 1 ? Precision::bf16 : Precision::fp32;
+  question.clips = pick(random, {0, 1}) == 1;
+  question.mode = pick(random, {0, 0, 0, 1}) == 1 ? PlanMode::evaluate : PlanMode::train;
+  question.micro_batch_size = pick(random, {1, 2});
+  question.sequence = pick(random, {8, 32, 64});
+  question.profile = estimate_profile(question.model, question.machine, question.precision,
+                                      {question.micro_batch_size, question.sequence});
+  const double share = pick(random, {2, 8, 20, 40, 80, 200, 400}) * 0.01;
+  question.device_budget = {
+      static_cast<std::int64_t>(share * static_cast<double>(states_of(question).count)) +
+      pick(random, {10'000, 100'000, 1'000'000})};
+  question.host_budget = {states_of(question).count * pick(random, {1, 2, 4}) + 300'000};
+  question.strategy = std::string(random() % 3 == 0 ? "auto" : "mobius");
+  return question;
+}
+
+Planned must_fit(const PlanQuestion& question) {
+  PlanAnswer answer = make_plan(question);
+  if (const auto* lacking = std::get_if<DoesNotFit>(&answer)) {
+    ADD_FAILURE() << "does not fit: " << lacking->place << " needs " << to_string(lacking->need)
+                  << ", has " << to_string(lacking->have);
+    return {};
+  }
+  return std::get<Planned>(std::move(answer));
+}
+
+}  // namespace ferry

@@ -1,0 +1,45 @@
+// Questions for the planner's tests: small models by a few numbers, machines by a few words.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "planner/planner.h"
+
+namespace ferry {
+
+struct SampleModel {
+  bool gpt2 = false;
+  bool tied = false;
+  int layers = 2;
+  int hidden = 32;
+  int vocab = 64;
+};
+
+ModelSpec sample_model(const SampleModel& shape);
+
+struct SampleMachine {
+  int devices = 1;
+  int roots = 0;         // devices take turns
+  double link_rate = 0;  // bytes per second, each way; 0: unthrottled
+  int cores = 2;
+  int threads = 1;
+};
+
+Machine sample_machine(const SampleMachine& shape);
+
+/// A question with generous budgets and an estimated profile.
+PlanQuestion sample_question(const SampleModel& model, const SampleMachine& machine,
+                             int micro_batches);
+
+/// Bytes of weights and optimizer states: 12 per parameter.
+Bytes states_of(const PlanQuestion& question);
+
+/// Any model, machine, mode, budget and batch, of a seed.
+PlanQuestion random_question(std::uint64_t seed);
+
+/// The plan, or an empty one after a test failure that says what does not fit.
+Planned must_fit(const PlanQuestion& question);
+
+}  // namespace ferry

@@ -1,0 +1,46 @@
+// What a strategy answers: a timed plan, or what it lacks. Used by planner.cc; one file per
+// strategy implements its function.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "exec/simulator.h"
+#include "plan/plan.h"
+#include "planner/chain.h"
+#include "planner/planner.h"
+
+namespace ferry {
+
+struct StrategyPlan {
+  Plan plan;
+  Simulation prediction;
+  std::string remark;  // how it was chosen, in a few words
+};
+
+/// The place that lacks most for the strategy's thriftiest plan.
+struct Shortage {
+  std::string place;
+  PlaceKind kind = PlaceKind::device;
+  Bytes need;
+  Bytes have;
+  std::vector<std::pair<std::string, Bytes>> breakdown;
+};
+
+using StrategyAnswer = std::variant<StrategyPlan, Shortage>;
+
+/// Everything on the first device (resident.cc).
+StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
+
+/// Stages pass through the devices, states at home on the host (mobius.cc).
+StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);
+
+/// The places beyond their limits, with what they hold by kind of value; the worst first.
+std::vector<Shortage> shortages(const Plan& plan);
+
+/// Slots and workspace of a place.
+Bytes place_need(const Plan& plan, PlaceId place);
+
+}  // namespace ferry

@@ -1,0 +1,137 @@
+#include "simdev/queue.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace ferry {
+
+std::exception_ptr take(const FailurePointer& failure) {
+  if (!failure || failure->reported.exchange(true)) return nullptr;
+  return failure->error;
+}
+
+std::uint64_t StreamEvent::record(HazardClock clock) {
+  const std::lock_guard lock(mutex_);
+  clock_ = std::move(clock);
+  return ++recorded_;
+}
+
+void StreamEvent::complete(std::uint64_t number, FailurePointer failure) {
+  const std::lock_guard lock(mutex_);
+  if (number < completed_) return;  // recorded on two streams, and the later one was faster
+  completed_ = number;
+  failure_ = std::move(failure);
+  completed_at_ = std::chrono::steady_clock::now();
+  completed_cv_.notify_all();
+}
+
+StreamEvent::Recording StreamEvent::latest() const {
+  const std::lock_guard lock(mutex_);
+  return {recorded_, clock_};
+}
+
+bool StreamEvent::completed(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  return completed_ >= number;
+}
+
+FailurePointer StreamEvent::wait(std::uint64_t number) const {
+  std::unique_lock lock(mutex_);
+  completed_cv_.wait(lock, [&] { return completed_ >= number; });
+  return failure_;
+}
+
+std::chrono::steady_clock::time_point StreamEvent::completed_at() const {
+  const std::lock_guard lock(mutex_);
+  FERRY_CHECK(completed_ > 0, "the time of an event that never completed");
+  return completed_at_;
+}
+
+TaskQueue::TaskQueue(Task on_start)
+    : thread_([this, on_start = std::move(on_start)] { run(on_start); }) {}
+
+TaskQueue::~TaskQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  pushed_cv_.notify_all();
+  thread_.join();
+}
+
+void TaskQueue::push(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    FERRY_CHECK(!closing_, "work was given to a stream that is being closed");
+    tasks_.push_back(std::move(task));
+    ++pushed_;
+  }
+  pushed_cv_.notify_one();
+}
+
+void TaskQueue::record(const EventPointer& event, HazardClock clock) {
+  const std::uint64_t number = event->record(std::move(clock));
+  push([this, event, number] { event->complete(number, failure()); });
+}
+
+void TaskQueue::block(const EventPointer& event) {
+  const std::uint64_t number = event->latest().number;
+  push([this, event, number] {
+    if (FailurePointer failed = event->wait(number)) keep(std::move(failed));
+  });
+}
+
+void TaskQueue::wait() {
+  {
+    std::unique_lock lock(mutex_);
+    FERRY_CHECK(std::this_thread::get_id() != thread_.get_id(), "a stream waits for itself");
+    done_cv_.wait(lock, [&, target = pushed_] { return done_ >= target; });
+  }
+  if (const auto error = take_error()) std::rethrow_exception(error);
+}
+
+bool TaskQueue::idle() const {
+  const std::lock_guard lock(mutex_);
+  return done_ == pushed_;
+}
+
+std::exception_ptr TaskQueue::take_error() {
+  const std::lock_guard lock(mutex_);
+  return take(std::exchange(failure_, nullptr));
+}
+
+void TaskQueue::run(const Task& on_start) {
+  on_start();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    pushed_cv_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    try {
+      task();
+    } catch (...) {
+      auto failed = std::make_shared<Failure>();
+      failed->error = std::current_exception();
+      keep(std::move(failed));
+    }
+    task = nullptr;  // what the task owned goes before the host may think it is done
+    lock.lock();
+    ++done_;
+    done_cv_.notify_all();
+  }
+}
+
+void TaskQueue::keep(FailurePointer failed) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_ || failure_->reported) failure_ = std::move(failed);
+}
+
+FailurePointer TaskQueue::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+}  // namespace ferry

@@ -1,0 +1,105 @@
+// A stream: tasks that run one after the other on a thread of their own, and the events that order
+// streams among each other. Knows nothing of torch.
+//
+// A task that throws does not stop its stream. The failure is kept, follows events to the streams
+// that wait for them, and is thrown once: at the first host wait that is ordered after it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "simdev/hazards.h"
+
+namespace ferry {
+
+/// What a task threw. Shared by the streams and events that come after it.
+struct Failure {
+  std::exception_ptr error;
+  std::atomic<bool> reported = false;
+};
+using FailurePointer = std::shared_ptr<Failure>;
+
+/// Takes the failure's error, or null when there is none or it was taken before.
+std::exception_ptr take(const FailurePointer& failure);
+
+/// A point in a stream's work that hosts and other streams can wait for. May be recorded again;
+/// who waits then waits for the recording that was the latest when the wait was asked for.
+/// All calls are safe from any thread.
+class StreamEvent {
+ public:
+  struct Recording {
+    std::uint64_t number = 0;  // 0: never recorded, which counts as completed
+    HazardClock clock;         // what waiting for it lets the waiter see
+  };
+
+  /// Starts a recording and returns its number.
+  std::uint64_t record(HazardClock clock);
+  void complete(std::uint64_t number, FailurePointer failure);
+
+  Recording latest() const;
+  bool completed(std::uint64_t number) const;
+  /// Returns when the recording has completed, with the failure its stream had then.
+  FailurePointer wait(std::uint64_t number) const;
+  /// When the latest completed recording completed. Requires: one has.
+  std::chrono::steady_clock::time_point completed_at() const;
+
+ private:
+  mutable std::mutex mutex_;  // guards everything below
+  mutable std::condition_variable completed_cv_;
+  std::uint64_t recorded_ = 0;
+  std::uint64_t completed_ = 0;
+  HazardClock clock_;
+  FailurePointer failure_;
+  std::chrono::steady_clock::time_point completed_at_;
+};
+using EventPointer = std::shared_ptr<StreamEvent>;
+
+/// One stream. All calls are safe from any thread but the stream's own.
+class TaskQueue {
+ public:
+  using Task = std::function<void()>;
+
+  /// `on_start` runs first on the new thread.
+  explicit TaskQueue(Task on_start);
+  /// Runs what is queued, then ends the thread. Events that it waits for must complete.
+  ~TaskQueue();
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
+
+  void push(Task task);
+  /// The event completes when all that was pushed before has run.
+  void record(const EventPointer& event, HazardClock clock);
+  /// What is pushed from now on runs after the event's latest recording.
+  void block(const EventPointer& event);
+
+  /// Returns when all that was pushed before the call has run. Throws the kept failure, if any.
+  void wait();
+  bool idle() const;
+  /// Takes the kept failure without waiting; null when there is none.
+  std::exception_ptr take_error();
+
+ private:
+  void run(const Task& on_start);
+  void keep(FailurePointer failure);
+  FailurePointer failure() const;
+
+  mutable std::mutex mutex_;  // guards everything below but the thread
+  std::condition_variable pushed_cv_;
+  std::condition_variable done_cv_;
+  std::deque<Task> tasks_;
+  std::uint64_t pushed_ = 0;  // tasks ever
+  std::uint64_t done_ = 0;    // of those, the ones that have run
+  bool closing_ = false;
+  FailurePointer failure_;  // the first one that nobody has taken
+  std::thread thread_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,144 @@
+#include "simdev/queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+const auto kNothing = [] {};
+
+void fail() { throw std::runtime_error("broken"); }
+
+TEST(TaskQueue, TasksRunInOrder) {
+  TaskQueue queue(kNothing);
+  std::vector<int> seen;
+  for (int i = 0; i < 1000; ++i) queue.push([&seen, i] { seen.push_back(i); });
+  queue.wait();
+  ASSERT_EQ(seen.size(), 1000u);
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_TRUE(queue.idle());
+}
+
+TEST(TaskQueue, WhatIsQueuedStillRunsWhenTheQueueGoes) {
+  int ran = 0;
+  {
+    TaskQueue queue(kNothing);
+    for (int i = 0; i < 100; ++i) queue.push([&ran] { ++ran; });
+  }
+  EXPECT_EQ(ran, 100);
+}
+
+TEST(TaskQueue, TheFirstThingOnTheThreadIsOnStart) {
+  std::thread::id started, ran;
+  TaskQueue queue([&] { started = std::this_thread::get_id(); });
+  queue.push([&] { ran = std::this_thread::get_id(); });
+  queue.wait();
+  EXPECT_EQ(started, ran);
+  EXPECT_NE(started, std::this_thread::get_id());
+}
+
+TEST(TaskQueue, AnEventOrdersTwoStreams) {
+  TaskQueue first(kNothing), second(kNothing);
+  int value = 0;  // without an order between the streams, thread sanitizers would complain
+  for (int i = 0; i < 200; ++i) {
+    const auto ready = std::make_shared<StreamEvent>(), taken = std::make_shared<StreamEvent>();
+    first.push([&value, i] { value = i; });
+    first.record(ready, {});
+    second.block(ready);
+    second.push([&value, i] { EXPECT_EQ(value, i); });
+    second.record(taken, {});
+    first.block(taken);
+  }
+  second.wait();
+  first.wait();
+}
+
+TEST(TaskQueue, AnEventThatWasNeverRecordedBlocksNobody) {
+  TaskQueue queue(kNothing);
+  queue.block(std::make_shared<StreamEvent>());
+  queue.wait();
+  EXPECT_TRUE(queue.idle());
+}
+
+TEST(TaskQueue, AWaiterWaitsForTheRecordingThatWasLatestWhenItAsked) {
+  TaskQueue queue(kNothing), slow(kNothing);
+  const auto event = std::make_shared<StreamEvent>(), gate = std::make_shared<StreamEvent>();
+  queue.record(event, {});
+  const auto first = event->latest().number;
+  TaskQueue opener(kNothing);
+  std::atomic<bool> open = false;
+  opener.push([&open] {
+    while (!open) std::this_thread::yield();
+  });
+  opener.record(gate, {});
+  slow.block(gate);
+  slow.record(event, {});
+  event->wait(first);
+  EXPECT_FALSE(event->completed(event->latest().number));
+  open = true;
+  event->wait(event->latest().number);
+}
+
+TEST(TaskQueue, AFailureIsThrownByTheNextWaitAndOnlyOnce) {
+  TaskQueue queue(kNothing);
+  bool later_ran = false;
+  queue.push(fail);
+  queue.push([&] { later_ran = true; });
+  EXPECT_THROW(queue.wait(), std::runtime_error);
+  EXPECT_TRUE(later_ran);
+  EXPECT_NO_THROW(queue.wait());
+}
+
+TEST(TaskQueue, AFailureFollowsEventsToTheStreamsThatWait) {
+  TaskQueue first(kNothing), second(kNothing);
+  const auto event = std::make_shared<StreamEvent>();
+  first.push(fail);
+  first.record(event, {});
+  second.block(event);
+  EXPECT_THROW(second.wait(), std::runtime_error);
+  EXPECT_NO_THROW(first.wait());
+  EXPECT_EQ(take(event->wait(event->latest().number)), nullptr);
+}
+
+TEST(TaskQueue, AnEventBeforeTheFailureKnowsNothingOfIt) {
+  TaskQueue queue(kNothing);
+  const auto event = std::make_shared<StreamEvent>();
+  queue.record(event, {});
+  queue.push(fail);
+  EXPECT_EQ(take(event->wait(event->latest().number)), nullptr);
+  EXPECT_THROW(queue.wait(), std::runtime_error);
+}
+
+TEST(TaskQueue, AnErrorCanBeTakenWithoutWaiting) {
+  TaskQueue queue(kNothing);
+  const auto event = std::make_shared<StreamEvent>();
+  queue.push(fail);
+  queue.record(event, {});
+  event->wait(event->latest().number);
+  EXPECT_NE(queue.take_error(), nullptr);
+  EXPECT_EQ(queue.take_error(), nullptr);
+}
+
+TEST(TaskQueue, SeveralThreadsMayPushAndWait) {
+  TaskQueue queue(kNothing);
+  int sum = 0;  // touched by the stream alone
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 250; ++i) {
+        queue.push([&sum] { ++sum; });
+        if (i % 50 == 0) queue.wait();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  queue.wait();
+  EXPECT_EQ(sum, 1000);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,423 @@
+#include "simdev/sim_machine.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "simdev/backend.h"
+
+namespace ferry {
+namespace {
+
+// The registered back end is a process-wide thing of torch's, and so is the machine behind it. It
+// is left behind when a process ends without simdev_close(), because its threads may still run.
+std::atomic<SimMachine*> open_machine = nullptr;
+std::atomic<std::uint64_t> openings = 0;
+std::atomic<c10::StreamId> next_stream_id = 1;  // 0 is every device's default stream
+
+struct ThreadState {
+  std::uint64_t opening = 0;
+  int device = 0;
+  std::vector<c10::StreamId> streams;  // the current one of each device; missing = 0
+};
+thread_local ThreadState thread_state;
+thread_local std::string thread_label;
+
+ThreadState& this_thread() {
+  if (const auto opening = openings.load(); thread_state.opening != opening) {
+    thread_state = {opening, 0, {}};
+  }
+  return thread_state;
+}
+
+std::string device_name(int device) {
+  return device < 0 ? "host" : "sim:" + std::to_string(device);
+}
+
+/// What went wrong in a task, without torch's backtrace.
+std::string text_of(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error ? torch_error->what_without_backtrace() : error.what();
+}
+
+Route make_route(const std::vector<Draw>& draws, double latency_micros) {
+  return draws.empty() ? Route{} : Route{draws, draws.front().rate, {latency_micros}};
+}
+
+void check_options(const SimOptions& options) {
+  const auto pools = static_cast<int>(options.pool_capacities.size());
+  for (const SimDeviceSpec& spec : options.devices) {
+    FERRY_CHECK(spec.memory >= 0_B && spec.threads > 0, "a simulated device needs memory, threads");
+    for (const auto* draws : {&spec.up, &spec.down}) {
+      for (const Draw& draw : *draws) {
+        FERRY_CHECK(draw.pool >= 0 && draw.pool < pools && draw.rate > 0,
+                    "a draw of a simulated device needs a pool that exists and a rate");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+SimMachine& sim_machine() {
+  SimMachine* machine = open_machine.load();
+  TORCH_CHECK(machine != nullptr, "no simulated device is open");
+  return *machine;
+}
+
+SimMachine* open_sim_machine() { return open_machine.load(); }
+
+int current_device() { return this_thread().device; }
+
+void set_current_device(int device) { this_thread().device = device; }
+
+c10::StreamId current_stream_id(int device) {
+  const auto& streams = this_thread().streams;
+  const auto i = static_cast<std::size_t>(device);
+  return i < streams.size() ? streams[i] : 0;
+}
+
+void set_current_stream_id(int device, c10::StreamId id) {
+  auto& streams = this_thread().streams;
+  const auto i = static_cast<std::size_t>(device);
+  if (streams.size() <= i) streams.resize(i + 1, 0);
+  streams[i] = id;
+}
+
+SimStream& current_stream(int device) {
+  return sim_machine().stream(device, current_stream_id(device));
+}
+
+SimMachine::SimMachine(const SimOptions& options)
+    : options_(options), links_(options.pool_capacities), first_stream_id_(next_stream_id) {
+  check_options(options);
+  for (const SimDeviceSpec& spec : options_.devices) {
+    auto device = std::make_unique<Device>();
+    device->spec = spec;
+    device->memory = std::make_shared<DeviceMemory>(spec.memory);
+    device->up = make_route(spec.up, spec.latency_micros);
+    device->down = make_route(spec.down, spec.latency_micros);
+    devices_.push_back(std::move(device));
+  }
+  for (int device = 0; device < device_count(); ++device) new_stream(device);
+}
+
+// Streams wait for events of one another, so all must be idle before the first thread is joined.
+SimMachine::~SimMachine() {
+  for (int device = 0; device < device_count(); ++device) {
+    for (SimStream* stream : streams(device)) {
+      try {
+        stream->queue.wait();
+      } catch (const std::exception&) {
+        continue;  // nobody waited for it; simdev_close() says that it is dropped
+      }
+    }
+  }
+}
+
+SimMachine::Device& SimMachine::at(int device) {
+  TORCH_CHECK(device >= 0 && device < device_count(), "sim:", device, " is not open; there are ",
+              device_count(), " simulated devices");
+  return *devices_[static_cast<std::size_t>(device)];
+}
+
+SimStream& SimMachine::stream(int device, c10::StreamId id) {
+  Device& owner = at(device);
+  const std::lock_guard lock(owner.mutex);
+  if (id == 0) return *owner.streams.front();
+  for (const auto& stream : owner.streams) {
+    if (stream->id == id) return *stream;
+  }
+  TORCH_CHECK(false, "stream ", id, " of sim:", device, " is of an earlier opening, or of nobody");
+}
+
+SimStream& SimMachine::new_stream(int device) {
+  Device& owner = at(device);
+  const std::lock_guard lock(owner.mutex);
+  const bool first = owner.streams.empty();
+  const c10::StreamId id = first ? 0 : next_stream_id++;
+  const std::string name =
+      device_name(device) + (first ? "/default" : "/stream" + std::to_string(owner.streams.size()));
+  const int threads = owner.spec.threads;
+  owner.streams.push_back(
+      std::make_unique<SimStream>(device, id, detector_.add_actor(name), [threads] {
+        at::set_num_threads(threads);
+        c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+        at::GradMode::set_enabled(false);
+      }));
+  owner.stream_names.push_back(name);
+  return *owner.streams.back();
+}
+
+std::vector<SimStream*> SimMachine::streams(int device) {
+  Device& owner = at(device);
+  const std::lock_guard lock(owner.mutex);
+  std::vector<SimStream*> all;
+  for (const auto& stream : owner.streams) all.push_back(stream.get());
+  return all;
+}
+
+void SimMachine::name_stream(int device, c10::StreamId id, const std::string& name) {
+  const SimStream& named = stream(device, id);
+  const std::string full = device_name(device) + "/" + name;
+  detector_.rename_actor(named.actor, full);
+  Device& owner = at(device);
+  const std::lock_guard lock(owner.mutex);
+  for (std::size_t i = 0; i < owner.streams.size(); ++i) {
+    if (owner.streams[i].get() == &named) owner.stream_names[i] = full;
+  }
+}
+
+std::string SimMachine::stream_name(const SimStream& stream) {
+  Device& owner = at(stream.device);
+  const std::lock_guard lock(owner.mutex);
+  for (std::size_t i = 0; i < owner.streams.size(); ++i) {
+    if (owner.streams[i].get() == &stream) return owner.stream_names[i];
+  }
+  return device_name(stream.device);
+}
+
+void SimMachine::enqueue(SimStream& stream, std::string op, const Ranges& ranges,
+                         TaskQueue::Task task) {
+  if (options_.hazards) detector_.access(stream.actor, op, thread_label, ranges);
+  stream.queue.push(
+      [this, &stream, op = std::move(op), label = thread_label, task = std::move(task)] {
+        try {
+          task();
+        } catch (const std::exception& error) {
+          throw ResourceError(stream_name(stream) + ": " + op +
+                              (label.empty() ? "" : " of task " + label) + ": " + text_of(error));
+        }
+      });
+}
+
+void SimMachine::record(SimEvent& event, SimStream& stream) {
+  if (!event.event) event.event = std::make_shared<StreamEvent>();
+  event.device = stream.device;
+  stream.queue.record(event.event,
+                      options_.hazards ? detector_.clock(stream.actor) : HazardClock{});
+}
+
+void SimMachine::block(const SimEvent& event, SimStream& stream) {
+  if (!event.event) return;
+  if (options_.hazards) detector_.join(stream.actor, event.event->latest().clock);
+  stream.queue.block(event.event);
+}
+
+void SimMachine::wait_stream(SimStream& stream) {
+  ++at(stream.device).host_syncs;
+  // The clock is taken first: what other threads enqueue meanwhile is not waited for.
+  const HazardClock seen = options_.hazards ? detector_.clock(stream.actor) : HazardClock{};
+  stream.queue.wait();
+  detector_.join(HazardDetector::kHost, seen);
+}
+
+void SimMachine::wait_device(int device) {
+  ++at(device).host_syncs;
+  for (SimStream* stream : streams(device)) {
+    const HazardClock seen = options_.hazards ? detector_.clock(stream->actor) : HazardClock{};
+    stream->queue.wait();
+    detector_.join(HazardDetector::kHost, seen);
+  }
+}
+
+void SimMachine::wait_event(const SimEvent& event) {
+  if (!event.event) return;
+  ++at(event.device).host_syncs;
+  const auto latest = event.event->latest();
+  const auto error = take(event.event->wait(latest.number));
+  detector_.join(HazardDetector::kHost, latest.clock);
+  if (error) std::rethrow_exception(error);
+}
+
+bool SimMachine::query_event(const SimEvent& event) {
+  if (!event.event) return true;
+  const auto latest = event.event->latest();
+  if (!event.event->completed(latest.number)) return false;
+  const auto error = take(event.event->wait(latest.number));
+  detector_.join(HazardDetector::kHost, latest.clock);
+  if (error) std::rethrow_exception(error);
+  return true;
+}
+
+bool SimMachine::query_stream(SimStream& stream) {
+  const HazardClock seen = options_.hazards ? detector_.clock(stream.actor) : HazardClock{};
+  if (!stream.queue.idle()) return false;
+  if (const auto error = stream.queue.take_error()) std::rethrow_exception(error);
+  detector_.join(HazardDetector::kHost, seen);
+  return true;
+}
+
+void SimMachine::count_drain(int device, const std::string& op, const std::string& why) {
+  TORCH_CHECK(!options_.strict, op, " would drain its stream on sim:", device, ": ", why);
+  Device& owner = at(device);
+  const std::lock_guard lock(owner.mutex);
+  ++owner.drains[op];
+}
+
+long SimMachine::count_copy(int from, int to, Bytes size) {
+  Device& owner = at(std::max(to, from));
+  ++owner.copies;
+  const std::lock_guard lock(owner.mutex);
+  owner.bytes_copied += size;
+  return ++copies_started_;
+}
+
+Route SimMachine::route(int from, int to) {
+  if (from < 0) return at(to).up;
+  if (to < 0) return at(from).down;
+  Route both = at(from).down;
+  const Route& up = at(to).up;
+  if (up.rate <= 0) return both;
+  if (both.rate <= 0) return up;
+  // A copy between devices passes both links at the slower one's speed; `up` is scaled to it.
+  const double rate = std::min(both.rate, up.rate);
+  for (Draw& draw : both.draws) draw.rate *= rate / both.rate;
+  for (Draw draw : up.draws) {
+    draw.rate *= rate / up.rate;
+    both.draws.push_back(draw);
+  }
+  both.rate = rate;
+  both.latency = std::max(both.latency, up.latency);
+  return both;
+}
+
+void SimMachine::carry(const Copy& copy, const std::function<void()>& move) {
+  const bool fails = copy.number == failing_copy_.load();
+  links_.carry(route(copy.from, copy.to), copy.size, [&] {
+    if (!fails) move();
+  });
+  if (fails) throw ResourceError("the copy failed, as simdev_fail_copy() asked for");
+}
+
+MemoryBlock SimMachine::allocate(SimStream& stream, Bytes size) {
+  DeviceMemory& memory = *at(stream.device).memory;
+  auto result = memory.allocate(size, stream.id);
+  TORCH_CHECK_WITH(OutOfMemoryError, result.fits, "sim:", stream.device,
+                   " is out of memory: ", size.count, " bytes (", to_string(size), ") asked for, ",
+                   memory.in_use().count, " of ", memory.cap().count, " (", to_string(memory.cap()),
+                   ", the device's cap) in use");
+  release(stream.device, result.surplus);
+  const MemoryBlock& block = result.block;
+  const AccessedRange range{block.data, block.size, true};
+  if (options_.poison && block.fresh) {
+    enqueue(stream, "allocate", {range},
+            [block] { std::memset(block.data, 0xFF, static_cast<std::size_t>(block.size.count)); });
+  } else if (options_.hazards) {
+    detector_.access(stream.actor, "allocate", thread_label, {&range, 1});
+  }
+  return block;
+}
+
+void SimMachine::give_back(int device, const MemoryBlock& block,
+                           const std::vector<c10::StreamId>& users) {
+  SimStream& home = stream(device, block.stream);
+  for (const c10::StreamId user : users) {
+    SimEvent event;
+    record(event, stream(device, user));
+    this->block(event, home);
+  }
+  const AccessedRange range{block.data, block.size, true};
+  if (options_.poison) {
+    enqueue(home, "free", {range},
+            [block] { std::memset(block.data, 0xFF, static_cast<std::size_t>(block.size.count)); });
+  } else if (options_.hazards) {
+    detector_.access(home.actor, "free", thread_label, {&range, 1});
+  }
+  release(device, at(device).memory->give_back(block));
+}
+
+void SimMachine::give_back_unused(int device) { release(device, at(device).memory->take_unused()); }
+
+void SimMachine::release(int device, const std::vector<MemoryBlock>& blocks) {
+  for (const MemoryBlock& block : blocks) {
+    stream(device, block.stream).queue.push([this, block] {
+      if (options_.hazards) detector_.forget(block.data, block.capacity);
+      DeviceMemory::release(block);
+    });
+  }
+}
+
+SimStats SimMachine::stats(int device) {
+  Device& owner = at(device);
+  const std::lock_guard lock(owner.mutex);
+  SimStats stats;
+  stats.live = owner.memory->in_use();
+  stats.peak = owner.memory->peak();
+  stats.unused = owner.memory->unused();
+  stats.async_ops = owner.async_ops;
+  stats.drains = owner.drains;
+  stats.copies = owner.copies;
+  stats.bytes_copied = owner.bytes_copied;
+  stats.host_syncs = owner.host_syncs;
+  return stats;
+}
+
+void SimMachine::reset_stats() {
+  for (const auto& owner : devices_) {
+    const std::lock_guard lock(owner->mutex);
+    owner->async_ops = owner->copies = owner->host_syncs = 0;
+    owner->drains.clear();
+    owner->bytes_copied = {};
+  }
+}
+
+void simdev_open(const SimOptions& options) {
+  if (SimMachine* machine = open_machine.load()) {
+    for (int device = 0; device < machine->device_count(); ++device) {
+      const Bytes live = machine->stats(device).live;
+      if (live > 0_B) {
+        throw ResourceError("simulated devices cannot be opened anew: tensors with " +
+                            to_string(live) + " are alive on " + device_name(device));
+      }
+    }
+  }
+  simdev_close();
+  auto machine = std::make_unique<SimMachine>(options);
+  ++openings;
+  open_machine = machine.release();
+  register_backend();
+}
+
+void simdev_close() { const std::unique_ptr<SimMachine> machine(open_machine.exchange(nullptr)); }
+
+SimStats simdev_stats(int device) { return sim_machine().stats(device); }
+
+void simdev_reset_peak(int device) { sim_machine().reset_peak(device); }
+
+void simdev_reset_stats() { sim_machine().reset_stats(); }
+
+std::vector<Hazard> simdev_hazards() { return sim_machine().detector().hazards(); }
+
+void simdev_set_label(std::string label) { thread_label = std::move(label); }
+
+void simdev_name_stream(const c10::Stream& stream, const std::string& name) {
+  sim_machine().name_stream(stream.device_index(), stream.id(), name);
+}
+
+void simdev_name_range(const void* begin, Bytes size, std::string name) {
+  SimMachine* machine = open_sim_machine();
+  if (machine == nullptr || !machine->options().hazards) return;
+  machine->detector().name_range(static_cast<const std::byte*>(begin), size, std::move(name));
+}
+
+void simdev_host_access(const void* begin, Bytes size, bool write, const std::string& who) {
+  SimMachine* machine = open_sim_machine();
+  if (machine == nullptr || !machine->options().hazards) return;
+  const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
+  machine->detector().access(HazardDetector::kHost, who, thread_label, {&range, 1});
+}
+
+void simdev_fail_copy(long n) { sim_machine().fail_copy(n); }
+
+std::exception_ptr simdev_take_error(const c10::Stream& stream) {
+  return sim_machine().stream(stream.device_index(), stream.id()).queue.take_error();
+}
+
+}  // namespace ferry

@@ -1,0 +1,98 @@
+// `sim:k`: simulated accelerators as a torch device type of their own (PrivateUse1).
+//
+// Operators are real and asynchronous: CPU kernels run in order on a thread per stream, bit-equal
+// to the plain CPU. A device has a byte cap, its copies may be throttled by shared links, and
+// missing waits are found by a hazard detector. Between simdev_open() and simdev_close() torch
+// code uses it like any accelerator: at::empty(..., "sim:0"), c10::Stream, c10::Event.
+//
+// What a task on a stream throws becomes a ResourceError that names device, stream, operator and
+// task; it is thrown once, by the first host wait ordered after the task (on the stream, the
+// device, or an event, also a query of one).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/fair_share.h"
+#include "base/units.h"
+#include "simdev/hazards.h"
+
+namespace c10 {
+class Stream;
+}
+
+namespace ferry {
+
+/// One simulated device.
+struct SimDeviceSpec {
+  Bytes memory;     // the cap: an allocation beyond it throws c10::OutOfMemoryError
+  int threads = 1;  // intra-op threads of every stream's kernels; results depend on it
+  // Pools that copies from (up) and to (down) the host draw on, in bytes/s at full speed. The
+  // first entry is the device's own link: its rate is the speed of a copy that is alone. Empty:
+  // copies are immediate.
+  std::vector<Draw> up, down;
+  double latency_micros = 0;  // of every throttled copy
+};
+
+struct SimOptions {
+  std::vector<SimDeviceSpec> devices;
+  std::vector<double> pool_capacities;  // bytes/s of links and root complexes
+  bool poison = false;   // new and freed memory is filled with 0xFF: NaN, or -1 as an integer
+  bool hazards = false;  // switches the hazard detector on
+  bool strict = false;   // an operator that would drain its stream throws c10::Error instead
+};
+
+/// What happened on a device since it was opened or simdev_reset_stats().
+struct SimStats {
+  Bytes live;                          // allocated now
+  Bytes peak;                          // most allocated at once, since simdev_reset_peak()
+  Bytes unused;                        // freed, and kept for reuse within the cap
+  long async_ops = 0;                  // operators that were enqueued
+  std::map<std::string, long> drains;  // operators that waited for their stream, by name
+  long copies = 0;                     // between host and device, or between devices
+  Bytes bytes_copied;
+  long host_syncs = 0;  // waits for a stream, event or device, blocking copies, and drains
+};
+
+/// Opens the devices sim:0 ... sim:n-1; the first call registers the back end with torch for the
+/// life of the process (from then on torch names PrivateUse1 as "the" accelerator). Calls
+/// simdev_close() first when devices are open. No other thread may use sim devices meanwhile.
+/// Backward passes need autograd's multithreading switched off in the calling thread.
+/// Throws ResourceError when tensors of an earlier opening are still alive and devices are open.
+void simdev_open(const SimOptions& options);
+
+/// Waits for all streams and joins their threads; does nothing when nothing is open. Failures that
+/// nobody waited for are dropped. Tensors that outlive this may only be destroyed.
+void simdev_close();
+
+SimStats simdev_stats(int device);
+void simdev_reset_peak(int device);
+void simdev_reset_stats();
+
+/// What the detector has found since simdev_open(). Empty when it is off.
+std::vector<Hazard> simdev_hazards();
+
+/// Names the task that this thread enqueues from now on, e.g. "F.3.0", in hazards and errors.
+void simdev_set_label(std::string label);
+
+/// Names a stream in hazards and errors; it then reads "sim:0/NAME".
+void simdev_name_stream(const c10::Stream& stream, const std::string& name);
+
+/// Names bytes in hazards, e.g. "W.3@gpu0"; takes the place of earlier names of the same bytes.
+/// Does nothing when the detector is off or no device is open, as simdev_host_access().
+void simdev_name_range(const void* begin, Bytes size, std::string name);
+
+/// Tells the detector that host code touches a buffer which streams copy to or from.
+void simdev_host_access(const void* begin, Bytes size, bool write, const std::string& who);
+
+/// Makes the n-th copy from now (1: the next one) fail when it ends; its bytes do not arrive.
+void simdev_fail_copy(long n);
+
+/// Takes the failure that the next wait for this stream would throw; null when there is none.
+std::exception_ptr simdev_take_error(const c10::Stream& stream);
+
+}  // namespace ferry

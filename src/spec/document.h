@@ -1,0 +1,32 @@
+// A YAML file as a tree of texts with lines: the only door to yaml-cpp.
+//
+// Stricter than YAML: a key that comes twice, anchors, aliases, tags, several documents and more
+// than 16 levels are refused. Texts stay texts; fields.h turns them into values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+struct Node {
+  enum class Kind { null, scalar, list, map };
+
+  Kind kind = Kind::null;
+  std::string key = {};  // within a map; else empty
+  int key_line = 0;
+  std::string text = {};  // of a scalar
+  int line = 0;           // from 1
+  std::vector<Node> children = {};
+};
+
+/// Parses one document. Throws UserError "SOURCE:LINE: ..." when it is not one.
+Node parse_document(const std::string& text, const std::string& source);
+
+/// The contents of a file. Throws UserError that names it when it cannot be read.
+std::string read_text_file(const std::string& path);
+
+/// `text` as a YAML scalar that every YAML reader takes for a text, quoted where necessary.
+std::string yaml_text(const std::string& text);
+
+}  // namespace ferry

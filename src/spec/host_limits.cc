@@ -1,0 +1,151 @@
+#include "spec/host_limits.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "spec/quantity.h"
+
+namespace ferry {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<std::int64_t> read_whole(const fs::path& path) {
+  return parse_whole(first_line(path));
+}
+
+// The number after `key` in a file of "KEY NUMBER ..." lines: meminfo, memory.stat.
+std::optional<std::int64_t> read_entry(const fs::path& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name, number;
+    if (words >> name >> number && name == key) return parse_whole(number);
+  }
+  return std::nullopt;
+}
+
+struct Membership {
+  bool unified = false;            // cgroup v2
+  std::vector<std::string> names;  // of v1: the hierarchy's folder is one of these
+  fs::path path = {};              // below the hierarchy's folder
+};
+
+// Lines of /proc/self/cgroup: "4:cpu,cpuacct:/docker/1f3" (v1), "0::/user.slice" (v2).
+std::vector<Membership> memberships(const fs::path& root) {
+  std::vector<Membership> found;
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    Membership membership{.unified = controllers.empty(), .names = {controllers}};
+    std::istringstream names(controllers);
+    for (std::string name; std::getline(names, name, ',');) membership.names.push_back(name);
+    // A path that leaves the mount ("/../..") is not visible from here: its top still is.
+    const fs::path path = fs::path(line.substr(second + 1)).relative_path().lexically_normal();
+    if (path != "." && path.string().rfind("..", 0) != 0) membership.path = path;
+    found.push_back(membership);
+  }
+  return found;
+}
+
+// The folders that hold a controller's limits, from the process's own up to the top.
+std::vector<fs::path> limit_folders(const fs::path& root, const std::string& controller,
+                                    bool unified) {
+  std::vector<fs::path> folders;
+  const fs::path mount = root / "sys/fs/cgroup";
+  for (const Membership& membership : memberships(root)) {
+    const auto& names = membership.names;
+    if (membership.unified != unified) continue;
+    if (!unified && std::find(names.begin(), names.end(), controller) == names.end()) continue;
+    std::vector<fs::path> tops;
+    if (unified) {
+      tops = {mount, mount / "unified"};
+    } else {
+      for (const std::string& name : names) tops.push_back(mount / name);
+    }
+    for (const fs::path& top : tops) {
+      for (fs::path below = membership.path; !below.empty(); below = below.parent_path()) {
+        folders.push_back(top / below);
+      }
+      folders.push_back(top);
+    }
+  }
+  return folders;
+}
+
+// What is left below a limit; pages of files that nobody uses now count as free.
+void take_memory_limit(const fs::path& folder, const char* limit_file, const char* usage_file,
+                       const char* inactive_key, std::int64_t& free) {
+  const auto limit = read_whole(folder / limit_file);
+  const auto usage = read_whole(folder / usage_file);
+  if (!limit || !usage) return;  // "max", or no such controller here
+  const std::int64_t inactive = read_entry(folder / "memory.stat", inactive_key).value_or(0);
+  const std::int64_t used = std::max<std::int64_t>(*usage - inactive, 0);
+  free = std::min(free, std::max<std::int64_t>(*limit - used, 0));
+}
+
+void take_quota(std::optional<std::int64_t> quota, std::optional<std::int64_t> period, int& cores) {
+  if (!quota || !period || *quota <= 0 || *period <= 0) return;  // -1 or "max": no quota
+  cores = static_cast<int>(std::clamp<std::int64_t>(*quota / *period, 1, cores));
+}
+
+}  // namespace
+
+HostLimits host_limits(const std::filesystem::path& root, int cores) {
+  FERRY_CHECK(cores >= 1, "a process runs on a core");
+  const fs::path meminfo = root / "proc/meminfo";
+  const auto available = read_entry(meminfo, "MemAvailable:");
+  if (!available) {
+    throw ResourceError("'MemAvailable' is not in " + meminfo.string() +
+                        "; write the host's memory into a machine file");
+  }
+  std::int64_t free = *available * 1024;
+  for (const fs::path& folder : limit_folders(root, "memory", true)) {
+    take_memory_limit(folder, "memory.max", "memory.current", "inactive_file", free);
+  }
+  for (const fs::path& folder : limit_folders(root, "memory", false)) {
+    take_memory_limit(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                      "total_inactive_file", free);
+  }
+  for (const fs::path& folder : limit_folders(root, "cpu", true)) {
+    std::istringstream words(first_line(folder / "cpu.max"));
+    std::string quota, period;
+    words >> quota >> period;
+    take_quota(parse_whole(quota), parse_whole(period), cores);
+  }
+  for (const fs::path& folder : limit_folders(root, "cpu", false)) {
+    take_quota(read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us"),
+               cores);
+  }
+  return {cores, {free}};
+}
+
+int cores_by_affinity() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(CPU_COUNT(&cores), 1);
+  // More than 1024 cores do not fit the set.
+  return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+}  // namespace ferry

@@ -1,0 +1,23 @@
+// How much of this box is ours: what affinity, cgroups (v1 and v2) and other programs leave.
+#pragma once
+
+#include <filesystem>
+
+#include "base/units.h"
+
+namespace ferry {
+
+struct HostLimits {
+  int cores = 1;
+  Bytes memory;  // that can be taken now without swapping or being killed
+};
+
+/// Reads ROOT/proc and ROOT/sys/fs/cgroup; `root` is "/" except in tests. Of the limits of a cgroup
+/// and its parents the tightest holds. A quota of a part of a core counts down, one core at least.
+/// Requires: cores >= 1, what affinity allows. Throws ResourceError without ROOT/proc/meminfo.
+HostLimits host_limits(const std::filesystem::path& root, int cores);
+
+/// The cores this process may run on.
+int cores_by_affinity();
+
+}  // namespace ferry

@@ -1,0 +1,294 @@
+#include "spec/job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "spec/fields.h"
+#include "spec/nearest.h"
+
+namespace ferry {
+namespace {
+
+constexpr double kManySteps = 1e9;
+constexpr double kManySequences = 1e6;
+constexpr double kLongestSequence = 1 << 20;
+constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON logs
+
+const std::vector<std::string>& strategies() {
+  static const std::vector<std::string> names = {"auto", "resident", "mobius"};
+  return names;
+}
+
+const std::vector<std::string>& later_strategies() {
+  static const std::vector<std::string> names = {"harmony-dp", "harmony-pp", "roundpipe",
+                                                 "mixed-pipe", "fuyou",      "zero"};
+  return names;
+}
+
+std::vector<Field> data_fields(DataJob& data) {
+  return {
+      {.name = "data.train",
+       .member = &data.train,
+       .required = true,
+       .meaning = "JSONL file to learn from"},
+      {.name = "data.eval",
+       .member = &data.eval,
+       .meaning = "JSONL file to evaluate on; null: see `data.eval_fraction`"},
+      {.name = "data.eval_fraction",
+       .member = Real{&data.eval_fraction},
+       .most = 1,
+       .below_most = true,
+       .meaning = "without `data.eval`: this part of the rows, the last ones, is held out"},
+      {.name = "data.sequence",
+       .member = &data.sequence,
+       .unit = "tokens",
+       .least = 2,
+       .most = kLongestSequence,
+       .meaning = "length of a sequence; longer rows are cut, shorter ones padded"},
+      {.name = "data.packing",
+       .member = &data.packing,
+       .meaning = "several rows in one sequence, one after the other"},
+      {.name = "data.shuffle",
+       .member = &data.shuffle,
+       .meaning = "a new order of rows each epoch, drawn from `train.seed`"},
+      {.name = "data.text_key",
+       .member = &data.text_key,
+       .meaning = "the key of a row that holds its text; null: found from the first row"},
+  };
+}
+
+std::vector<Field> train_fields(TrainJob& train) {
+  return {
+      {.name = "train.steps",
+       .member = &train.steps,
+       .unit = "steps",
+       .least = 1,
+       .most = kManySteps,
+       .required = true,
+       .meaning = "optimizer steps"},
+      {.name = "train.micro_batches",
+       .member = &train.micro_batches,
+       .unit = "micro-batches",
+       .least = 1,
+       .most = kManySequences,
+       .meaning = "micro-batches of a step; their gradients are summed"},
+      {.name = "train.micro_batch_size",
+       .member = &train.micro_batch_size,
+       .unit = "sequences",
+       .least = 1,
+       .most = kManySequences,
+       .meaning = "sequences that go through a block at once"},
+      {.name = "train.precision",
+       .member = choice(train.precision, {"bf16", "fp32"}),
+       .meaning = "bf16: compute in bf16, exact fp32 master; fp32: everything in fp32"},
+      {.name = "train.seed",
+       .member = &train.seed,
+       .most = kMostSeed,
+       .meaning = "of everything random: equal seeds give equal runs"},
+      {.name = "train.eval_every",
+       .member = &train.eval_every,
+       .unit = "steps",
+       .most = kManySteps,
+       .meaning = "evaluate after every so many steps; 0: never"},
+      {.name = "train.save_every",
+       .member = &train.save_every,
+       .unit = "steps",
+       .most = kManySteps,
+       .meaning = "write a checkpoint after every so many steps; 0: at the end only"},
+      {.name = "train.keep",
+       .member = &train.keep,
+       .unit = "checkpoints",
+       .least = 1,
+       .most = kManySequences,
+       .meaning = "how many checkpoints stay; older ones are deleted"},
+      {.name = "train.log_every",
+       .member = &train.log_every,
+       .unit = "steps",
+       .least = 1,
+       .most = kManySteps,
+       .meaning = "print a line after every so many steps; `log.jsonl` holds every step"},
+  };
+}
+
+std::vector<Field> optim_fields(OptimJob& optim) {
+  return {
+      {.name = "optim.name",
+       .member = Choice{{"adamw"}, [] { return std::size_t{0}; }, [](std::size_t) {}},
+       .meaning = "the optimizer"},
+      {.name = "optim.lr",
+       .member = Real{&optim.lr},
+       .most = 1e3,
+       .meaning = "learning rate, at the end of the warm-up"},
+      {.name = "optim.betas",
+       .member = &optim.betas,
+       .most = 1,
+       .below_most = true,
+       .meaning = "decay of the first and second moments"},
+      {.name = "optim.eps",
+       .member = Real{&optim.eps},
+       .most = 1,
+       .meaning = "added to the root of the second moment"},
+      {.name = "optim.weight_decay",
+       .member = Real{&optim.weight_decay},
+       .most = 1e3,
+       .meaning = "decoupled; acts on weights of two or more dimensions only"},
+      {.name = "optim.clip",
+       .member = Real{&optim.clip},
+       .null_is_zero = true,
+       .meaning = "largest global norm of the gradient; 0 or null: no clipping"},
+      {.name = "optim.schedule",
+       .member = choice(optim.schedule, {"constant", "linear", "cosine"}),
+       .meaning = "learning rate after the warm-up: as it is, or down to 0 at the last step"},
+      {.name = "optim.warmup_steps",
+       .member = &optim.warmup_steps,
+       .unit = "steps",
+       .most = kManySteps,
+       .meaning = "the learning rate rises linearly from 0 over these"},
+  };
+}
+
+std::vector<Field> run_fields(Job& job) {
+  return {
+      {.name = "machine",
+       .member = &job.machine,
+       .meaning = "machine file (machine.md); null: this box"},
+      {.name = "budget.device",
+       .member = &job.budget.device,
+       .least = 1,
+       .meaning = "most memory ferry takes on each device; null: what the machine has"},
+      {.name = "budget.host",
+       .member = &job.budget.host,
+       .least = 1,
+       .meaning = "most memory ferry takes on the host; null: what the machine has"},
+      {.name = "strategy",
+       .member = &job.strategy,
+       .meaning = "one of auto (the fastest that fits), resident, mobius"},
+      {.name = "plan.profile",
+       .member = &job.profile,
+       .meaning = "what blocks cost: auto (measured where the job runs, else estimated), estimate, "
+                  "or a profile file (profile.md)"},
+      {.name = "threads",
+       .member = &job.threads,
+       .unit = "threads",
+       .most = 4096,
+       .meaning = "of each simulated device's kernels; 0: as the machine says"},
+      {.name = "out",
+       .member = &job.out,
+       .default_text = "`runs/` and the job file's name",
+       .meaning = "folder for everything the run writes"},
+  };
+}
+
+std::vector<Field> fields_of(Job& job) {
+  std::vector<Field> all = {{.name = "model",
+                             .member = &job.model,
+                             .required = true,
+                             .meaning = "directory of the Hugging Face model"}};
+  for (auto&& part :
+       {data_fields(job.data), train_fields(job.train), optim_fields(job.optim), run_fields(job)}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+// "jobs/7b.yaml:12: " or "command line: "; the file when the key was given nowhere.
+std::string where(const Job& job, const std::string& source, std::string_view key) {
+  const auto found = job.origins.by_key.find(key);
+  return (found == job.origins.by_key.end() ? source : found->second.text) + ": ";
+}
+
+void check_strategy(const Job& job, const std::string& source) {
+  const auto has = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), job.strategy) != names.end();
+  };
+  if (has(strategies())) return;
+  const std::string place = where(job, source, "strategy");
+  if (has(later_strategies())) {
+    throw UserError(place + "strategy '" + job.strategy +
+                    "' comes in a later release; this one has auto, resident, mobius");
+  }
+  const std::string near = nearest(job.strategy, strategies());
+  throw UserError(place + "unknown strategy '" + job.strategy + "'; " +
+                  (near.empty() ? "" : "did you mean '" + near + "'? ") +
+                  "expected one of auto, resident, mobius");
+}
+
+// What no single key can say.
+void check(const Job& job, std::span<const Field> fields, const std::string& source) {
+  for (const Field& field : fields) {
+    if (field.required && !job.origins.by_key.contains(field.name)) {
+      throw UserError(source + ": '" + field.name + "' is missing; expected " + expectation(field) +
+                      ", as key in the file or " + field.name + "=... on the command line");
+    }
+  }
+  check_strategy(job, source);
+  if (job.data.eval && job.data.eval_fraction > 0) {
+    throw UserError(where(job, source, "data.eval_fraction") +
+                    "'data.eval_fraction' and 'data.eval' exclude each other; expected one of "
+                    "them");
+  }
+  if (job.train.eval_every > 0 && !job.data.eval && job.data.eval_fraction == 0) {
+    throw UserError(where(job, source, "train.eval_every") +
+                    "'train.eval_every' needs something to evaluate on; set 'data.eval' to a "
+                    "file or 'data.eval_fraction' to a part of the rows");
+  }
+}
+
+}  // namespace
+
+Job read_job(const std::string& path, std::span<const std::string> overrides) {
+  return parse_job(read_text_file(path), path, overrides);
+}
+
+Job parse_job(const std::string& text, const std::string& source,
+              std::span<const std::string> overrides) {
+  Job job;
+  const std::vector<Field> fields = fields_of(job);
+  const Node document = parse_document(text, source);
+  for (const auto& [key, line] : read_fields(document, fields, source, false)) {
+    job.origins.by_key[key].text = source + ":" + std::to_string(line);
+  }
+  for (const std::string& assignment : overrides) {
+    job.origins.by_key[apply_override(assignment, fields)].text = "command line";
+  }
+  check(job, fields, source);
+  if (job.out.empty()) {
+    job.out = (std::filesystem::path("runs") / std::filesystem::path(source).stem()).string();
+  }
+  return job;
+}
+
+std::string origin(const Job& job, std::string_view key) {
+  const auto found = job.origins.by_key.find(key);
+  return found == job.origins.by_key.end() ? "default" : found->second.text;
+}
+
+std::string to_yaml(const Job& job) {
+  Job copy = job;
+  return write_fields(fields_of(copy), 0, true);
+}
+
+std::string job_reference() {
+  Job defaults;
+  return reference_table(fields_of(defaults));
+}
+
+std::string to_string(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::constant:
+      return "constant";
+    case Schedule::linear:
+      return "linear";
+    case Schedule::cosine:
+      return "cosine";
+  }
+  return "?";
+}
+
+std::string to_string(Precision precision) {
+  return precision == Precision::bf16 ? "bf16" : "fp32";
+}
+
+}  // namespace ferry

@@ -1,0 +1,108 @@
+// What a user asks for: the job file, with `key=value` overrides from the command line.
+//
+// One table of keys (job.cc) gives parsing, bounds, overrides, the resolved job and the reference
+// in docs/formats/job.md, so that none of them can disagree.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+#include "spec/origin.h"
+#include "spec/precision.h"
+
+namespace ferry {
+
+enum class Schedule { constant, linear, cosine };
+
+struct DataJob {
+  std::string train;
+  std::optional<std::string> eval;
+  double eval_fraction = 0;  // of train's rows, the last ones; only without `eval`
+  int sequence = 256;        // tokens
+  bool packing = false;
+  bool shuffle = true;
+  std::optional<std::string> text_key;
+
+  bool operator==(const DataJob&) const = default;
+};
+
+struct TrainJob {
+  int steps = 0;
+  int micro_batches = 1;
+  int micro_batch_size = 1;  // sequences
+  Precision precision = Precision::bf16;
+  std::int64_t seed = 1;
+  int eval_every = 0;  // steps; 0: never
+  int save_every = 0;  // steps; 0: at the end only
+  int keep = 2;        // checkpoints
+  int log_every = 1;   // steps
+
+  bool operator==(const TrainJob&) const = default;
+};
+
+struct OptimJob {
+  std::string name = "adamw";
+  double lr = 1e-4;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double clip = 1;  // the largest global norm; 0: no clipping
+  Schedule schedule = Schedule::constant;
+  int warmup_steps = 0;
+
+  bool operator==(const OptimJob&) const = default;
+};
+
+struct BudgetJob {
+  std::optional<Bytes> device;  // of each device; none: the machine's
+  std::optional<Bytes> host;    // none: the machine's
+
+  bool operator==(const BudgetJob&) const = default;
+};
+
+/// Every value is within the bounds of its key. Paths are as written: relative to the current
+/// directory, not to the job file.
+struct Job {
+  std::string model;
+  DataJob data;
+  TrainJob train;
+  OptimJob optim;
+  std::optional<std::string> machine;  // none: this_machine()
+  BudgetJob budget;
+  std::string strategy = "auto";
+  std::string profile = "auto";  // plan.profile: auto, estimate, or a file
+  int threads = 0;               // per device and kernel; 0: as the machine says
+  std::string out;               // default: runs/ and the job file's name
+
+  Origins origins;  // of the keys that were given
+
+  bool operator==(const Job&) const = default;
+};
+
+/// Reads a job file and then applies overrides ("train.steps=10") in their order.
+/// Throws UserError with file and line, or "command line:", what was expected and what was found.
+Job read_job(const std::string& path, std::span<const std::string> overrides = {});
+
+/// The same from text; `source` stands for the file in messages and in the default of `out`.
+Job parse_job(const std::string& text, const std::string& source,
+              std::span<const std::string> overrides = {});
+
+/// Where `key` ("budget.device") was set: "jobs/7b.yaml:12", "command line" or "default".
+std::string origin(const Job& job, std::string_view key);
+
+/// The resolved job: every key with its value. parse_job() reads it back to an equal Job.
+std::string to_yaml(const Job& job);
+
+/// The table of docs/formats/job.md: key, value, default, meaning.
+std::string job_reference();
+
+/// "constant", "linear", "cosine"; "bf16", "fp32": as written in job files.
+std::string to_string(Schedule schedule);
+std::string to_string(Precision precision);
+
+}  // namespace ferry

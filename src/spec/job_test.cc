@@ -1,0 +1,228 @@
+#include "spec/job.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ferry {
+namespace {
+
+constexpr const char* kSmallest = R"(model: out/base
+data: {train: data.jsonl}
+train: {steps: 200}
+)";
+
+constexpr const char* kFull = R"(model: out/base                 # HF directory
+data: {train: data.jsonl, eval: null, sequence: 256, packing: false, shuffle: true, text_key: null}
+train: {steps: 200, micro_batches: 4, micro_batch_size: 2, precision: fp32, seed: 7, eval_every: 0, save_every: 0, keep: 2}
+optim: {name: adamw, lr: 1e-4, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.0, clip: 1.0, schedule: cosine, warmup_steps: 3}
+machine: machines/cpu2.yaml
+budget:
+  device: 64 MiB
+  host: 4 GiB
+strategy: mobius
+out: runs/gsm8k
+)";
+
+Job parse(const std::string& text, std::vector<std::string> overrides = {}) {
+  return parse_job(text, "jobs/7b.yaml", overrides);
+}
+
+std::string error_of(const std::string& text, std::vector<std::string> overrides = {}) {
+  try {
+    parse(text, std::move(overrides));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string with(const std::string& line) { return kSmallest + line + "\n"; }
+
+TEST(Job, EveryKeyOfTheFileArrives) {
+  const Job job = parse(kFull);
+  EXPECT_EQ(job.model, "out/base");
+  EXPECT_EQ(job.data.train, "data.jsonl");
+  EXPECT_EQ(job.data.eval, std::nullopt);
+  EXPECT_EQ(job.train.micro_batches, 4);
+  EXPECT_EQ(job.train.precision, Precision::fp32);
+  EXPECT_EQ(job.train.seed, 7);
+  EXPECT_EQ(job.optim.lr, 1e-4);
+  EXPECT_EQ(job.optim.betas, (std::array<double, 2>{0.9, 0.95}));
+  EXPECT_EQ(job.optim.schedule, Schedule::cosine);
+  EXPECT_EQ(job.optim.warmup_steps, 3);
+  EXPECT_EQ(job.machine, "machines/cpu2.yaml");
+  EXPECT_EQ(job.budget.device, 64_MiB);
+  EXPECT_EQ(job.budget.host, 4_GiB);
+  EXPECT_EQ(job.strategy, "mobius");
+  EXPECT_EQ(job.out, "runs/gsm8k");
+}
+
+TEST(Job, WhatTheFileLeavesOutHasItsDefault) {
+  const Job job = parse(kSmallest);
+  EXPECT_EQ(job.train.micro_batches, 1);
+  EXPECT_EQ(job.train.precision, Precision::bf16);
+  EXPECT_EQ(job.optim.clip, 1);
+  EXPECT_EQ(job.machine, std::nullopt);
+  EXPECT_EQ(job.budget.device, std::nullopt);
+  EXPECT_EQ(job.strategy, "auto");
+  EXPECT_EQ(job.out, "runs/7b");
+}
+
+TEST(Job, OverridesWinOverTheFileAndLaterOnesOverEarlier) {
+  const Job job = parse(kFull, {"train.steps=5", "optim.betas=[0.8, 0.99]", "data.eval=a=b#c: d",
+                                "budget.device=1.5 GiB", "machine=null", "train.steps=6"});
+  EXPECT_EQ(job.train.steps, 6);
+  EXPECT_EQ(job.optim.betas, (std::array<double, 2>{0.8, 0.99}));
+  EXPECT_EQ(job.data.eval, "a=b#c: d");
+  EXPECT_EQ(job.budget.device, 1536_MiB);
+  EXPECT_EQ(job.machine, std::nullopt);
+  EXPECT_EQ(origin(job, "train.steps"), "command line");
+  EXPECT_EQ(origin(job, "budget.host"), "jobs/7b.yaml:8");
+  EXPECT_EQ(origin(job, "threads"), "default");
+}
+
+TEST(Job, ARequiredKeyMayComeFromTheCommandLine) {
+  EXPECT_EQ(parse("data: {train: x}\nmodel: m", {"train.steps=3"}).train.steps, 3);
+  EXPECT_EQ(error_of("data: {train: x}\nmodel: m"),
+            "jobs/7b.yaml: 'train.steps' is missing; expected a whole number of steps from 1 to "
+            "1000000000, as key in the file or train.steps=... on the command line");
+}
+
+TEST(Job, TheResolvedJobReadsBackEqual) {
+  for (const auto& job :
+       {parse(kSmallest), parse(kFull),
+        parse(kFull, {"data.eval=\"x\": #\\\t{y", "model=null ", "optim.lr=3.3333333333333335e-05",
+                      "budget.host=1000001 B", "optim.clip=null", "out=yes", "data.train=1e5"})}) {
+    const std::string text = to_yaml(job);
+    EXPECT_EQ(parse(text), job) << text;
+    EXPECT_EQ(to_yaml(parse(text)), text);
+  }
+}
+
+// Python's YAML 1.1 reads "1e-05" as a text and "1.0e-05" as a number.
+TEST(Job, ResolvedFloatsHaveAPoint) {
+  EXPECT_NE(to_yaml(parse(kSmallest)).find("eps: 1.0e-08\n"), std::string::npos);
+}
+
+TEST(Job, AnUnknownKeyIsRefusedWithItsLineAndTheNearestKnownOne) {
+  EXPECT_EQ(error_of("model: m\ntrain:\n  mirco_batches: 4\n"),
+            "jobs/7b.yaml:3: unknown key 'mirco_batches'; did you mean 'micro_batches'?");
+  EXPECT_EQ(error_of("model: m\nmodle: n\n"),
+            "jobs/7b.yaml:2: unknown key 'modle'; did you mean 'model'?");
+  EXPECT_EQ(error_of("model: m\nbudget: {xyzzy: 3}\n"),
+            "jobs/7b.yaml:2: unknown key 'xyzzy'; expected one of device, host");
+  EXPECT_EQ(error_of("model: m\nsteps: 4\n"),
+            "jobs/7b.yaml:2: unknown key 'steps'; did you mean 'train.steps'?");
+}
+
+TEST(Job, AKeyGivenTwiceIsRefusedWithBothLines) {
+  EXPECT_EQ(error_of("model: a\nout: b\nmodel: c\n"),
+            "jobs/7b.yaml:3: 'model' is given twice; it stands on line 1 already");
+}
+
+TEST(Job, ABadValueIsRefusedWithLineExpectationAndFinding) {
+  EXPECT_EQ(error_of("train:\n  steps: abc\n"),
+            "jobs/7b.yaml:2: 'train.steps' must be a whole number of steps from 1 to 1000000000; "
+            "found 'abc'");
+  EXPECT_EQ(error_of(with("budget: {device: 64}")),
+            "jobs/7b.yaml:4: 'budget.device' must be a size of at least 1 B with a unit (B, KiB, "
+            "MiB, GiB, TiB, KB, MB, GB, TB), or null; found '64'");
+  EXPECT_EQ(error_of(with("optim: {betas: [0.9, 1.0]}")),
+            "jobs/7b.yaml:4: 'optim.betas' must be a list of two numbers from 0 to below 1; found "
+            "a list of 2");
+  EXPECT_EQ(error_of(with("optim: 3")),
+            "jobs/7b.yaml:4: 'optim': expected keys (name, lr, betas, eps, weight_decay, clip, "
+            "schedule, warmup_steps); found '3'");
+  EXPECT_EQ(error_of("- a\n- b\n").substr(0, 30), "jobs/7b.yaml:1: expected keys ");
+  EXPECT_EQ(error_of(with("optim: {name: sgd}")),
+            "jobs/7b.yaml:4: 'optim.name' must be adamw; found 'sgd'");
+}
+
+// 010 is 8 to yaml-cpp, and `no` is false; here neither is a number or a truth value.
+TEST(Job, NumbersAreDecimalAndNothingElse) {
+  EXPECT_EQ(parse(with("threads: 8")).threads, 8);
+  for (const char* text : {"010", "0x8", "8.0", "1_000", "+8", "8e0", "-1", "", "null", "8 8"}) {
+    EXPECT_NE(error_of(with("threads: " + std::string(text))), "no error") << text;
+  }
+  EXPECT_EQ(parse(with("optim: {lr: 1e-4}")).optim.lr, 1e-4);
+  for (const char* text : {"1_0e-4", "nan", ".inf", "inf", "1e999", "01e-4", "-1e-4", "1e-4x"}) {
+    EXPECT_NE(error_of(with("optim: {lr: " + std::string(text) + "}")), "no error") << text;
+  }
+  EXPECT_NE(error_of(with("data: {shuffle: no}")), "no error");
+}
+
+TEST(Job, ABadOverrideIsReportedAsTheCommandLine) {
+  EXPECT_EQ(error_of(kSmallest, {"train.steps=abc"}),
+            "command line: 'train.steps=abc': 'train.steps' must be a whole number of steps from "
+            "1 to 1000000000; found 'abc'");
+  EXPECT_EQ(
+      error_of(kSmallest, {"train.stesp=3"}),
+      "command line: 'train.stesp=3': unknown key 'train.stesp'; did you mean 'train.steps'?");
+  EXPECT_EQ(error_of(kSmallest, {"budget=3"}),
+            "command line: 'budget=3': 'budget' is a section; set one of its keys: device, host");
+  EXPECT_EQ(error_of(kSmallest, {"fast"}),
+            "command line: 'fast': expected key=value, for example train.steps=10");
+  EXPECT_NE(error_of(kSmallest, {"optim.betas=[0.9]"}), "no error");
+  EXPECT_NE(error_of(kSmallest, {"model="}), "no error");
+}
+
+TEST(Job, AStrategyOfALaterReleaseIsRefusedByName) {
+  EXPECT_EQ(error_of(with("strategy: roundpipe")),
+            "jobs/7b.yaml:4: strategy 'roundpipe' comes in a later release; this one has auto, "
+            "resident, mobius");
+  EXPECT_EQ(error_of(with("strategy: mobios")),
+            "jobs/7b.yaml:4: unknown strategy 'mobios'; did you mean 'mobius'? expected one of "
+            "auto, resident, mobius");
+}
+
+TEST(Job, EvaluationNeedsDataOfOneKind) {
+  EXPECT_NE(error_of(kFull, {"train.eval_every=5"}).find("set 'data.eval'"), std::string::npos);
+  EXPECT_EQ(parse(kFull, {"train.eval_every=5", "data.eval_fraction=0.1"}).data.eval_fraction, 0.1);
+  EXPECT_NE(error_of(kFull, {"data.eval=e", "data.eval_fraction=0.1"}), "no error");
+}
+
+TEST(Job, AClipOfNullOrZeroIsOff) {
+  EXPECT_EQ(parse(with("optim: {clip: null}")).optim.clip, 0);
+  EXPECT_EQ(parse(with("optim: {clip: 0}")).optim.clip, 0);
+}
+
+TEST(Job, WhatYamlAllowsBeyondPlainKeysIsRefusedWithItsLine) {
+  for (const char* text :
+       {"model: &a m\nout: *a", "model: !!str m", "model: m\n---\nmodel: n", "model: m\n  x: [",
+        "? [a]\n: b",
+        "model: {a: {b: {c: {d: {e: {f: {g: {h: {i: {j: {k: {l: {m: {n: {o: {p: {}}}}"
+        "}}}}}}}}}}}}}"}) {
+    EXPECT_EQ(error_of(text).substr(0, 13), "jobs/7b.yaml:") << text;
+  }
+  EXPECT_EQ(error_of(std::string(200000, '[')).substr(0, 15), "jobs/7b.yaml:1:");
+}
+
+TEST(Job, AFileThatIsNotThereIsNamed) {
+  EXPECT_THROW(
+      {
+        try {
+          read_job("no/such.yaml");
+        } catch (const UserError& error) {
+          EXPECT_STREQ(error.what(), "no/such.yaml: cannot be read: No such file or directory");
+          throw;
+        }
+      },
+      UserError);
+}
+
+TEST(Job, TheDocumentedKeysAreTheOnesThatAreRead) {
+  std::ifstream file(FERRY_SOURCE_DIR "/docs/formats/job.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find(job_reference()), std::string::npos)
+      << "docs/formats/job.md must hold this table:\n"
+      << job_reference();
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,346 @@
+#include "spec/machine.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include "base/error.h"
+#include "spec/fields.h"
+
+namespace ferry {
+namespace {
+
+constexpr int kMostDevices = 1024;
+constexpr double kMostThreads = 4096;
+
+// What a file gives about its top level and host.
+struct Top {
+  const Node* devices = nullptr;
+  const Node* roots = nullptr;
+  const Node* drives = nullptr;
+};
+
+// One item of `devices`; `count` of them come out of it.
+struct DeviceEntry {
+  MachineDevice device;
+  int count = 1;
+  std::optional<int> index;
+  std::optional<std::string> name = {}, root = {};
+};
+
+struct DriveEntry {
+  Drive drive;
+  std::optional<std::string> path = {}, root = {};
+};
+
+std::vector<Field> machine_fields(Machine& machine, Top& top) {
+  Host& host = machine.host;
+  return {
+      {.name = "name", .member = &machine.name, .required = true, .meaning = "for people"},
+      {.name = "host.cores",
+       .member = &host.cores,
+       .unit = "cores",
+       .least = 1,
+       .most = kMostThreads,
+       .required = true,
+       .meaning = "cores that ferry may use"},
+      {.name = "host.memory",
+       .member = &host.memory,
+       .least = 1,
+       .required = true,
+       .meaning = "DRAM that ferry may use, at most"},
+      {.name = "host.memory_bandwidth",
+       .member = Real{&host.memory_bandwidth.bytes_per_second, Dimension::rate},
+       .meaning = "DRAM reads and writes together; null: unknown"},
+      {.name = "host.update_rate",
+       .member = Real{&host.update_rate, Dimension::parameters},
+       .meaning = "CPU optimizer on all cores; null: unknown"},
+      {.name = "roots",
+       .member = Nested{&top.roots},
+       .meaning = "list of root complexes or switches, see below"},
+      {.name = "devices",
+       .member = Nested{&top.devices},
+       .required = true,
+       .meaning = "list of at least one device, see below"},
+      {.name = "drives", .member = Nested{&top.drives}, .meaning = "list of drives, see below"},
+  };
+}
+
+std::vector<Field> root_fields(Root& root) {
+  return {
+      {.name = "name", .member = &root.name, .required = true, .meaning = "as devices name it"},
+      {.name = "up",
+       .member = Real{&root.up.bytes_per_second, Dimension::rate},
+       .meaning = "host to devices, all of them together; null: not limited"},
+      {.name = "down",
+       .member = Real{&root.down.bytes_per_second, Dimension::rate},
+       .meaning = "devices to host, all of them together; null: not limited"},
+  };
+}
+
+std::vector<Field> device_fields(DeviceEntry& entry) {
+  MachineDevice& device = entry.device;
+  return {
+      {.name = "name",
+       .member = &entry.name,
+       .meaning = "letters, digits, - and _; null: gpu0, gpu1, ... in the order of the file"},
+      {.name = "count",
+       .member = &entry.count,
+       .unit = "devices",
+       .least = 1,
+       .most = kMostDevices,
+       .meaning = "so many equal devices"},
+      {.name = "kind",
+       .member = choice(device.kind, {"sim", "cuda"}),
+       .required = true,
+       .meaning = "sim: simulated by the CPU; cuda: a GPU"},
+      {.name = "index",
+       .member = &entry.index,
+       .most = kMostDevices - 1,
+       .meaning =
+           "k of cuda:k; null: the next of its kind. Several devices on one GPU share its k"},
+      {.name = "memory",
+       .member = &device.memory,
+       .least = 1,
+       .required = true,
+       .meaning = "device memory that ferry may use, at most"},
+      {.name = "threads",
+       .member = &device.threads,
+       .unit = "threads",
+       .most = kMostThreads,
+       .meaning = "of a simulated device's kernels; 0: the host's cores"},
+      {.name = "fp32",
+       .member = Real{&device.flops_fp32, Dimension::flops},
+       .meaning = "matrix products in fp32; null: unknown"},
+      {.name = "bf16",
+       .member = Real{&device.flops_bf16, Dimension::flops},
+       .meaning = "matrix products in bf16; null: unknown"},
+      {.name = "memory_bandwidth",
+       .member = Real{&device.memory_bandwidth.bytes_per_second, Dimension::rate},
+       .meaning = "of its own memory; null: unknown"},
+      {.name = "up",
+       .member = Real{&device.up.bytes_per_second, Dimension::rate},
+       .meaning = "host to device, alone; null: not limited"},
+      {.name = "down",
+       .member = Real{&device.down.bytes_per_second, Dimension::rate},
+       .meaning = "device to host, alone; null: not limited"},
+      {.name = "latency",
+       .member = Real{&device.latency.count, Dimension::time},
+       .meaning = "of one copy, either way"},
+      {.name = "root",
+       .member = &entry.root,
+       .meaning = "name of the root it hangs on; null: a link of its own"},
+  };
+}
+
+std::vector<Field> drive_fields(DriveEntry& entry) {
+  Drive& drive = entry.drive;
+  return {
+      {.name = "name", .member = &drive.name, .required = true, .meaning = "for people and plans"},
+      {.name = "path", .member = &entry.path, .meaning = "a directory on it; null: not here"},
+      {.name = "capacity",
+       .member = &drive.capacity,
+       .least = 1,
+       .required = true,
+       .meaning = "bytes that ferry may use, at most"},
+      {.name = "read",
+       .member = Real{&drive.read.bytes_per_second, Dimension::rate},
+       .meaning = "sequential reads; null: not limited"},
+      {.name = "write",
+       .member = Real{&drive.write.bytes_per_second, Dimension::rate},
+       .meaning = "sequential writes, sustained; null: not limited"},
+      {.name = "duplex",
+       .member = &drive.duplex,
+       .meaning = "true: reads and writes do not slow each other"},
+      {.name = "endurance",
+       .member = &drive.endurance,
+       .meaning = "bytes that may be written in its life; null: unknown"},
+      {.name = "root",
+       .member = &entry.root,
+       .meaning = "name of the root it hangs on; null: a link of its own"},
+  };
+}
+
+// Reads one machine file; knows the source for messages.
+class MachineReader {
+ public:
+  explicit MachineReader(const std::string& source) : source_(source) {}
+
+  Machine read(const std::string& text) {
+    Top top;
+    const Node document = parse_document(text, source_);
+    const FieldLines lines = read_fields(document, machine_fields(machine_, top), source_);
+    machine_.source.text = source_;
+    machine_.host.origin.text = at(lines.at("host.memory"));
+    for (const Node& node : items(top.roots)) add_root(node);
+    for (const Node& node : items(top.devices)) add_devices(node);
+    for (const Node& node : items(top.drives)) add_drive(node);
+    if (machine_.devices.empty()) fail(lines.at("devices"), "'devices' is empty; expected one");
+    return std::move(machine_);
+  }
+
+ private:
+  std::string at(int line) const { return source_ + ":" + std::to_string(line); }
+
+  [[noreturn]] void fail(int line, const std::string& what) const {
+    throw UserError(at(line) + ": " + what);
+  }
+
+  static std::span<const Node> items(const Node* list) {
+    if (!list) return {};
+    return list->children;
+  }
+
+  // Names become places and resources of plans, where other letters have a meaning.
+  void take_name(const std::string& name, int line) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '-' || c == '_';
+    });
+    if (!plain) fail(line, "'" + name + "' is not a name; expected letters, digits, - and _");
+    if (name == "host") fail(line, "'host' names the host's memory; expected another name");
+    const auto [earlier, is_new] = names_.emplace(name, line);
+    if (!is_new) {
+      fail(line, "'" + name + "' is given twice; line " + std::to_string(earlier->second) +
+                     " has it already");
+    }
+  }
+
+  std::optional<int> root_index(const std::optional<std::string>& name, int line) const {
+    if (!name) return std::nullopt;
+    std::string known;
+    for (std::size_t i = 0; i < machine_.roots.size(); ++i) {
+      if (machine_.roots[i].name == *name) return static_cast<int>(i);
+      known += (i ? ", " : "") + machine_.roots[i].name;
+    }
+    fail(line, "'root' names '" + *name +
+                   "'; expected one of 'roots': " + (known.empty() ? "there are none" : known));
+  }
+
+  static int line_of(const FieldLines& lines, std::string_view key, const Node& node) {
+    const auto found = lines.find(key);
+    return found == lines.end() ? node.line : found->second;
+  }
+
+  void add_root(const Node& node) {
+    Root root;
+    const FieldLines lines = read_fields(node, root_fields(root), source_);
+    take_name(root.name, lines.at("name"));
+    machine_.roots.push_back(root);
+  }
+
+  void add_devices(const Node& node) {
+    DeviceEntry entry;
+    const FieldLines lines = read_fields(node, device_fields(entry), source_);
+    MachineDevice device = entry.device;
+    device.origin.text = at(lines.at("memory"));
+    device.root = root_index(entry.root, line_of(lines, "root", node));
+    if (device.kind == DeviceKind::sim && device.threads == 0) {
+      device.threads = machine_.host.cores;
+    } else if (device.kind == DeviceKind::cuda && device.threads != 0) {
+      fail(lines.at("threads"), "'threads' is for devices of kind sim; leave it out");
+    }
+    if (entry.name && entry.count > 1) {
+      fail(lines.at("name"), "'name' and 'count' exclude each other; expected one of them");
+    }
+    if (static_cast<int>(machine_.devices.size()) + entry.count > kMostDevices) {
+      fail(line_of(lines, "count", node), "more than 1024 devices");
+    }
+    for (int i = 0; i < entry.count; ++i) {
+      device.name = entry.name.value_or("gpu" + std::to_string(machine_.devices.size()));
+      take_name(device.name, line_of(lines, "name", node));
+      device.index = entry.index.value_or(next_index(device.kind));
+      if (device.kind == DeviceKind::sim) check_sim_index(device, line_of(lines, "index", node));
+      machine_.devices.push_back(device);
+    }
+  }
+
+  int next_index(DeviceKind kind) const {
+    int next = 0;
+    for (const MachineDevice& device : machine_.devices) {
+      if (device.kind == kind) next = std::max(next, device.index + 1);
+    }
+    return next;
+  }
+
+  // A GPU may carry several logical devices; a simulated one is free, so another one serves better.
+  void check_sim_index(const MachineDevice& device, int line) const {
+    for (const MachineDevice& earlier : machine_.devices) {
+      if (earlier.kind == device.kind && earlier.index == device.index) {
+        fail(line, "sim:" + std::to_string(device.index) + " is '" + earlier.name +
+                       "' already; expected another index");
+      }
+    }
+  }
+
+  void add_drive(const Node& node) {
+    DriveEntry entry;
+    const FieldLines lines = read_fields(node, drive_fields(entry), source_);
+    take_name(entry.drive.name, lines.at("name"));
+    entry.drive.path = entry.path.value_or("");
+    entry.drive.root = root_index(entry.root, line_of(lines, "root", node));
+    machine_.drives.push_back(entry.drive);
+  }
+
+  const std::string source_;
+  Machine machine_;
+  std::map<std::string, int> names_;  // name -> line
+};
+
+std::optional<std::string> root_name(const Machine& machine, const std::optional<int>& root) {
+  if (!root) return std::nullopt;
+  return machine.roots.at(static_cast<std::size_t>(*root)).name;
+}
+
+}  // namespace
+
+Machine read_machine(const std::string& path) { return parse_machine(read_text_file(path), path); }
+
+Machine parse_machine(const std::string& text, const std::string& source) {
+  return MachineReader(source).read(text);
+}
+
+std::string to_yaml(const Machine& machine) {
+  Machine copy = machine;
+  Top top;
+  std::string text = write_fields(machine_fields(copy, top), 0, false);
+  if (!machine.roots.empty()) text += "roots:\n";
+  for (Root& root : copy.roots) {
+    text += as_list_item(write_fields(root_fields(root), 4, false));
+  }
+  text += "devices:\n";
+  for (const MachineDevice& device : machine.devices) {
+    DeviceEntry entry{.device = device,
+                      .index = device.index,
+                      .name = device.name,
+                      .root = root_name(machine, device.root)};
+    std::vector<Field> fields = device_fields(entry);
+    std::erase_if(fields, [&](const Field& field) {
+      return field.name == "count" || (field.name == "threads" && device.threads == 0);
+    });
+    text += as_list_item(write_fields(fields, 4, false));
+  }
+  if (!machine.drives.empty()) text += "drives:\n";
+  for (const Drive& drive : machine.drives) {
+    DriveEntry entry{.drive = drive, .root = root_name(machine, drive.root)};
+    if (!drive.path.empty()) entry.path = drive.path;
+    text += as_list_item(write_fields(drive_fields(entry), 4, false));
+  }
+  return text;
+}
+
+std::string machine_reference() {
+  Machine machine;
+  Top top;
+  Root root;
+  DeviceEntry device;
+  DriveEntry drive;
+  return reference_table(machine_fields(machine, top)) + "\nEach of `roots`:\n\n" +
+         reference_table(root_fields(root)) + "\nEach of `devices`:\n\n" +
+         reference_table(device_fields(device)) + "\nEach of `drives`:\n\n" +
+         reference_table(drive_fields(drive));
+}
+
+std::string to_string(DeviceKind kind) { return kind == DeviceKind::sim ? "sim" : "cuda"; }
+
+}  // namespace ferry

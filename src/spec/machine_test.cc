@@ -1,0 +1,223 @@
+#include "spec/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "spec/host_limits.h"
+
+namespace ferry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTwoByTwo = R"(name: two by two
+host: {cores: 8, memory: 64 GiB, memory_bandwidth: 80 GB/s, update_rate: 2.5 G parameters/s}
+roots:
+  - {name: root0, up: 13 GB/s, down: 12.5 GB/s}
+  - {name: root1}
+devices:
+  - {count: 2, kind: cuda, memory: 24 GiB, bf16: 80 TFLOP/s, up: 16 GB/s, down: 16 GB/s, root: root0}
+  - count: 2
+    kind: sim
+    memory: 1.5 GiB
+    latency: 12.5 us
+    root: root1
+drives:
+  - {name: ssd0, path: /nvme0, capacity: 2 TB, read: 7 GB/s, write: 5 GB/s, endurance: 1200 TB, root: root1}
+)";
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_machine(text, "m.yaml");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string with_device(const std::string& device) {
+  return "name: x\nhost: {cores: 2, memory: 1 GiB}\nroots: [{name: r}]\ndevices:\n  - " + device +
+         "\n";
+}
+
+TEST(Machine, EveryKeyOfTheFileArrives) {
+  const Machine machine = parse_machine(kTwoByTwo, "m.yaml");
+  EXPECT_EQ(machine.name, "two by two");
+  EXPECT_EQ(machine.host.cores, 8);
+  EXPECT_EQ(machine.host.memory_bandwidth.bytes_per_second, 80e9);
+  EXPECT_EQ(machine.host.update_rate, 2.5e9);
+  EXPECT_EQ(machine.host.origin.text, "m.yaml:2");
+  ASSERT_EQ(machine.roots.size(), 2u);
+  EXPECT_EQ(machine.roots[0].down.bytes_per_second, 12.5e9);
+  EXPECT_FALSE(machine.roots[1].up.limited());
+  ASSERT_EQ(machine.devices.size(), 4u);
+  EXPECT_EQ(machine.devices[1].name, "gpu1");
+  EXPECT_EQ(machine.devices[1].kind, DeviceKind::cuda);
+  EXPECT_EQ(machine.devices[1].index, 1);
+  EXPECT_EQ(machine.devices[1].flops_bf16, 80e12);
+  EXPECT_EQ(machine.devices[1].flops_fp32, 0);
+  EXPECT_EQ(machine.devices[1].root, 0);
+  EXPECT_EQ(machine.devices[3].name, "gpu3");
+  EXPECT_EQ(machine.devices[3].index, 1);  // the second sim device
+  EXPECT_EQ(machine.devices[3].memory, 1536_MiB);
+  EXPECT_EQ(machine.devices[3].latency, Micros{12.5});
+  EXPECT_EQ(machine.devices[3].threads, 8);  // the host's cores
+  EXPECT_EQ(machine.devices[3].origin.text, "m.yaml:10");
+  ASSERT_EQ(machine.drives.size(), 1u);
+  EXPECT_EQ(machine.drives[0].capacity.count, 2'000'000'000'000);
+  EXPECT_EQ(machine.drives[0].root, 1);
+}
+
+TEST(Machine, AWrittenMachineReadsBackEqual) {
+  const Machine machine = parse_machine(kTwoByTwo, "m.yaml");
+  EXPECT_EQ(parse_machine(to_yaml(machine), "again"), machine) << to_yaml(machine);
+  const Machine here = this_machine();
+  EXPECT_EQ(parse_machine(to_yaml(here), "again"), here) << to_yaml(here);
+}
+
+TEST(Machine, TheFilesThatComeWithFerryAreReadable) {
+  int count = 0;
+  for (const auto& file : fs::directory_iterator(FERRY_SOURCE_DIR "/machines")) {
+    SCOPED_TRACE(file.path().string());
+    const Machine machine = read_machine(file.path().string());
+    EXPECT_EQ(machine.name, file.path().stem().string());
+    EXPECT_EQ(parse_machine(to_yaml(machine), "again"), machine);
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST(Machine, OneGpuMayHostSeveralLogicalDevices) {
+  const Machine machine =
+      parse_machine(with_device("{count: 2, kind: cuda, index: 0, memory: 8 GiB}"), "m.yaml");
+  EXPECT_EQ(machine.devices[0].index, 0);
+  EXPECT_EQ(machine.devices[1].index, 0);
+  EXPECT_NE(machine.devices[0].name, machine.devices[1].name);
+}
+
+TEST(Machine, ErrorsNameFileAndLine) {
+  EXPECT_EQ(error_of(with_device("{kind: sim, memroy: 1 GiB}")),
+            "m.yaml:5: unknown key 'memroy'; did you mean 'memory'?");
+  EXPECT_EQ(error_of(with_device("{kind: sim}")),
+            "m.yaml:5: 'memory' is missing; expected a size of at least 1 B with a unit (B, KiB, "
+            "MiB, GiB, TiB, KB, MB, GB, TB)");
+  EXPECT_EQ(error_of(with_device("{kind: tpu, memory: 1 GiB}")),
+            "m.yaml:5: 'kind' must be one of sim, cuda; found 'tpu'");
+  EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, up: 13}")),
+            "m.yaml:5: 'up' must be a rate above 0 with a unit (B/s, KB/s, KiB/s, MB/s, MiB/s, "
+            "GB/s, GiB/s, TB/s, TiB/s), or null; found '13'");
+  EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, root: s}")),
+            "m.yaml:5: 'root' names 's'; expected one of 'roots': r");
+  EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, name: r}")),
+            "m.yaml:5: 'r' is given twice; line 3 has it already");
+  EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, name: a.b}")),
+            "m.yaml:5: 'a.b' is not a name; expected letters, digits, - and _");
+  EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, threads: 2}")),
+            "m.yaml:5: 'threads' is for devices of kind sim; leave it out");
+  EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, count: 2, index: 0}")),
+            "m.yaml:5: sim:0 is 'gpu0' already; expected another index");
+  EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, up: 0 B/s}")).substr(0, 9),
+            "m.yaml:5:");
+  EXPECT_EQ(error_of("name: x\nhost: {cores: 2, memory: 1 GiB}\ndevices: []\n"),
+            "m.yaml:3: 'devices' is empty; expected one");
+  EXPECT_EQ(error_of("name: x\nhost: {cores: 2, memory: 1 GiB}\ndevices: 2\n"),
+            "m.yaml:3: 'devices' must be a list; found '2'");
+  EXPECT_EQ(error_of(""), "m.yaml:1: 'name' is missing; expected a text");
+}
+
+TEST(Machine, WithoutGpusThisMachineSimulatesOne) {
+  const Machine machine = this_machine();
+  ASSERT_EQ(machine.devices.size(), 1u);
+  EXPECT_EQ(machine.devices[0].name, "gpu0");
+  EXPECT_EQ(machine.devices[0].kind, DeviceKind::sim);
+  EXPECT_EQ(machine.devices[0].threads, machine.host.cores);
+  EXPECT_EQ(machine.devices[0].memory, machine.host.memory);
+  EXPECT_FALSE(machine.devices[0].up.limited());
+  EXPECT_GE(machine.host.cores, 1);
+  EXPECT_GE(machine.host.memory, 1_MiB);
+}
+
+TEST(Machine, GpusThatWereFoundAreTheDevices) {
+  const Machine machine =
+      this_machine({{.index = 0, .memory = 8_GiB}, {.index = 3, .memory = 6_GiB}});
+  ASSERT_EQ(machine.devices.size(), 2u);
+  EXPECT_EQ(machine.devices[1].name, "gpu1");
+  EXPECT_EQ(machine.devices[1].kind, DeviceKind::cuda);
+  EXPECT_EQ(machine.devices[1].index, 3);
+  EXPECT_EQ(machine.devices[1].memory, 6_GiB);
+}
+
+TEST(Machine, TheDocumentedKeysAreTheOnesThatAreRead) {
+  std::ifstream file(FERRY_SOURCE_DIR "/docs/formats/machine.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find(machine_reference()), std::string::npos)
+      << "docs/formats/machine.md must hold these tables:\n"
+      << machine_reference();
+}
+
+// A made-up /proc and /sys/fs/cgroup.
+class FakeRoot {
+ public:
+  explicit FakeRoot(const std::string& name) : path_(fs::temp_directory_path() / name) {
+    fs::remove_all(path_);
+    write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    8000000 kB\n");
+  }
+  ~FakeRoot() { fs::remove_all(path_); }
+
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories((path_ / file).parent_path());
+    std::ofstream(path_ / file) << text;
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  const fs::path path_;
+};
+
+TEST(HostLimits, WithoutCgroupsAllThatIsAvailableIsOurs) {
+  const FakeRoot root("ferry_host_limits_plain");
+  const HostLimits limits = host_limits(root.path(), 8);
+  EXPECT_EQ(limits.cores, 8);
+  EXPECT_EQ(limits.memory, 8000000_KiB);
+}
+
+TEST(HostLimits, CgroupsOfVersion2AndTheirParentsLimit) {
+  const FakeRoot root("ferry_host_limits_v2");
+  root.write("proc/self/cgroup", "0::/a/b\n");
+  root.write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  root.write("sys/fs/cgroup/a/b/memory.current", "100\n");
+  root.write("sys/fs/cgroup/a/memory.max", "1048576000\n");
+  root.write("sys/fs/cgroup/a/memory.current", "48576000\n");
+  root.write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 8576000\n");
+  root.write("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+  root.write("sys/fs/cgroup/a/cpu.max", "350000 100000\n");
+  const HostLimits limits = host_limits(root.path(), 8);
+  EXPECT_EQ(limits.cores, 3);
+  EXPECT_EQ(limits.memory.count, 1048576000 - 40000000);
+}
+
+TEST(HostLimits, CgroupsOfVersion1Limit) {
+  const FakeRoot root("ferry_host_limits_v1");
+  root.write("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/../out\n0::/\n");
+  root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");
+  root.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1000000000\n");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000000\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  const HostLimits limits = host_limits(root.path(), 8);
+  EXPECT_EQ(limits.cores, 1);  // half a core is one
+  EXPECT_EQ(limits.memory.count, 2000000000);
+}
+
+TEST(HostLimits, WithoutMeminfoThereIsNoAnswer) {
+  EXPECT_THROW(host_limits("/nowhere", 2), ResourceError);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,16 @@
+// "did you mean": the known word that a mistyped one is closest to.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ferry {
+
+/// How many letters to insert, delete, replace or swap with their neighbour to get from a to b.
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The nearest of `known`, the first of several; empty when none is near enough to be meant.
+std::string nearest(std::string_view word, std::span<const std::string> known);
+
+}  // namespace ferry

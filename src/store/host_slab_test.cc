@@ -1,0 +1,61 @@
+#include "store/host_slab.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+
+namespace ferry {
+namespace {
+
+TEST(HostSlab, SlotsLieAtTheirOffsets) {
+  const HostSlab slab(1_MiB);
+  const auto slot = slab.at(512_B, 1024_B);
+  EXPECT_EQ(slot.data(), slab.bytes().data() + 512);
+  EXPECT_EQ(slot.size(), 1024U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab.bytes().data()) % 4096, 0U);
+  EXPECT_EQ(slab.at(1_MiB, 0_B).size(), 0U);
+  EXPECT_EQ(slab.size(), 1_MiB);
+}
+
+TEST(HostSlab, AFreshSlabIsZeroAndTouchingItKeepsWhatItHolds) {
+  HostSlab slab(130_MiB);  // more than two pieces of work
+  const auto bytes = slab.bytes();
+  bytes[5] = std::byte{7};
+  slab.touch(3);
+  EXPECT_EQ(bytes[5], std::byte{7});
+  bytes[5] = std::byte{0};
+  EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{0}), 130 << 20);
+}
+
+TEST(HostSlab, AnEmptySlabIsFine) {
+  HostSlab slab(0_B);
+  slab.touch(2);
+  EXPECT_TRUE(slab.at(0_B, 0_B).empty());
+}
+
+TEST(HostSlab, ASlabThatTheMachineRefusesIsAResourceErrorNamingNeedAndHave) {
+  try {
+    const HostSlab slab(1024 * 1024_GiB);
+    FAIL() << "a petabyte was granted";
+  } catch (const ResourceError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("1024.00 TiB"), std::string::npos) << text;
+    EXPECT_NE(text.find("this machine has"), std::string::npos) << text;
+    EXPECT_NE(text.find("Cannot allocate memory"), std::string::npos) << text;
+  }
+}
+
+TEST(HostSlabDeathTest, ASlotOutsideTheSlabIsCaught) {
+  const HostSlab slab(8_KiB);
+  EXPECT_DEATH(slab.at(4_KiB, 4097_B), "leaves a slab of 8192 B");
+  EXPECT_DEATH(slab.at(8193_B, 0_B), "leaves a slab");
+  EXPECT_DEATH(slab.at({-1}, 1_B), "leaves a slab");
+  EXPECT_DEATH(slab.at(1_B, {INT64_MAX}), "leaves a slab");
+}
+
+}  // namespace
+}  // namespace ferry

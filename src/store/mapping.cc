@@ -1,0 +1,84 @@
+#include "store/mapping.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace ferry {
+namespace {
+
+// Large enough that splitting the work costs nothing, and whole huge pages.
+constexpr std::size_t kTouchPiece = std::size_t{64} << 20;
+
+ResourceError memory_error(const char* what, std::size_t size, int errno_value) {
+  const Bytes need{static_cast<std::int64_t>(size)};
+  const Bytes have = Bytes{sysconf(_SC_PAGESIZE)} * sysconf(_SC_PHYS_PAGES);
+  return system_error("host memory: cannot " + std::string(what) + " " + to_string(need) +
+                          "; this machine has " + to_string(have) +
+                          " in all, a container may allow less; lower the host budget",
+                      errno_value);
+}
+
+// Returns 0 or errno. Kernels before 5.14 do not know MADV_POPULATE_WRITE: there a page is backed
+// by adding zero to one of its bytes, atomically, so that a concurrent writer loses nothing.
+int back_pages(std::span<std::byte> piece) {
+  while (madvise(piece.data(), piece.size(), MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    if (errno != EINVAL) return errno;
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    for (std::size_t at = 0; at < piece.size(); at += page) {
+      std::atomic_ref(reinterpret_cast<unsigned char&>(piece[at])).fetch_add(0);
+    }
+    return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Mapping::Mapping(Bytes size) {
+  FERRY_CHECK(size.count >= 0, "a mapping has no negative size");
+  if (size.count == 0) return;
+  const auto length = static_cast<std::size_t>(size.count);
+  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw memory_error("map", length, errno);
+  bytes_ = {static_cast<std::byte*>(memory), length};
+  // Advice only: without transparent huge pages the mapping works, a little slower.
+  static_cast<void>(madvise(memory, length, MADV_HUGEPAGE));
+}
+
+Mapping::~Mapping() {
+  if (bytes_.empty()) return;
+  FERRY_CHECK(munmap(bytes_.data(), bytes_.size()) == 0, "the mapping is ours to unmap");
+}
+
+void Mapping::touch(int threads) {
+  FERRY_CHECK(threads > 0, "touching needs a thread");
+  const std::size_t pieces = (bytes_.size() + kTouchPiece - 1) / kTouchPiece;
+  std::atomic<std::size_t> next = 0;
+  std::atomic<int> failure = 0;
+  const auto work = [&] {
+    for (std::size_t piece = next++; piece < pieces && failure == 0; piece = next++) {
+      const std::size_t begin = piece * kTouchPiece;
+      const std::size_t length = std::min(kTouchPiece, bytes_.size() - begin);
+      if (const int error = back_pages(bytes_.subspan(begin, length)); error != 0) failure = error;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+  }
+  if (failure != 0) throw memory_error("back", bytes_.size(), failure);
+}
+
+}  // namespace ferry

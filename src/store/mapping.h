@@ -1,0 +1,33 @@
+// Anonymous memory straight from the kernel: zeroed, page aligned, in huge pages where it grants
+// them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/units.h"
+
+namespace ferry {
+
+/// One private anonymous mapping, unmapped on destruction. Pages are backed on first touch.
+class Mapping {
+ public:
+  /// Maps `size` bytes. Requires: size >= 0 (0 maps nothing).
+  /// Throws ResourceError naming need and have when the machine refuses.
+  explicit Mapping(Bytes size);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  /// The mapped memory, aligned to at least 4096 bytes.
+  std::span<std::byte> bytes() const { return bytes_; }
+
+  /// Backs every page now, on `threads` threads, and keeps what is in them. From any thread.
+  /// Requires: threads > 0. Throws ResourceError when the machine has too little memory.
+  void touch(int threads);
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace ferry

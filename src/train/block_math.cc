@@ -1,0 +1,238 @@
+#include "train/block_math.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "base/check.h"
+#include "model/block.h"
+#include "model/head.h"
+#include "train/device_update.h"
+
+namespace ferry {
+
+namespace {
+
+/// Ascending micro-batches, so every strategy adds in one order and agrees to the last bit.
+void add_up(const std::vector<at::Tensor>& sums, std::vector<at::Tensor>& found, bool accumulates) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (accumulates) {
+      sums[i].add_(found[i]);
+    } else {
+      sums[i].copy_(found[i]);
+    }
+    found[i] = at::Tensor();  // its memory is free for what follows
+  }
+}
+
+}  // namespace
+
+std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
+                                     const Binding& binding, BlockId block_id, InstanceId weight) {
+  const BlockSpec& block = model.blocks[static_cast<std::size_t>(block_id)];
+  const BlockLayout layout = layout_of(block);
+  const std::int64_t element = weight_element_bytes(plan.precision);
+  const auto type = plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  std::vector<at::Tensor> views;
+  for (std::size_t i = 0; i < block.params.size(); ++i) {
+    views.push_back(
+        binding.view(weight, Bytes{layout.offsets[i] * element}, block.params[i].shape, type));
+  }
+  return views;
+}
+
+Bytes tokens_bytes(int micro_batch_size, int sequence) {
+  return Bytes{8} * micro_batch_size * sequence * 2;
+}
+
+BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& binding)
+    : model_(model),
+      plan_(plan),
+      binding_(binding),
+      operands_(operands_of(plan)),
+      type_(plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
+      weights_(plan.instances.size()) {
+  FERRY_CHECK(plan.blocks.size() == model.blocks.size(), "the plan was made for another model");
+  for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
+  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
+    const auto index = static_cast<std::size_t>(id);
+    const Value& value = plan.values[static_cast<std::size_t>(plan.instances[index].value)];
+    if (value.kind != ValueKind::weight || binding.on_host(id)) continue;
+    weights_[index] = weight_views(model, plan, binding, value.block, id);
+  }
+}
+
+void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) const {
+  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
+  const Operands& parts = operands_[static_cast<std::size_t>(id)];
+  const at::NoGradGuard no_grad;  // blocks switch it on for their own recompute
+  switch (task.kind) {
+    case TaskKind::forward:
+      return forward(task, parts, numbers);
+    case TaskKind::backward:
+      return backward(task, parts, numbers);
+    case TaskKind::update:
+      return update(task, parts, numbers);
+    case TaskKind::load:
+    case TaskKind::copy:
+    case TaskKind::clip:
+      FERRY_UNREACHABLE(task.name + " is no compute task");
+  }
+}
+
+void BlockMath::forward(const Task& task, const Operands& parts,
+                        const StepNumbers& numbers) const {
+  if (block(task).kind == BlockKind::head) {
+    binding_.view(parts.loss, {}, {}, at::kFloat).copy_(head_loss(head_input(task, parts, numbers)));
+    return;
+  }
+  const bool first = block(task).kind == BlockKind::embedding;
+  hidden_states(parts.output)
+      .copy_(ferry::forward(
+          model_, block(task), first ? ids(parts.tokens) : hidden_states(parts.input),
+          weights_[static_cast<std::size_t>(parts.weight)], positions(task, numbers)));
+}
+
+void BlockMath::backward(const Task& task, const Operands& parts,
+                         const StepNumbers& numbers) const {
+  const auto sums = gradients(task, parts.gradient);
+  switch (block(task).kind) {
+    case BlockKind::head:
+      return head_backward(task, parts, numbers);
+    case BlockKind::embedding:
+      embedding_backward(task, parts, numbers, sums);
+      break;
+    case BlockKind::attention:
+    case BlockKind::mlp:
+    case BlockKind::norm: {
+      BlockGradients found = ferry::backward(
+          model_, block(task), hidden_states(parts.input),
+          weights_[static_cast<std::size_t>(parts.weight)], hidden_states(parts.output_gradient),
+          positions(task, numbers));
+      hidden_states(parts.input_gradient).copy_(found.x);
+      add_up(sums, found.weights, parts.accumulates);
+    }
+  }
+  if (parts.norm >= 0) finish_gradient(parts, sums);
+}
+
+void BlockMath::embedding_backward(const Task& task, const Operands& parts,
+                                   const StepNumbers& numbers,
+                                   const std::vector<at::Tensor>& sums) const {
+  if (!parts.accumulates) {
+    for (const at::Tensor& sum : sums) sum.zero_();
+  }
+  add_embedding_gradient(model_, ids(parts.tokens), hidden_states(parts.output_gradient), sums,
+                         positions(task, numbers));
+}
+
+void BlockMath::head_backward(const Task& task, const Operands& parts,
+                              const StepNumbers& numbers) const {
+  const auto sums = gradients(task, parts.gradient);
+  const HeadResult result = head_forward_backward(head_input(task, parts, numbers), sums.front(),
+                                                  parts.accumulates);
+  binding_.view(parts.loss, {}, {}, at::kFloat).copy_(result.loss);
+  hidden_states(parts.input_gradient).copy_(result.dx);
+  if (parts.norm >= 0) finish_gradient(parts, sums);
+}
+
+void BlockMath::finish_gradient(const Operands& parts, const std::vector<at::Tensor>& sums) const {
+  if (parts.tied_gradient >= 0) {
+    sums.front().add_(binding_.view(parts.tied_gradient, {}, sums.front().sizes(), at::kFloat));
+  }
+  at::Tensor total = binding_.view(parts.norm, {}, {}, at::kDouble);
+  total.zero_();
+  for (const at::Tensor& sum : sums) {
+    const at::Tensor norm = at::linalg_vector_norm(sum).to(at::kDouble);
+    total.add_(norm * norm);
+  }
+}
+
+void BlockMath::update(const Task& task, const Operands& parts, const StepNumbers& numbers) const {
+  const BlockSpec& spec = block(task);
+  const BlockLayout& layout = layouts_[static_cast<std::size_t>(task.block)];
+  const bool split = plan_.precision == Precision::bf16;
+  const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
+  const at::Tensor scale =
+      parts.clip >= 0 ? binding_.view(parts.clip, {}, {}, at::kFloat) : at::Tensor();
+  for (std::size_t i = 0; i < spec.params.size(); ++i) {
+    const std::int64_t offset = layout.offsets[i];
+    const auto flat = [&](InstanceId id, Bytes begin, at::ScalarType type) {
+      return binding_.view(
+          id, begin + Bytes{offset * static_cast<std::int64_t>(c10::elementSize(type))},
+          {spec.params[i].numel()}, type);
+    };
+    device_adamw_step(
+        adamw_factors(numbers.adamw, 1.0F, spec.params[i].decays()),
+        {.weight = flat(parts.weight, {}, type_),
+         .lo = split ? flat(parts.state, {}, at::kShort) : at::Tensor(),
+         .m = flat(parts.state, half, at::kFloat),
+         .v = flat(parts.state, half + Bytes{layout.elements * 4}, at::kFloat),
+         .gradient = flat(parts.gradient, {}, at::kFloat)},
+        scale);
+  }
+}
+
+Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) const {
+  const Batch& batch = numbers.batches[static_cast<std::size_t>(task.micro_batch)];
+  Positions found;
+  for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+    const bool row_starts = i % static_cast<std::size_t>(plan_.sequence) == 0;
+    const std::int32_t segment = batch.segments[i];
+    // Padding (-1) goes with the document before it.
+    const bool starts = row_starts || (segment >= 0 && segment != batch.segments[i - 1]);
+    if (starts) {
+      found.documents.push_back(1);
+    } else {
+      ++found.documents.back();
+    }
+  }
+  return found;
+}
+
+const BlockSpec& BlockMath::block(const Task& task) const {
+  return model_.blocks[static_cast<std::size_t>(task.block)];
+}
+
+at::Tensor BlockMath::ids(InstanceId tokens) const {
+  return binding_.view(tokens, {}, {plan_.micro_batch_size, plan_.sequence}, at::kLong);
+}
+
+at::Tensor BlockMath::labels(InstanceId tokens) const {
+  return binding_.view(tokens, Bytes{8} * plan_.micro_batch_size * plan_.sequence,
+                       {plan_.micro_batch_size, plan_.sequence}, at::kLong);
+}
+
+at::Tensor BlockMath::hidden_states(InstanceId activation) const {
+  return binding_.view(activation, {}, {plan_.micro_batch_size, plan_.sequence, model_.hidden},
+                       type_);
+}
+
+HeadInput BlockMath::head_input(const Task& task, const Operands& parts,
+                                const StepNumbers& numbers) const {
+  const bool tied = plan_.blocks[static_cast<std::size_t>(task.block)].reads_weight >= 0;
+  const InstanceId weight = tied ? parts.tied_weight : parts.weight;
+  return {.x = hidden_states(parts.input),
+          .weight = weights_[static_cast<std::size_t>(weight)].front(),
+          .labels = labels(parts.tokens),
+          .scale = numbers.loss_scale,
+          .chunk_rows = head_chunk_rows(model_, {plan_.micro_batch_size, plan_.sequence})};
+}
+
+std::vector<at::Tensor> BlockMath::gradients(const Task& task, InstanceId gradient) const {
+  const PlanBlock& planned = plan_.blocks[static_cast<std::size_t>(task.block)];
+  const BlockSpec& owner =
+      planned.reads_weight >= 0 ? model_.blocks[static_cast<std::size_t>(planned.reads_weight)]
+                                : block(task);
+  const std::size_t count = planned.reads_weight >= 0 ? 1 : owner.params.size();
+  const BlockLayout& layout =
+      layouts_[static_cast<std::size_t>(planned.reads_weight >= 0 ? planned.reads_weight
+                                                                  : task.block)];
+  std::vector<at::Tensor> sums;
+  for (std::size_t i = 0; i < count; ++i) {
+    sums.push_back(binding_.view(gradient, Bytes{layout.offsets[i] * 4}, owner.params[i].shape,
+                                 at::kFloat));
+  }
+  return sums;
+}
+
+}  // namespace ferry

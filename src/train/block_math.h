@@ -1,0 +1,62 @@
+// The arithmetic of a plan's compute tasks, enqueued on the current stream of the caller's thread.
+//
+// Nothing here waits: operators run when the stream reaches them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "model/block.h"
+#include "model/head.h"
+#include "plan/plan.h"
+#include "spec/layout.h"
+#include "spec/model_spec.h"
+#include "train/operands.h"
+#include "train/places.h"
+#include "train/step_numbers.h"
+
+namespace ferry {
+
+class BlockMath {
+ public:
+  /// Requires: the plan was made for `model`. All three must outlive this object.
+  BlockMath(const ModelSpec& model, const Plan& plan, const Binding& binding);
+
+  /// Enqueues a forward, backward or device update task. Requires: its stream is current.
+  void enqueue(TaskId id, const StepNumbers& numbers) const;
+
+ private:
+  void forward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  void backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
+                          const std::vector<at::Tensor>& sums) const;
+  void finish_gradient(const Operands& parts, const std::vector<at::Tensor>& sums) const;
+  void update(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+
+  Positions positions(const Task& task, const StepNumbers& numbers) const;
+  const BlockSpec& block(const Task& task) const;
+  at::Tensor ids(InstanceId tokens) const;
+  at::Tensor labels(InstanceId tokens) const;
+  at::Tensor hidden_states(InstanceId activation) const;
+  HeadInput head_input(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  std::vector<at::Tensor> gradients(const Task& task, InstanceId gradient) const;
+
+  const ModelSpec& model_;
+  const Plan& plan_;
+  const Binding& binding_;
+  const std::vector<Operands> operands_;         // per task
+  const at::ScalarType type_;                    // of weights and activations
+  std::vector<BlockLayout> layouts_;             // per block, of its own parameters
+  std::vector<std::vector<at::Tensor>> weights_;  // per instance; empty for other kinds
+};
+
+/// The parameter views of block `block_id`'s weight instance, in the order of BlockSpec::params.
+std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
+                                     const Binding& binding, BlockId block_id, InstanceId weight);
+
+/// Bytes of X.m: ids and labels, both int64 [micro_batch_size, sequence].
+Bytes tokens_bytes(int micro_batch_size, int sequence);
+
+}  // namespace ferry

@@ -1,0 +1,38 @@
+// Checkpoints of a run: a Hugging Face directory with the optimizer's state beside the weights. They
+// know nothing of tiers or devices, so a run resumes under any plan. Format: docs/formats/checkpoint.md.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "data/manifest.h"
+#include "data/saved_steps.h"
+#include "spec/model_spec.h"
+#include "spec/precision.h"
+#include "train/home_states.h"
+
+namespace ferry {
+
+/// Fills the master weights from a Hugging Face directory; moments become zero. Streams: one tensor
+/// is in memory besides. Throws UserError for a tensor that is missing or has another shape.
+void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
+                     HomeStates& states);
+
+/// Fills master weights and moments from one of save_checkpoint()'s folders, after checking every
+/// checksum. Returns its manifest. Throws UserError.
+Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
+                         HomeStates& states);
+
+struct CheckpointContents {
+  const ModelSpec& model;
+  const HomeStates& states;
+  Precision precision = Precision::fp32;
+  std::filesystem::path model_folder;  // whose config and tokenizer files are copied
+  Manifest manifest;                   // without files
+};
+
+/// Writes a checkpoint through `saved`; it appears complete or not at all. Needs one tensor of memory
+/// besides. Returns its folder. Throws ResourceError; the checkpoints before it stay as they are.
+std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved);
+
+}  // namespace ferry

@@ -1,0 +1,26 @@
+// AdamW on a device, by elementary tensor operations: for states that live there.
+//
+// Every operation is one correctly rounded fp32 operation in the order of optim/adamw.h, so on the
+// CPU the result equals the fused host kernel bit for bit.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "optim/adamw.h"
+
+namespace ferry {
+
+/// One tensor's state on a device, flat, all of one length. `weight` is fp32 (then `lo` is undefined)
+/// or bf16, the hi half of the master; `lo` is int16, the low half. m, v and gradient are fp32.
+struct DeviceState {
+  at::Tensor weight, lo, m, v;
+  at::Tensor gradient;
+};
+
+/// Enqueues one update on the current stream, in pieces, so that it needs at most
+/// device_update_workspace() (spec/layout.h) beside the state. `scale` is the 0-dim fp32 gradient scale on the same
+/// device, or undefined for 1. AdamWFactors::gradient_scale is not used.
+void device_adamw_step(const AdamWFactors& factors, const DeviceState& state,
+                       const at::Tensor& scale);
+
+}  // namespace ferry

@@ -1,0 +1,95 @@
+#include "train/devices.h"
+
+#include <algorithm>
+
+#include "device/device.h"
+#include "device/simulation.h"
+
+namespace ferry {
+namespace {
+
+/// Collects the pools that throttle copies: a device's own link and its root complex.
+class Links {
+ public:
+  explicit Links(const Machine& machine) : machine_(machine) {
+    for (const Root& root : machine.roots) {
+      roots_.push_back({add(root.up), add(root.down)});
+    }
+  }
+
+  std::vector<Draw> draws(const MachineDevice& device, bool up) {
+    const Rate own = up ? device.up : device.down;
+    const Rate shared = device.root ? rate(machine_.roots[static_cast<std::size_t>(*device.root)], up)
+                                    : Rate{};
+    const double speed = own.limited() ? own.bytes_per_second : shared.bytes_per_second;
+    std::vector<Draw> found;
+    if (own.limited()) found.push_back({add(own), speed});
+    if (shared.limited()) {
+      const auto& pools = roots_[static_cast<std::size_t>(*device.root)];
+      found.push_back({up ? pools.first : pools.second, speed});
+    }
+    return found;
+  }
+
+  std::vector<double> capacities;
+
+ private:
+  static Rate rate(const Root& root, bool up) { return up ? root.up : root.down; }
+
+  int add(Rate limit) {
+    capacities.push_back(limit.bytes_per_second);
+    return static_cast<int>(capacities.size()) - 1;
+  }
+
+  const Machine& machine_;
+  std::vector<std::pair<int, int>> roots_;  // the pools of each root: up, down
+};
+
+bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::sim; }
+
+}  // namespace
+
+OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choices) {
+  Links links(machine);
+  SimOptions options;
+  for (const MachineDevice& device : machine.devices) {
+    if (!simulated(device)) {
+      names_.push_back("cuda:" + std::to_string(device.index));
+      continue;
+    }
+    names_.push_back("sim:" + std::to_string(options.devices.size()));
+    options.devices.push_back(
+        {.memory = choices.memory ? std::min(*choices.memory, device.memory) : device.memory,
+         .threads = choices.threads > 0 ? choices.threads : device.threads,
+         .up = links.draws(device, true),
+         .down = links.draws(device, false),
+         .latency_micros = device.latency.count});
+  }
+  options.pool_capacities = links.capacities;
+  options.poison = choices.poison;
+  options.hazards = choices.hazards;
+  options.strict = choices.strict;
+  simulated_ = !options.devices.empty();
+  if (simulated_) open_simulated(options);
+}
+
+OpenDevices::~OpenDevices() {
+  if (simulated_) close_simulated();
+}
+
+bool is_here(const Machine& machine) {
+  const auto gpus = find_gpus();
+  return std::ranges::all_of(machine.devices, [&](const MachineDevice& device) {
+    return simulated(device) || std::ranges::any_of(gpus, [&](const FoundGpu& gpu) {
+             return gpu.index == device.index;
+           });
+  });
+}
+
+std::vector<FoundGpu> find_gpus() {
+  std::vector<FoundGpu> found;
+  for (const PresentGpu& gpu : present_gpus()) found.push_back({gpu.index, gpu.memory});
+  return found;
+}
+
+}  // namespace ferry

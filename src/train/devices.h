@@ -1,0 +1,44 @@
+// Opens a machine's devices for a run: simulated ones with their caps and links, or real GPUs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "spec/machine.h"
+
+namespace ferry {
+
+/// How simulated devices are opened; real ones take no notice.
+struct SimulationChoices {
+  std::optional<Bytes> memory;  // the cap of each; nothing: the machine file's memory
+  int threads = 0;              // per kernel; 0: the machine file's
+  bool poison = false;          // freed memory becomes NaN
+  bool hazards = false;         // missing waits are recorded
+  bool strict = false;          // an operator that would make the host wait is an error
+};
+
+/// Keeps the devices of one machine open. One at a time; everything on them must be gone before it is.
+class OpenDevices {
+ public:
+  OpenDevices(const Machine& machine, const SimulationChoices& choices);
+  ~OpenDevices();
+  OpenDevices(const OpenDevices&) = delete;
+  OpenDevices& operator=(const OpenDevices&) = delete;
+
+  /// "sim:0" or "cuda:1", one per machine device, in order.
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  bool simulated_ = false;
+  std::vector<std::string> names_;
+};
+
+/// True when every device of the machine can be opened here: simulated, or a GPU that is present.
+bool is_here(const Machine& machine);
+
+/// The GPUs of this box, for this_machine().
+std::vector<FoundGpu> find_gpus();
+
+}  // namespace ferry

@@ -1,0 +1,101 @@
+#include "train/evaluation.h"
+
+#include "base/check.h"
+#include "exec/driver.h"
+
+namespace ferry {
+namespace {
+
+/// The offset of every home instance, by value name.
+std::map<std::string, Bytes> homes(const Plan& plan) {
+  std::map<std::string, Bytes> found;
+  for (const Instance& instance : plan.instances) {
+    if (!instance.home) continue;
+    found[value_name(plan.values[static_cast<std::size_t>(instance.value)])] = instance.offset;
+  }
+  return found;
+}
+
+void require_same_homes(const Plan& training, const Plan& evaluation) {
+  const auto trained = homes(training);
+  for (const auto& [name, offset] : homes(evaluation)) {
+    const auto other = trained.find(name);
+    FERRY_CHECK(other != trained.end() && other->second == offset,
+                "training and evaluation keep " + name + " at one address");
+  }
+}
+
+BatchRules rules(const TrainSetup& setup, const TokenFile& file) {
+  const Job& job = setup.job;
+  const bool own = setup.eval_tokens.has_value();
+  return {.sequence = job.data.sequence,
+          .micro_batches = job.train.micro_batches,
+          .micro_batch_size = job.train.micro_batch_size,
+          .shuffle = false,
+          .packing = job.data.packing,
+          .seed = 0,
+          .first_sample = own ? 0 : file.size() - setup.held_out_samples,
+          .samples = own ? file.size() : setup.held_out_samples};
+}
+
+/// Adds up what the steps of one evaluation found.
+class Sum final : public Observer {
+ public:
+  explicit Sum(const StepRunner& runner) : runner_(runner) {}
+
+  void step_finished(int step) override {
+    const std::int64_t learned = runner_.numbers(step).learned;
+    loss_ += runner_.result(step).loss * static_cast<double>(learned);
+    learned_ += learned;
+  }
+
+  double mean() const { return learned_ > 0 ? loss_ / static_cast<double>(learned_) : 0; }
+
+ private:
+  const StepRunner& runner_;
+  double loss_ = 0;
+  std::int64_t learned_ = 0;
+};
+
+}  // namespace
+
+Evaluation::Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens)
+    : plan_(*setup.evaluation),
+      own_tokens_(setup.eval_tokens ? std::optional<TokenFile>(std::in_place, *setup.eval_tokens)
+                                    : std::nullopt),
+      batches_(own_tokens_ ? *own_tokens_ : train_tokens,
+               rules(setup, own_tokens_ ? *own_tokens_ : train_tokens)),
+      runner_({.model = setup.model,
+               .plan = plan_,
+               .places = places,
+               .clip = 0,
+               .update_threads = 1,
+               .feed = [this](int step) { return make_numbers(step); }}) {
+  require_same_homes(setup.plan, plan_);
+  if (own_tokens_) own_tokens_->require_vocabulary(setup.model.vocab);
+}
+
+StepNumbers Evaluation::make_numbers(int step) const {
+  StepNumbers numbers;
+  numbers.step = step;
+  for (int m = 0; m < plan_.micro_batches; ++m) {
+    const std::int64_t first =
+        (static_cast<std::int64_t>(step) * plan_.micro_batches + m) * plan_.micro_batch_size;
+    numbers.batches.push_back(batches_.consecutive(first, plan_.micro_batch_size));
+    numbers.learned += numbers.batches.back().learned;
+  }
+  if (numbers.learned > 0) numbers.loss_scale = 1.0 / static_cast<double>(numbers.learned);
+  return numbers;
+}
+
+double Evaluation::loss() {
+  const std::int64_t per_step =
+      static_cast<std::int64_t>(plan_.micro_batches) * plan_.micro_batch_size;
+  const auto steps = static_cast<int>((batches_.rows() + per_step - 1) / per_step);
+  Sum sum(runner_);
+  drive(plan_, {0, steps}, runner_, sum);
+  runner_.take_spans();  // only training's timeline is kept
+  return sum.mean();
+}
+
+}  // namespace ferry

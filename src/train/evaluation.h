@@ -1,0 +1,32 @@
+// The loss on held-out data, by an evaluation plan over the memory that training uses.
+#pragma once
+
+#include <memory>
+
+#include "data/batches.h"
+#include "data/tokens.h"
+#include "train/places.h"
+#include "train/step_runner.h"
+#include "train/trainer.h"
+
+namespace ferry {
+
+class Evaluation {
+ public:
+  /// Uses setup.eval_tokens, or the held-out samples of `train_tokens`. Requires: setup.evaluation is
+  /// set, its home instances lie where the training plan's do. All references must outlive this object.
+  Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens);
+
+  /// The mean loss over all learned tokens, each sample once. Only while nothing else is in flight.
+  double loss();
+
+ private:
+  StepNumbers make_numbers(int step) const;
+
+  const Plan& plan_;
+  std::optional<TokenFile> own_tokens_;
+  Batches batches_;
+  StepRunner runner_;
+};
+
+}  // namespace ferry

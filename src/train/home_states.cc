@@ -1,0 +1,105 @@
+#include "train/home_states.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "optim/split.h"
+
+namespace ferry {
+namespace {
+
+template <typename T>
+std::span<T> elements(const at::Tensor& cpu) {
+  return {static_cast<T*>(cpu.data_ptr()), static_cast<std::size_t>(cpu.numel())};
+}
+
+}  // namespace
+
+HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding)
+    : model_(model), plan_(plan), binding_(binding), homes_(plan.blocks.size()) {
+  for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
+  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
+    const Instance& instance = plan.instances[static_cast<std::size_t>(id)];
+    if (!instance.home) continue;
+    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
+    Home& home = homes_[static_cast<std::size_t>(value.block)];
+    (value.kind == ValueKind::weight ? home.weight : home.state) = id;
+  }
+}
+
+at::Tensor HomeStates::flat(InstanceId id, Bytes begin, BlockId block, std::size_t param,
+                            at::ScalarType type) const {
+  FERRY_CHECK(id >= 0, "a trainable block has its weights and states at home");
+  const std::int64_t offset = layouts_[static_cast<std::size_t>(block)].offsets[param];
+  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+  return binding_.view(id, begin + Bytes{offset * element},
+                       {model_.blocks[static_cast<std::size_t>(block)].params[param].numel()}, type);
+}
+
+at::Tensor HomeStates::moment(StatePart part, BlockId block, std::size_t param) const {
+  const std::int64_t elements = layouts_[static_cast<std::size_t>(block)].elements;
+  const Bytes first{plan_.precision == Precision::bf16 ? elements * 2 : 0};
+  const Bytes begin = part == StatePart::exp_avg ? first : first + Bytes{elements * 4};
+  return flat(homes_[static_cast<std::size_t>(block)].state, begin, block, param, at::kFloat);
+}
+
+at::Tensor HomeStates::lo(BlockId block, std::size_t param) const {
+  return flat(homes_[static_cast<std::size_t>(block)].state, {}, block, param, at::kShort);
+}
+
+at::Tensor HomeStates::weight(BlockId block, std::size_t param) const {
+  // bf16 halves travel as 16-bit integers: no conversion may touch their patterns.
+  return flat(homes_[static_cast<std::size_t>(block)].weight, {}, block, param,
+              plan_.precision == Precision::bf16 ? at::kShort : at::kFloat);
+}
+
+void HomeStates::write(StatePart part, BlockId block, std::size_t param,
+                       std::span<const float> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  const at::Tensor source =
+      at::from_blob(const_cast<float*>(values.data()), {count}, at::TensorOptions(at::kFloat));
+  if (part != StatePart::master) {
+    moment(part, block, param).copy_(source);
+    return;
+  }
+  if (plan_.precision == Precision::fp32) {
+    weight(block, param).copy_(source);
+    return;
+  }
+  const at::Tensor high = at::empty({count}, at::kShort), low = at::empty({count}, at::kShort);
+  const auto hi = elements<std::uint16_t>(high), bottom = elements<std::uint16_t>(low);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+    hi[i] = split_hi(bits);
+    bottom[i] = split_lo(bits);
+  }
+  weight(block, param).copy_(high);
+  lo(block, param).copy_(low);
+}
+
+void HomeStates::read(StatePart part, BlockId block, std::size_t param,
+                      std::span<float> values) const {
+  if (part != StatePart::master || plan_.precision == Precision::fp32) {
+    const at::Tensor cpu =
+        (part == StatePart::master ? weight(block, param) : moment(part, block, param)).cpu();
+    std::ranges::copy(elements<const float>(cpu), values.begin());
+    return;
+  }
+  const at::Tensor high = weight(block, param).cpu(), low = lo(block, param).cpu();
+  const auto hi = elements<const std::uint16_t>(high), bottom = elements<const std::uint16_t>(low);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::bit_cast<float>(join(hi[i], bottom[i]));
+  }
+}
+
+void HomeStates::read_hi(BlockId block, std::size_t param,
+                         std::span<std::uint16_t> values) const {
+  FERRY_CHECK(plan_.precision == Precision::bf16, "only bf16 weights have halves");
+  const at::Tensor high = weight(block, param).cpu();
+  std::ranges::copy(elements<const std::uint16_t>(high), values.begin());
+}
+
+}  // namespace ferry

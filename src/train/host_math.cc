@@ -1,0 +1,127 @@
+#include "train/host_math.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "device/simulation.h"
+
+namespace ferry {
+namespace {
+
+/// `count` elements of type T at byte `offset` of a span. Slots and layouts are 64-byte aligned.
+template <typename T>
+std::span<T> elements(std::span<std::byte> bytes, std::int64_t offset, std::int64_t count) {
+  const auto part = bytes.subspan(static_cast<std::size_t>(offset),
+                                  static_cast<std::size_t>(count) * sizeof(T));
+  return {reinterpret_cast<T*>(part.data()), static_cast<std::size_t>(count)};
+}
+
+template <typename T>
+T read_scalar(std::span<const std::byte> bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+HostMath::HostMath(const ModelSpec& model, const Plan& plan, const Binding& binding, double clip,
+                   int update_threads)
+    : model_(model),
+      plan_(plan),
+      binding_(binding),
+      clip_(clip),
+      operands_(operands_of(plan)),
+      team_(update_threads) {}
+
+void HostMath::load(TaskId id, const StepNumbers& numbers) {
+  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
+  const Batch& batch = numbers.batches[static_cast<std::size_t>(task.micro_batch)];
+  const auto slot = binding_.host(operands_[static_cast<std::size_t>(id)].tokens);
+  const auto count = static_cast<std::int64_t>(batch.ids.size());
+  FERRY_CHECK(batch.ids.size() == batch.labels.size() && slot.size() == batch.ids.size() * 16,
+              "a micro-batch fills its slot");
+  host_access(slot.data(), slot.size(), true, task.name);
+  std::ranges::copy(batch.ids, elements<std::int64_t>(slot, 0, count).begin());
+  std::ranges::copy(batch.labels, elements<std::int64_t>(slot, count * 8, count).begin());
+}
+
+StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
+  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
+  StepResult result;
+  double squared_norm = 0;
+  for (const InstanceId read : task.reads) {
+    const auto slot = binding_.host(read);
+    host_access(slot.data(), slot.size(), false, task.name);
+    const auto& value =
+        plan_.values[static_cast<std::size_t>(plan_.instances[static_cast<std::size_t>(read)].value)];
+    if (value.kind == ValueKind::loss) {
+      result.loss += static_cast<double>(read_scalar<float>(slot));
+    } else {
+      squared_norm += read_scalar<double>(slot);
+    }
+  }
+  result.grad_norm = std::sqrt(squared_norm);
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    throw UserError("step " + std::to_string(numbers.step) + ": the loss is " +
+                    std::to_string(result.loss) + " and the gradient norm " +
+                    std::to_string(result.grad_norm) +
+                    "; training has diverged and nothing of this step was applied\n"
+                    "  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32");
+  }
+  const InstanceId scale = operands_[static_cast<std::size_t>(id)].clip;
+  if (scale >= 0) {
+    const auto slot = binding_.host(scale);
+    host_access(slot.data(), slot.size(), true, task.name);
+    const auto factor = static_cast<float>(
+        clip_ > 0 ? std::min(1.0, clip_ / (result.grad_norm + 1e-6)) : 1.0);
+    std::memcpy(slot.data(), &factor, sizeof factor);
+  }
+  return result;
+}
+
+void HostMath::update(TaskId id, const StepNumbers& numbers) {
+  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
+  const Operands& parts = operands_[static_cast<std::size_t>(id)];
+  const BlockSpec& block = model_.blocks[static_cast<std::size_t>(task.block)];
+  const BlockLayout layout = layout_of(block);
+  const auto weight = binding_.host(parts.weight), state = binding_.host(parts.state),
+             gradient = binding_.host(parts.gradient);
+  host_access(weight.data(), weight.size(), true, task.name);
+  host_access(state.data(), state.size(), true, task.name);
+  host_access(gradient.data(), gradient.size(), false, task.name);
+
+  const bool split = plan_.precision == Precision::bf16;
+  const std::int64_t m_at = split ? layout.elements * 2 : 0, v_at = m_at + layout.elements * 4;
+  std::vector<Update> updates;
+  for (std::size_t i = 0; i < block.params.size(); ++i) {
+    const std::int64_t at = layout.offsets[i], count = block.params[i].numel();
+    const auto m = elements<float>(state, m_at + at * 4, count);
+    const auto v = elements<float>(state, v_at + at * 4, count);
+    Update update{.state = {},
+                  .gradient = std::span<const float>(elements<float>(gradient, at * 4, count)),
+                  .decay = block.params[i].decays()};
+    if (split) {
+      update.state = SplitState{.hi = elements<std::uint16_t>(weight, at * 2, count),
+                                .lo = elements<std::uint16_t>(state, at * 2, count),
+                                .m = m,
+                                .v = v};
+    } else {
+      update.state = FullState{.weight = elements<float>(weight, at * 4, count), .m = m, .v = v};
+    }
+    updates.push_back(update);
+  }
+  const float scale =
+      parts.clip >= 0 ? read_scalar<float>(binding_.host(parts.clip)) : 1.0F;
+  if (const auto bad = adamw_step(numbers.adamw, updates, scale, team_)) {
+    throw UserError("step " + std::to_string(numbers.step) + ": " +
+                    block.params[bad->update].name + " is no longer finite at element " +
+                    std::to_string(bad->element) +
+                    "; resume from the last checkpoint with a smaller optim.lr");
+  }
+}
+
+}  // namespace ferry

@@ -1,0 +1,50 @@
+// The work of a plan's host tasks, on spans of the host's slab: loading tokens, the step's gradient
+// norm and loss, the optimizer. Runs on the threads of host queues.
+#pragma once
+
+#include <vector>
+
+#include "optim/worker_team.h"
+#include "plan/plan.h"
+#include "spec/layout.h"
+#include "spec/model_spec.h"
+#include "train/operands.h"
+#include "train/places.h"
+#include "train/step_numbers.h"
+
+namespace ferry {
+
+/// What a step found out. Evaluation leaves grad_norm 0.
+struct StepResult {
+  double loss = 0;       // mean over the step's learned tokens
+  double grad_norm = 0;  // of all gradients, before clipping
+};
+
+class HostMath {
+ public:
+  /// `clip` is the largest global norm, 0 for none. All references must outlive this object.
+  HostMath(const ModelSpec& model, const Plan& plan, const Binding& binding, double clip,
+           int update_threads);
+
+  /// Writes X.m: ids, then labels.
+  void load(TaskId id, const StepNumbers& numbers);
+
+  /// Sums losses and squared norms in the plan's order and writes the gradient scale,
+  /// min(1, clip / (norm + 1e-6)) as torch's clip_grad_norm_ has it.
+  /// Throws UserError when the loss or the norm is not finite.
+  StepResult clip(TaskId id, const StepNumbers& numbers);
+
+  /// Updates block b's weights and states in place. Throws UserError naming the tensor when a weight
+  /// would not be finite.
+  void update(TaskId id, const StepNumbers& numbers);
+
+ private:
+  const ModelSpec& model_;
+  const Plan& plan_;
+  const Binding& binding_;
+  const double clip_;
+  const std::vector<Operands> operands_;
+  WorkerTeam team_;
+};
+
+}  // namespace ferry

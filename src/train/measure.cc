@@ -1,0 +1,264 @@
+#include "train/measure.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "optim/worker_team.h"
+#include "train/block_math.h"
+#include "train/host_math.h"
+#include "train/places.h"
+
+namespace ferry {
+namespace {
+
+constexpr int kWarmUps = 2;
+constexpr int kRounds = 5;
+constexpr int kMicroBatches = 3;  // the first sets the gradient sum, the others add, the last ends it
+constexpr Micros kRoundLength{20'000};  // a round repeats a task until it takes about this long
+
+/// The model with one layer: every distinct block once.
+ModelSpec one_layer(const ModelSpec& model) {
+  ModelSpec small = model;
+  small.layers = 1;
+  small.blocks.clear();
+  small.edges.clear();
+  for (const BlockSpec& block : model.blocks) {
+    if (block.layer <= 0) small.blocks.push_back(block);
+  }
+  for (int i = 1; i < static_cast<int>(small.blocks.size()); ++i) small.edges.push_back({i - 1, i});
+  return small;
+}
+
+/// A plan whose tasks are run one by one: every value has its own slot on one device.
+class BenchPlan {
+ public:
+  BenchPlan(const ModelSpec& model, const MeasureRequest& request) : model_(model) {
+    plan.strategy = "measure";
+    plan.micro_batches = kMicroBatches;
+    plan.micro_batch_size = request.micro_batch_size;
+    plan.sequence = request.sequence;
+    plan.precision = request.precision;
+    plan.places = {{"device", PlaceKind::device, {}, {}}, {"host", PlaceKind::host, {}, {}}};
+    plan.resources = {{"compute", ResourceKind::compute, 0, 0, {}, {}},
+                      {"up", ResourceKind::copy, 0, 0, {}, {}}};
+    const Bytes element{weight_element_bytes(request.precision)};
+    boundary_ = activation_bytes(model, {request.micro_batch_size, request.sequence}, element);
+    tokens_ = add({ValueKind::tokens, -1, 0,
+                   tokens_bytes(request.micro_batch_size, request.sequence)});
+    loss_ = add({ValueKind::loss, -1, 0, 4_B});
+    for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) add_block(b);
+  }
+
+  Plan plan;
+  std::vector<TaskId> forward;                // per block; -1 for the head
+  std::vector<std::vector<TaskId>> backward;  // per block: first, middle and last micro-batch
+  InstanceId any_weight = -1;                 // for copies
+
+ private:
+  InstanceId add(Value value) {
+    end_ = round_up(end_, 512_B);
+    plan.values.push_back(value);
+    plan.instances.push_back({static_cast<ValueId>(plan.values.size()) - 1, 0, end_, false});
+    end_ += value.bytes;
+    return static_cast<InstanceId>(plan.instances.size()) - 1;
+  }
+
+  TaskId add(Task task) {
+    plan.tasks.push_back(std::move(task));
+    return static_cast<TaskId>(plan.tasks.size()) - 1;
+  }
+
+  void add_block(BlockId b) {
+    const BlockSpec& block = model_.blocks[static_cast<std::size_t>(b)];
+    const bool head = block.kind == BlockKind::head, tied = head && model_.tied;
+    const bool first = block.kind == BlockKind::embedding;
+    plan.blocks.push_back({to_string(block.kind), 0, !tied, head, tied ? 0 : -1});
+    const InstanceId input = first ? tokens_ : output_;
+    const InstanceId input_gradient = first ? -1 : output_gradient_;
+    if (!head) {
+      output_ = add({ValueKind::activation, b + 1, 0, boundary_});
+      output_gradient_ = add({ValueKind::activation_gradient, b + 1, 0, boundary_});
+    }
+    const BlockLayout own = layout_of(block);
+    const InstanceId weight =
+        tied ? embedding_weight_ : add({ValueKind::weight, b, -1, weight_bytes(own, plan.precision)});
+    if (first) embedding_weight_ = weight;
+    any_weight = std::max(any_weight, weight);
+    const InstanceId gradient =
+        add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, block))});
+    const InstanceId norm = add({ValueKind::norm, b, -1, 8_B});
+
+    forward.push_back(head ? -1
+                           : add(Task{.name = "F", .kind = TaskKind::forward, .resource = 0,
+                                      .block = b, .micro_batch = 0, .reads = {weight, input},
+                                      .writes = {output_}, .after = {}, .after_previous = {},
+                                      .micros = {}, .bytes = {}, .workspace = {}}));
+    backward.emplace_back();
+    for (int m = 0; m < kMicroBatches; ++m) {
+      Task task{.name = "B", .kind = TaskKind::backward, .resource = 0, .block = b,
+                .micro_batch = 0, .reads = {weight, input}, .writes = {gradient}, .after = {},
+                .after_previous = {}, .micros = {}, .bytes = {}, .workspace = {}};
+      task.reads.push_back(head ? tokens_ : output_gradient_);
+      if (m > 0) task.reads.push_back(gradient);
+      if (!first) task.writes.push_back(input_gradient);
+      if (head) task.writes.push_back(loss_);
+      if (m == kMicroBatches - 1 && !tied) task.writes.push_back(norm);
+      backward.back().push_back(add(std::move(task)));
+    }
+  }
+
+  const ModelSpec& model_;
+  Bytes boundary_;
+  Bytes end_;
+  InstanceId tokens_ = -1, loss_ = -1, output_ = -1, output_gradient_ = -1, embedding_weight_ = -1;
+};
+
+/// Times and weighs what is enqueued on one stream.
+class Stopwatch {
+ public:
+  Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
+
+  /// The time of one `work` when several follow each other: the median over rounds.
+  Micros time(const std::function<void()>& work) const {
+    for (int i = 0; i < kWarmUps; ++i) run(work, 1);
+    const Micros once = run(work, 1);
+    const int repeats = static_cast<int>(
+        std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0));
+    std::vector<double> rounds;
+    for (int i = 0; i < kRounds; ++i) rounds.push_back(run(work, repeats).count / repeats);
+    std::ranges::sort(rounds);
+    return {rounds[kRounds / 2]};
+  }
+
+  /// What `work` allocates at most beside what is alive.
+  Bytes weigh(const std::function<void()>& work) const {
+    device_.reset_peak();
+    const Bytes before = device_.live_bytes();
+    run(work, 1);
+    return device_.peak_bytes() - before;
+  }
+
+ private:
+  Micros run(const std::function<void()>& work, int repeats) const {
+    const auto start = std::chrono::steady_clock::now();
+    {
+      const c10::StreamGuard current(stream_);
+      for (int i = 0; i < repeats; ++i) work();
+    }
+    device_.synchronize(stream_);
+    return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+                .count()};
+  }
+
+  Device& device_;
+  const c10::Stream stream_;
+};
+
+/// Small weights and valid token ids, so that nothing is slow or invalid by accident.
+void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
+  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
+    const Value& value =
+        plan.values[static_cast<std::size_t>(plan.instances[static_cast<std::size_t>(id)].value)];
+    at::Tensor bytes = binding.bytes(id);
+    bytes.zero_();
+    if (value.kind == ValueKind::weight) {
+      for (at::Tensor& weight : weight_views(model, plan, binding, value.block, id)) {
+        weight.fill_(weight.dim() == 1 ? 1.0 : 0.01);
+      }
+    } else if (value.kind == ValueKind::activation || value.kind == ValueKind::activation_gradient) {
+      const auto type = plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+      ferry::view(bytes, {}, {value.bytes.count / static_cast<std::int64_t>(c10::elementSize(type))},
+                  type)
+          .fill_(0.01);
+    }
+  }
+}
+
+/// Parameters per second of the host's optimizer, on states of the run's kind.
+double update_rate(Precision precision, int threads) {
+  constexpr std::size_t kParameters = 4 << 20;
+  std::vector<float> weight(kParameters), m(kParameters), v(kParameters), gradient(kParameters);
+  std::vector<std::uint16_t> hi(kParameters), lo(kParameters);
+  Update update{.state = FullState{weight, m, v}, .gradient = std::span<const float>(gradient)};
+  if (precision == Precision::bf16) update.state = SplitState{hi, lo, m, v};
+  WorkerTeam team(threads);
+  std::vector<double> seconds;
+  for (int i = 0; i < kWarmUps + kRounds; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    adamw_step({.lr = 1e-4}, {&update, 1}, 1.0F, team);
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::ranges::sort(seconds);
+  return static_cast<double>(kParameters) / seconds[seconds.size() / 2];
+}
+
+}  // namespace
+
+Profile measure_profile(const MeasureRequest& request) {
+  const ModelSpec model = one_layer(request.model);
+  const BenchPlan bench(model, request);
+  const Plan* const plan = &bench.plan;
+  Places places({&plan, 1}, {&request.device, 1}, 1);
+  const Binding binding(*plan, places);
+  const BlockMath math(model, *plan, binding);
+  Device& device = *places.at(0).device;
+  const Stopwatch watch(device, device.stream("compute"));
+  {
+    const c10::StreamGuard current(device.stream("compute"));
+    fill(model, *plan, binding);
+  }
+  const auto count = static_cast<std::size_t>(request.micro_batch_size * request.sequence);
+  StepNumbers numbers;
+  numbers.batches.emplace_back();
+  numbers.batches.front().ids.assign(count, 0);
+  numbers.batches.front().labels.assign(count, 0);
+  numbers.loss_scale = 1.0 / static_cast<double>(count);
+
+  Profile profile;
+  profile.name = request.device;
+  profile.micro_batch_size = request.micro_batch_size;
+  profile.sequence = request.sequence;
+  profile.measured = true;
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    const BlockSpec& block = model.blocks[b];
+    BlockProfile costs;
+    costs.key = similarity_key(model, block);
+    costs.weights = weight_bytes(layout_of(block), request.precision);
+    costs.gradients = gradient_bytes(gradient_layout_of(model, block));
+    costs.parameters = block.numel();
+    const auto task = [&](TaskId id) { return [&, id] { math.enqueue(id, numbers); }; };
+    if (bench.forward[b] >= 0) {
+      costs.forward = watch.time(task(bench.forward[b]));
+      costs.forward_workspace = watch.weigh(task(bench.forward[b]));
+      costs.activation = costs.activation_gradient =
+          activation_bytes(model, {request.micro_batch_size, request.sequence},
+                           Bytes{weight_element_bytes(request.precision)});
+    }
+    const Micros set = watch.time(task(bench.backward[b].front()));
+    const Micros add = watch.time(task(bench.backward[b].back()));
+    costs.backward = (set + add) * 0.5;
+    for (const TaskId id : bench.backward[b]) {
+      costs.backward_workspace = std::max(costs.backward_workspace, watch.weigh(task(id)));
+    }
+    profile.blocks.push_back(costs);
+  }
+  for (const BlockSpec& block : request.model.blocks) {
+    const std::string key = similarity_key(request.model, block);
+    const auto entry = std::ranges::find(profile.blocks, key, &BlockProfile::key);
+    profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
+  }
+  profile.update_rate = update_rate(request.precision, request.update_threads);
+  return profile;
+}
+
+}  // namespace ferry

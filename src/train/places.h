@@ -1,0 +1,65 @@
+// The memory behind a plan's places, taken once at start: a slab per device, a registered slab for
+// the host. A training plan and an evaluation plan share it; only one of them runs at a time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "plan/plan.h"
+#include "store/host_slab.h"
+
+namespace ferry {
+
+/// One place's memory. A device place has `device` and `slab`, the host place `host`.
+struct PlaceMemory {
+  std::string name;
+  std::optional<Device> device;
+  at::Tensor slab;  // bytes on the device; undefined for the host
+  std::unique_ptr<HostSlab> host;
+  std::optional<HostRegistration> registration;
+};
+
+class Places {
+ public:
+  /// Takes for every place of `plans` the largest slots_end() among them. `device_names[i]` opens
+  /// the device of the i-th device place ("sim:0", "cuda:1"). Requires: all plans have equal places.
+  /// Throws ResourceError when the machine refuses the memory.
+  Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
+         int touch_threads);
+
+  PlaceMemory& at(PlaceId id) { return places_.at(static_cast<std::size_t>(id)); }
+  std::size_t size() const { return places_.size(); }
+
+ private:
+  std::vector<PlaceMemory> places_;
+};
+
+/// The instances of one plan as tensors and spans over Places. Lifetime: must not outlive `places`.
+class Binding {
+ public:
+  /// Names every slot for the hazard detector's reports.
+  Binding(const Plan& plan, Places& places);
+
+  /// All bytes of an instance, where it lives: a byte tensor.
+  const at::Tensor& bytes(InstanceId id) const { return bytes_[static_cast<std::size_t>(id)]; }
+
+  /// Part of an instance: `sizes` elements of `type` from byte `offset` on. No copy.
+  at::Tensor view(InstanceId id, Bytes offset, at::IntArrayRef sizes, at::ScalarType type) const;
+
+  /// The bytes of an instance in DRAM. Requires: its place is the host.
+  std::span<std::byte> host(InstanceId id) const;
+
+  bool on_host(InstanceId id) const;
+
+ private:
+  const Plan& plan_;
+  Places& places_;
+  std::vector<at::Tensor> bytes_;
+};
+
+}  // namespace ferry

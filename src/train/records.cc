@@ -1,0 +1,79 @@
+#include "train/records.h"
+
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/files.h"
+
+namespace ferry {
+namespace {
+
+nlohmann::json bytes_per_place(const std::map<std::string, Bytes>& places) {
+  auto object = nlohmann::json::object();
+  for (const auto& [place, bytes] : places) object[place] = bytes.count;
+  return object;
+}
+
+/// The lines of an earlier run that a resumed one continues.
+std::string kept_lines(const std::filesystem::path& file, int keep_until) {
+  std::ifstream earlier(file);
+  std::string kept, line;
+  while (std::getline(earlier, line)) {
+    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (object.is_object() && object.value("step", keep_until + 1) <= keep_until) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+StepLog::StepLog(const std::filesystem::path& file, int keep_until)
+    : path_(file), file_(nullptr, &std::fclose) {
+  write_file(file, kept_lines(file, keep_until));
+  file_.reset(std::fopen(file.c_str(), "a"));
+  if (!file_) throw system_error("cannot open " + file.string(), errno);
+}
+
+void StepLog::line(const std::string& text) {
+  if (std::fputs((text + "\n").c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0) {
+    throw system_error("cannot write " + path_.string(), errno);
+  }
+}
+
+void StepLog::step(const StepReport& report) {
+  line(nlohmann::json{
+      {"step", report.step},
+      {"loss", report.loss},
+      {"lr", report.lr},
+      {"grad_norm", report.grad_norm},
+      {"tokens", report.tokens},
+      {"learned_tokens", report.learned},
+      {"step_seconds", report.step_seconds},
+      {"tokens_per_second",
+       report.step_seconds > 0 ? static_cast<double>(report.tokens) / report.step_seconds : 0.0},
+      {"stall", report.stall},
+      {"peak_bytes", bytes_per_place(report.peak_bytes)}}
+           .dump());
+}
+
+void StepLog::evaluated(int step, double loss) {
+  line(nlohmann::json{{"step", step}, {"eval_loss", loss}}.dump());
+}
+
+void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
+                   Micros predicted_step) {
+  nlohmann::json object{{"steps", summary.steps_done},
+                        {"interrupted", summary.interrupted},
+                        {"final_loss", summary.final_loss},
+                        {"predicted_step_seconds", predicted_step.seconds()},
+                        {"measured_step_seconds", summary.measured_step.seconds()},
+                        {"predicted_peak_bytes", bytes_per_place(summary.predicted_peak)},
+                        {"measured_peak_bytes", bytes_per_place(summary.measured_peak)},
+                        {"checkpoint", summary.checkpoint.string()}};
+  if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
+  write_file(file, object.dump(2) + "\n");
+}
+
+}  // namespace ferry

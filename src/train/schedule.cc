@@ -1,0 +1,27 @@
+#include "train/schedule.h"
+
+#include <algorithm>
+#include <numbers>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace ferry {
+
+double learning_rate(const OptimJob& optim, int step, int steps) {
+  FERRY_CHECK(0 <= step && step < steps, "a step of the run");
+  if (step < optim.warmup_steps) return optim.lr * step / optim.warmup_steps;
+  const double progress = static_cast<double>(step - optim.warmup_steps) /
+                          std::max(1, steps - optim.warmup_steps);
+  switch (optim.schedule) {
+    case Schedule::constant:
+      return optim.lr;
+    case Schedule::linear:
+      return optim.lr * (1 - progress);
+    case Schedule::cosine:
+      return optim.lr * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  }
+  FERRY_UNREACHABLE("a schedule");
+}
+
+}  // namespace ferry

@@ -1,0 +1,243 @@
+#include "train/step_runner.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "device/simulation.h"
+
+namespace ferry {
+namespace {
+
+// Enough enqueued work to keep a stream busy while the driver's thread is elsewhere.
+constexpr int kDeviceDepth = 64;
+constexpr int kHostDepth = 4;
+
+// How long wait_any() sleeps between two looks at the devices' events: far below a task's length.
+constexpr Micros kPatience{50};
+
+std::size_t parity(int step) { return static_cast<std::size_t>(step % 2); }
+
+/// Runs `work` and turns torch's errors into ours, naming the task.
+template <typename Work>
+auto named(const Task& task, const Resource& resource, Work&& work) {
+  try {
+    return work();
+  } catch (const c10::Error& error) {
+    throw ResourceError("task " + task.name + " on " + resource.name + ": " +
+                        error.what_without_backtrace());
+  }
+}
+
+}  // namespace
+
+StepRunner::StepRunner(Setup setup)
+    : plan_(setup.plan),
+      places_(setup.places),
+      feed_(std::move(setup.feed)),
+      binding_(plan_, places_),
+      block_math_(setup.model, plan_, binding_),
+      host_math_(setup.model, plan_, binding_, setup.clip, setup.update_threads),
+      starts_(plan_.tasks.size()) {
+  for (const std::size_t side : {0U, 1U}) {
+    ends_[side].resize(plan_.tasks.size());
+    for (const Task& task : plan_.tasks) {
+      const Resource& resource = plan_.resources[static_cast<std::size_t>(task.resource)];
+      events_[side].emplace_back(
+          on_device(task) ? places_.at(resource.place).device->event() : DeviceEvent());
+    }
+  }
+  for (const Resource& resource : plan_.resources) {
+    Queue& queue = queues_.emplace_back();
+    if (resource.kind == ResourceKind::host) {
+      // Host tasks compute on their own team or not at all; torch must not start threads for them.
+      queue.host = std::make_unique<HostQueue>(
+          completions_, [this] { return now(); }, [] { at::set_num_threads(1); });
+    } else {
+      queue.stream = places_.at(resource.place).device->stream(resource.name);
+    }
+  }
+}
+
+StepRunner::~StepRunner() = default;
+
+bool StepRunner::on_device(const Task& task) const {
+  return plan_.resources[static_cast<std::size_t>(task.resource)].kind != ResourceKind::host;
+}
+
+bool StepRunner::can_start(const Task& task) const {
+  return queues_[static_cast<std::size_t>(task.resource)].depth <
+         (on_device(task) ? kDeviceDepth : kHostDepth);
+}
+
+bool StepRunner::orders(const Task& earlier, const Task& later) const {
+  return on_device(earlier) && on_device(later);
+}
+
+void StepRunner::start(TaskRun run, const Task& task) {
+  prepare(run.step);
+  Queue& queue = queues_[static_cast<std::size_t>(task.resource)];
+  starts_[static_cast<std::size_t>(run.task)] = std::max(now(), queue.last_end);
+  if (on_device(task)) {
+    named(task, plan_.resources[static_cast<std::size_t>(task.resource)],
+          [&] { start_on_device(run, task, queue); });
+  } else {
+    start_on_host(run, task, queue);
+  }
+  ++queue.depth;  // only now: a task that could not be started is not in flight
+}
+
+void StepRunner::for_each_dependency(TaskRun run, const Task& task,
+                                     const std::function<void(TaskRun)>& visit) const {
+  for (const TaskId earlier : task.after) visit({run.step, earlier});
+  for (const TaskId earlier : task.after_previous) visit({run.step - 1, earlier});
+}
+
+void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
+  const c10::StreamGuard current(*queue.stream);
+  set_label(task.name);
+  for_each_dependency(run, task, [&](TaskRun earlier) {
+    const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
+    if (earlier.step >= 0 && other.resource != task.resource && on_device(other)) {
+      event(earlier).block(*queue.stream);
+    }
+  });
+  if (task.kind == TaskKind::copy) {
+    copy(task);
+  } else {
+    block_math_.enqueue(run.task, *numbers_[parity(run.step)]);
+  }
+  event(run).record(*queue.stream);
+  queue.in_flight.push_back(run);
+}
+
+void StepRunner::copy(const Task& task) {
+  binding_.bytes(task.writes.front())
+      .copy_(binding_.bytes(task.reads.front()), /*non_blocking=*/true);
+}
+
+void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
+  // These events are done: the driver has seen their tasks finish. Waiting makes what the device
+  // wrote visible to this thread by the rules of its own API, and to the hazard detector.
+  for_each_dependency(run, task, [&](TaskRun earlier) {
+    const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
+    if (earlier.step >= 0 && on_device(other)) event(earlier).wait();
+  });
+  queue.host->push(run, [this, run, &task] { run_host_task(run, task); });
+}
+
+void StepRunner::run_host_task(TaskRun run, const Task& task) {
+  const StepNumbers& step = *numbers_[parity(run.step)];
+  switch (task.kind) {
+    case TaskKind::load:
+      return host_math_.load(run.task, step);
+    case TaskKind::clip:
+      results_[parity(run.step)] = host_math_.clip(run.task, step);
+      return;
+    case TaskKind::update:
+      return host_math_.update(run.task, step);
+    case TaskKind::forward:
+    case TaskKind::backward:
+    case TaskKind::copy:
+      FERRY_UNREACHABLE(task.name + " is no host task");
+  }
+}
+
+TaskRun StepRunner::wait_any() {
+  for (;;) {
+    if (const auto run = take_device_completion()) return *run;
+    if (auto completion = completions_.take(kPatience)) {
+      if (completion->error) {
+        --queues_[static_cast<std::size_t>(
+                      plan_.tasks[static_cast<std::size_t>(completion->run.task)].resource)]
+              .depth;
+        std::rethrow_exception(completion->error);
+      }
+      return finish(completion->run, completion->start, completion->end);
+    }
+  }
+}
+
+std::optional<TaskRun> StepRunner::take_device_completion() {
+  for (std::size_t r = 0; r < queues_.size(); ++r) {
+    Queue& queue = queues_[r];
+    if (queue.in_flight.empty()) continue;
+    const TaskRun run = queue.in_flight.front();
+    const Task& task = plan_.tasks[static_cast<std::size_t>(run.task)];
+    if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
+    queue.in_flight.pop_front();
+    Micros start = std::max(starts_[static_cast<std::size_t>(run.task)], queue.last_end);
+    for_each_dependency(run, task, [&](TaskRun earlier) {
+      if (earlier.step < 0) return;
+      start = std::max(start, ends_[parity(earlier.step)][static_cast<std::size_t>(earlier.task)]);
+    });
+    const Micros end = now();
+    return finish(run, std::min(start, end), end);
+  }
+  return std::nullopt;
+}
+
+TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
+  Queue& queue = queues_[static_cast<std::size_t>(
+      plan_.tasks[static_cast<std::size_t>(run.task)].resource)];
+  --queue.depth;
+  queue.last_end = end;
+  ends_[parity(run.step)][static_cast<std::size_t>(run.task)] = end;
+  spans_.push_back({run, start, end});
+  return run;
+}
+
+void StepRunner::drain() {
+  for (std::size_t r = 0; r < queues_.size(); ++r) {
+    Queue& queue = queues_[r];
+    for (const TaskRun run : queue.in_flight) {
+      try {
+        event(run).wait();
+      } catch (const std::exception&) {
+        // The first error is already on its way to the user; what follows from it is not news.
+      }
+      --queue.depth;
+    }
+    queue.in_flight.clear();
+    while (queue.host && queue.depth > 0) {
+      const auto completion = completions_.take(from_seconds(1));
+      if (!completion) continue;
+      --queues_[static_cast<std::size_t>(
+                    plan_.tasks[static_cast<std::size_t>(completion->run.task)].resource)]
+            .depth;
+    }
+  }
+}
+
+const StepNumbers& StepRunner::prepare(int step) {
+  auto& slot = numbers_[parity(step)];
+  if (!slot || slot->step != step) slot = feed_(step);
+  return *slot;
+}
+
+const StepNumbers& StepRunner::numbers(int step) const {
+  const auto& slot = numbers_[parity(step)];
+  FERRY_CHECK(slot && slot->step == step, "the numbers of a step are kept until two steps later");
+  return *slot;
+}
+
+DeviceEvent& StepRunner::event(TaskRun run) {
+  return events_[parity(run.step)][static_cast<std::size_t>(run.task)];
+}
+
+std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }
+
+Micros StepRunner::now() const {
+  static const auto begin = std::chrono::steady_clock::now();
+  return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+              .count()};
+}
+
+}  // namespace ferry

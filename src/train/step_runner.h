@@ -1,0 +1,98 @@
+// Runs a plan's tasks on real memory: the trainer's TaskRunner.
+//
+// Device tasks are enqueued on one stream per resource and ordered by events, so the thread that
+// drives the plan never waits for a device; host tasks run in order on one thread per resource.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/device.h"
+#include "exec/timeline.h"
+#include "plan/plan.h"
+#include "train/block_math.h"
+#include "train/host_math.h"
+#include "train/host_queue.h"
+#include "train/places.h"
+
+namespace ferry {
+
+/// Makes a step's numbers. Called once per step, in order, from one thread at a time.
+using StepFeed = std::function<StepNumbers(int step)>;
+
+class StepRunner final : public TaskRunner {
+ public:
+  struct Setup {
+    const ModelSpec& model;
+    const Plan& plan;
+    Places& places;
+    double clip = 0;
+    int update_threads = 1;
+    StepFeed feed;
+  };
+
+  explicit StepRunner(Setup setup);
+  ~StepRunner() override;
+
+  bool can_start(const Task& task) const override;
+  void start(TaskRun run, const Task& task) override;
+  TaskRun wait_any() override;
+  void drain() override;
+  bool orders(const Task& earlier, const Task& later) const override;
+
+  const Binding& binding() const { return binding_; }
+
+  /// The result of a step whose clip task is finished; kept until step + 2.
+  StepResult result(int step) const { return results_[static_cast<std::size_t>(step % 2)]; }
+
+  /// The step's numbers; kept until step + 2.
+  const StepNumbers& numbers(int step) const;
+
+  /// Spans of everything that finished since the last call, on the host's clock. A device task
+  /// starts when its queue and what it waits for are done, as far as the host has seen.
+  std::vector<Span> take_spans();
+
+ private:
+  /// What is in flight on one resource, in order.
+  struct Queue {
+    std::optional<c10::Stream> stream;     // of device resources
+    std::unique_ptr<HostQueue> host;       // of host resources
+    std::deque<TaskRun> in_flight;         // of device resources
+    int depth = 0;                         // started and not reported
+    Micros last_end;
+  };
+
+  void start_on_device(TaskRun run, const Task& task, Queue& queue);
+  void start_on_host(TaskRun run, const Task& task, Queue& queue);
+  void run_host_task(TaskRun run, const Task& task);
+  void copy(const Task& task);
+  std::optional<TaskRun> take_device_completion();
+  TaskRun finish(TaskRun run, Micros start, Micros end);
+  const StepNumbers& prepare(int step);
+  DeviceEvent& event(TaskRun run);
+  bool on_device(const Task& task) const;
+  void for_each_dependency(TaskRun run, const Task& task,
+                           const std::function<void(TaskRun)>& visit) const;
+  Micros now() const;
+
+  const Plan& plan_;
+  Places& places_;
+  StepFeed feed_;
+  Binding binding_;
+  BlockMath block_math_;
+  HostMath host_math_;
+  std::array<std::optional<StepNumbers>, 2> numbers_;  // by step parity
+  std::array<StepResult, 2> results_;                  // by step parity
+  std::array<std::vector<DeviceEvent>, 2> events_;     // by step parity, per task
+  std::array<std::vector<Micros>, 2> ends_;            // likewise
+  std::vector<Micros> starts_;
+  std::vector<Span> spans_;
+  Completions completions_;
+  std::vector<Queue> queues_;  // per resource; last, so that host threads end first
+};
+
+}  // namespace ferry

@@ -1,0 +1,321 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <numeric>
+
+#include "base/error.h"
+#include "data/batches.h"
+#include "data/files.h"
+#include "data/tokens.h"
+#include "exec/driver.h"
+#include "exec/timeline.h"
+#include "train/checkpoints.h"
+#include "train/devices.h"
+#include "train/evaluation.h"
+#include "train/home_states.h"
+#include "train/places.h"
+#include "train/records.h"
+#include "train/schedule.h"
+#include "train/step_runner.h"
+
+namespace ferry {
+namespace {
+
+constexpr int kWarmUpSteps = 2;    // not in the measured step time: caches, page faults, thread pools
+constexpr int kTimelineSteps = 3;  // kept for timeline.json, so that it stays readable
+
+Micros median(std::vector<Micros> times) {
+  if (times.empty()) return {};
+  if (times.size() > kWarmUpSteps) times.erase(times.begin(), times.begin() + kWarmUpSteps);
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
+std::filesystem::path checkpoint_folder(const Job& job) {
+  return std::filesystem::path(job.out) / "checkpoints";
+}
+
+/// Which samples of the training file are trained on: all but the held-out last ones.
+BatchRules batch_rules(const TrainSetup& setup, const TokenFile& file) {
+  const Job& job = setup.job;
+  return {.sequence = job.data.sequence,
+          .micro_batches = job.train.micro_batches,
+          .micro_batch_size = job.train.micro_batch_size,
+          .shuffle = job.data.shuffle,
+          .packing = job.data.packing,
+          .seed = static_cast<std::uint64_t>(job.train.seed),
+          .first_sample = 0,
+          .samples = file.size() - setup.held_out_samples};
+}
+
+/// What a checkpoint of this model takes on the drive.
+Bytes checkpoint_size(const ModelSpec& model, Precision precision) {
+  return Bytes{parameters(model) * (precision == Precision::bf16 ? 14 : 12)};
+}
+
+/// A full drive is found before the first step, not after days.
+void require_space(const std::filesystem::path& folder, Bytes need) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder, error);
+  if (error) throw ResourceError("cannot look at " + folder.string() + ": " + error.message());
+  if (space.available < static_cast<std::uintmax_t>(need.count)) {
+    throw ResourceError(folder.string() + ": a checkpoint needs " + to_string(need) + ", the drive has " +
+                        to_string(Bytes{static_cast<std::int64_t>(space.available)}) +
+                        " free; free some space or change `out`");
+  }
+}
+
+/// One run: what train() holds on to between steps. Members are declared in the order in which they
+/// are taken, so that devices close last.
+class Run final : public Observer {
+ public:
+  Run(const TrainSetup& setup, TrainObserver& observer);
+
+  TrainSummary execute();
+
+  bool wants_step(int) override { return !observer_.wants_to_stop(); }
+  void step_finished(int step) override;
+
+ private:
+  StepNumbers make_numbers(int step);
+  void restore();
+  int next_stop() const;
+  void evaluate();
+  void save();
+  std::map<std::string, Bytes> peaks();
+  double stall(int step, Micros step_time) const;
+  TrainSummary finish(bool interrupted);
+
+  const TrainSetup& setup_;
+  TrainObserver& observer_;
+  const Job& job_;
+  OpenDevices devices_;
+  TokenFile tokens_;
+  Batches batches_;
+  std::vector<const Plan*> plans_;
+  Places places_;
+  StepRunner runner_;
+  HomeStates states_;
+  std::optional<Evaluation> evaluation_;
+  SavedSteps saved_;
+  std::optional<StepLog> log_;
+
+  int done_ = 0;
+  std::chrono::steady_clock::time_point last_finish_;
+  std::vector<Micros> step_times_;
+  std::deque<std::vector<Span>> spans_;  // of the last steps
+  TrainSummary summary_;
+};
+
+std::vector<const Plan*> plans_of(const TrainSetup& setup) {
+  std::vector<const Plan*> plans = {&setup.plan};
+  if (setup.evaluation) plans.push_back(&*setup.evaluation);
+  return plans;
+}
+
+Run::Run(const TrainSetup& setup, TrainObserver& observer)
+    : setup_(setup),
+      observer_(observer),
+      job_(setup.job),
+      devices_(setup.machine, {.memory = setup.job.budget.device, .threads = setup.job.threads}),
+      tokens_(setup.train_tokens),
+      batches_(tokens_, batch_rules(setup, tokens_)),
+      plans_(plans_of(setup)),
+      places_(plans_, devices_.names(), setup.machine.host.cores),
+      runner_({.model = setup.model,
+               .plan = setup.plan,
+               .places = places_,
+               .clip = setup.job.optim.clip,
+               .update_threads = setup.machine.host.cores,
+               .feed = [this](int step) { return make_numbers(step); }}),
+      states_(setup.model, setup.plan, runner_.binding()),
+      saved_(checkpoint_folder(setup.job), setup.job.train.keep) {
+  tokens_.require_vocabulary(setup.model.vocab);
+  require_space(job_.out, checkpoint_size(setup.model, job_.train.precision));
+  if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
+  for (PlaceId id = 0; id < static_cast<PlaceId>(setup.plan.places.size()); ++id) {
+    Bytes peak;
+    for (const Plan* plan : plans_) {
+      peak = std::max(peak, slots_end(*plan, id) +
+                                plan->places[static_cast<std::size_t>(id)].workspace);
+    }
+    summary_.predicted_peak[setup.plan.places[static_cast<std::size_t>(id)].name] = peak;
+  }
+}
+
+StepNumbers Run::make_numbers(int step) {
+  StepNumbers numbers{.step = step,
+                      .batches = {},
+                      .learned = batches_.learned_in_step(step),
+                      .loss_scale = 0,
+                      .adamw = {.lr = learning_rate(job_.optim, step, job_.train.steps),
+                                .beta1 = job_.optim.betas[0],
+                                .beta2 = job_.optim.betas[1],
+                                .eps = job_.optim.eps,
+                                .weight_decay = job_.optim.weight_decay,
+                                .step = step + 1}};
+  if (numbers.learned > 0) numbers.loss_scale = 1.0 / static_cast<double>(numbers.learned);
+  for (int m = 0; m < job_.train.micro_batches; ++m) {
+    numbers.batches.push_back(batches_.batch(step, m));
+  }
+  return numbers;
+}
+
+void Run::restore() {
+  const auto newest = setup_.resume ? saved_.newest() : std::nullopt;
+  if (setup_.resume && !newest) {
+    throw UserError("--resume: no checkpoint in " + checkpoint_folder(job_).string() +
+                    "; leave --resume out to start anew");
+  }
+  if (!newest) {
+    observer_.phase("loading " + job_.model);
+    load_pretrained(setup_.model, job_.model, states_);
+    return;
+  }
+  observer_.phase("resuming from " + newest->string());
+  const Manifest manifest = load_checkpoint(setup_.model, *newest, states_);
+  const std::int64_t per_step =
+      static_cast<std::int64_t>(job_.train.micro_batches) * job_.train.micro_batch_size;
+  if (manifest.data_hash != tokens_.source_hash() || manifest.sequences != manifest.step * per_step ||
+      manifest.seed != static_cast<std::uint64_t>(job_.train.seed)) {
+    throw UserError(newest->string() +
+                    ": the run was begun with other data, seed or sequences per step, so it cannot "
+                    "go on bit for bit\n  try: the same data, train.seed and micro_batches x "
+                    "micro_batch_size, or a new run with model: " + newest->string());
+  }
+  done_ = static_cast<int>(manifest.step);
+  summary_.checkpoint = *newest;
+}
+
+int Run::next_stop() const {
+  int stop = job_.train.steps;
+  for (const int every : {job_.train.save_every, evaluation_ ? job_.train.eval_every : 0}) {
+    if (every > 0) stop = std::min(stop, (done_ / every + 1) * every);
+  }
+  return stop;
+}
+
+TrainSummary Run::execute() {
+  restore();
+  log_.emplace(std::filesystem::path(job_.out) / "log.jsonl", done_);
+  bool stopped = false, saved = summary_.checkpoint.empty() == false;
+  last_finish_ = std::chrono::steady_clock::now();
+  while (done_ < job_.train.steps && !stopped) {
+    const int wanted = next_stop() - done_;
+    stopped = drive(setup_.plan, {done_, wanted}, runner_, *this) < wanted;
+    saved = false;
+    if (!stopped && evaluation_ && job_.train.eval_every > 0 && done_ % job_.train.eval_every == 0) {
+      evaluate();
+    }
+    if (!stopped && job_.train.save_every > 0 && done_ % job_.train.save_every == 0) {
+      save();
+      saved = true;
+    }
+    last_finish_ = std::chrono::steady_clock::now();
+  }
+  if (!saved) save();
+  return finish(stopped);
+}
+
+double Run::stall(int step, Micros step_time) const {
+  std::vector<Micros> busy(setup_.plan.resources.size());
+  for (const Span& span : spans_.back()) {
+    if (span.run.step != step) continue;
+    const Task& task = setup_.plan.tasks[static_cast<std::size_t>(span.run.task)];
+    const auto resource = static_cast<std::size_t>(task.resource);
+    if (setup_.plan.resources[resource].kind != ResourceKind::compute) continue;
+    busy[resource] += span.end - span.start;
+  }
+  const Micros most = *std::ranges::max_element(busy);
+  return step_time.count > 0 ? std::clamp(1 - most.count / step_time.count, 0.0, 1.0) : 0.0;
+}
+
+void Run::step_finished(int step) {
+  const auto now = std::chrono::steady_clock::now();
+  const Micros time{std::chrono::duration<double, std::micro>(now - last_finish_).count()};
+  last_finish_ = now;
+  step_times_.push_back(time);
+  spans_.push_back(runner_.take_spans());
+  if (spans_.size() > kTimelineSteps) spans_.pop_front();
+  done_ = step + 1;
+
+  const StepNumbers& numbers = runner_.numbers(step);
+  const StepResult result = runner_.result(step);
+  StepReport report{.step = done_,
+                    .steps = job_.train.steps,
+                    .loss = result.loss,
+                    .lr = numbers.adamw.lr,
+                    .grad_norm = result.grad_norm,
+                    .tokens = 0,
+                    .learned = numbers.learned,
+                    .step_seconds = time.seconds(),
+                    .stall = stall(step, time),
+                    .peak_bytes = peaks(),
+                    .seconds_left = (median(step_times_) * (job_.train.steps - done_)).seconds()};
+  for (const Batch& batch : numbers.batches) report.tokens += batch.tokens;
+  summary_.final_loss = result.loss;
+  log_->step(report);
+  observer_.step(report);
+}
+
+void Run::evaluate() {
+  observer_.phase("evaluating");
+  const double loss = evaluation_->loss();
+  summary_.eval_loss = loss;
+  log_->evaluated(done_, loss);
+  observer_.evaluated(done_, loss);
+}
+
+void Run::save() {
+  observer_.phase("saving a checkpoint");
+  const std::int64_t per_step =
+      static_cast<std::int64_t>(job_.train.micro_batches) * job_.train.micro_batch_size;
+  summary_.checkpoint =
+      save_checkpoint({.model = setup_.model,
+                       .states = states_,
+                       .precision = job_.train.precision,
+                       .model_folder = job_.model,
+                       .manifest = {.step = done_,
+                                    .sequences = done_ * per_step,
+                                    .seed = static_cast<std::uint64_t>(job_.train.seed),
+                                    .data_hash = tokens_.source_hash(),
+                                    .versions = {{"ferry", "0.1.0"}},
+                                    .files = {}}},
+                      saved_);
+  observer_.saved(done_, summary_.checkpoint);
+}
+
+std::map<std::string, Bytes> Run::peaks() {
+  std::map<std::string, Bytes> peaks;
+  for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
+    PlaceMemory& place = places_.at(id);
+    peaks[place.name] = place.device ? place.device->peak_bytes() : place.host->size();
+  }
+  return peaks;
+}
+
+TrainSummary Run::finish(bool interrupted) {
+  summary_.steps_done = done_;
+  summary_.interrupted = interrupted;
+  summary_.measured_step = median(step_times_);
+  summary_.measured_peak = peaks();
+  const std::filesystem::path out = job_.out;
+  Timeline timeline;
+  for (const auto& spans : spans_) {
+    timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
+  }
+  write_file(out / "timeline.json", to_chrome_trace(setup_.plan, timeline));
+  write_summary(out / "summary.json", summary_, setup_.predicted_step);
+  return summary_;
+}
+
+}  // namespace
+
+TrainSummary train(const TrainSetup& setup, TrainObserver& observer) {
+  observer.phase("taking memory");
+  return Run(setup, observer).execute();
+}
+
+}  // namespace ferry

@@ -1,0 +1,73 @@
+// A whole training run: from a plan, a checkpoint and tokens to trained checkpoints and records.
+//
+// The trainer takes no planning decisions and prints nothing; it tells its observer.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "spec/job.h"
+#include "spec/machine.h"
+#include "spec/model_spec.h"
+
+namespace ferry {
+
+struct TrainSetup {
+  Job job;
+  Machine machine;
+  ModelSpec model;
+  Plan plan;                       // verified, made for this job, machine and model
+  std::optional<Plan> evaluation;  // likewise, in evaluate mode; needed when job.train.eval_every > 0
+  std::filesystem::path train_tokens;
+  std::optional<std::filesystem::path> eval_tokens;
+  std::int64_t held_out_samples = 0;  // without eval_tokens: the last of train_tokens, never trained on
+  bool resume = false;              // from the newest checkpoint in job.out
+  Micros predicted_step;            // for the summary and the time left
+};
+
+struct StepReport {
+  int step = 0;   // steps done, counted from 1
+  int steps = 0;  // of the run
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;
+  std::int64_t tokens = 0;   // positions that are not padding
+  std::int64_t learned = 0;  // positions whose prediction is learned
+  double step_seconds = 0;
+  double stall = 0;  // share of the step in which the busiest device's compute was idle
+  std::map<std::string, Bytes> peak_bytes;  // per place, since the run began
+  double seconds_left = 0;
+};
+
+struct TrainSummary {
+  int steps_done = 0;
+  bool interrupted = false;
+  double final_loss = 0;
+  std::optional<double> eval_loss;   // the last one
+  Micros measured_step;              // median after the warm-up steps
+  std::map<std::string, Bytes> predicted_peak, measured_peak;
+  std::filesystem::path checkpoint;  // the last one written
+};
+
+/// Hears what happens; calls come from the thread that called train().
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void phase(const std::string& /*what*/) {}
+  virtual void step(const StepReport& /*report*/) {}
+  virtual void evaluated(int /*step*/, double /*loss*/) {}
+  virtual void saved(int /*step*/, const std::filesystem::path& /*folder*/) {}
+  /// Asked before every step; true finishes the steps that have begun, saves and returns.
+  virtual bool wants_to_stop() { return false; }
+};
+
+/// Runs the job. Writes log.jsonl, timeline.json, summary.json and checkpoints into job.out.
+/// Throws UserError (data, model, divergence) or ResourceError (memory, drive, device); what was
+/// saved before stays as it is.
+TrainSummary train(const TrainSetup& setup, TrainObserver& observer);
+
+}  // namespace ferry

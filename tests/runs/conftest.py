@@ -1,0 +1,157 @@
+"""A tiny model, its tokens, and the ferry program run as a user runs it."""
+
+import json
+import os
+import random
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from ferry_tools import token_file
+from ferry_tools.samples import Sample
+
+FERRY = Path(os.environ["FERRY_PROGRAM"])
+STEPS = 10
+
+
+@dataclass(frozen=True)
+class Box:
+    """A folder with a model and tokens, and a job that the tests vary."""
+
+    folder: Path
+    model: Path
+    tokens: Path
+
+    def job(self, name: str, **changes) -> dict:
+        """The base job with `section__key=value` changes."""
+        job = {
+            "model": str(self.model),
+            "data": {"train": str(self.tokens), "sequence": 32, "shuffle": False},
+            "train": {"steps": STEPS, "micro_batches": 3, "micro_batch_size": 2, "precision": "fp32"},
+            "optim": {"lr": 1e-2, "weight_decay": 0.1, "clip": 0.5},
+            "budget": {"host": "1 GiB"},
+            "plan": {"profile": "estimate"},
+            "machine": str(machine(self.folder, 1)),
+            "strategy": "resident",
+            "out": str(self.folder / name),
+        }
+        for key, value in changes.items():
+            section, _, rest = key.partition("__")
+            if rest:
+                job.setdefault(section, {})[rest] = value
+            else:
+                job[section] = value
+        return job
+
+    def train(self, name: str, *flags: str, expect: int = 0, **changes) -> "Run":
+        """Runs `ferry train` and returns what it left."""
+        job = self.job(name, **changes)
+        file = self.folder / f"{name}.yaml"
+        file.write_text(json.dumps(job))  # JSON is YAML
+        done = ferry("train", str(file), *flags, expect=expect)
+        return Run(Path(job["out"]), done.stdout + done.stderr)
+
+
+@dataclass(frozen=True)
+class Run:
+    out: Path
+    text: str
+
+    @property
+    def log(self) -> list[dict]:
+        return [json.loads(line) for line in (self.out / "log.jsonl").read_text().splitlines()]
+
+    @property
+    def losses(self) -> list[float]:
+        return [line["loss"] for line in self.log if "loss" in line]
+
+    @property
+    def summary(self) -> dict:
+        return json.loads((self.out / "summary.json").read_text())
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.summary["checkpoint"])
+
+    def tensors(self) -> dict:
+        from safetensors.torch import load_file
+
+        return load_file(self.checkpoint / "model.safetensors")
+
+
+def ferry(*arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run([FERRY, *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def machine(folder: Path, devices: int, rate: str | None = None) -> Path:
+    """A machine of simulated devices with one kernel thread each, throttled when a rate is given."""
+    file = folder / f"machine-{devices}-{rate or 'free'}.yaml".replace("/", "-").replace(" ", "")
+    listed = []
+    for index in range(devices):
+        device = {"name": f"gpu{index}", "kind": "sim", "index": index, "memory": "4 GiB", "threads": 1}
+        if rate:
+            device |= {"up": rate, "down": rate, "root": f"root{index % 2}"}
+        listed.append(device)
+    host = {"cores": 2, "memory": "8 GiB"}
+    content = {"name": file.stem, "host": host, "devices": listed}
+    if rate:
+        content["roots"] = [{"name": f"root{index}", "up": rate, "down": rate} for index in range(2)]
+    file.write_text(json.dumps(content))
+    return file
+
+
+def make_model(folder: Path, tied: bool = False) -> Path:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(5)
+    config = LlamaConfig(
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=14,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=96,
+        max_position_embeddings=64,
+        tie_word_embeddings=tied,
+        initializer_range=0.1,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def make_tokens(file: Path, rows: int, vocabulary: int = 96) -> Path:
+    """Rows of unequal lengths, of which the first third is not learned."""
+    pick = random.Random(3)
+    samples = []
+    for _ in range(rows):
+        length = pick.randint(5, 40)
+        start = pick.randrange(vocabulary)
+        ids = [(start + 3 * i) % vocabulary for i in range(length)]
+        samples.append(Sample(ids, bytes(i > length // 3 for i in range(length))))
+    token_file.write(file, vocabulary, vocabulary - 1, b"\1" * 32, samples)
+    return file
+
+
+def states_bytes(model: Path) -> int:
+    """12 bytes per parameter: weights and optimizer state."""
+    from safetensors import safe_open
+
+    with safe_open(model / "model.safetensors", "pt") as file:
+        numel = sum(file.get_tensor(name).numel() for name in file.keys())
+    return 12 * numel
+
+
+@pytest.fixture(scope="session")
+def box(tmp_path_factory) -> Box:
+    folder = tmp_path_factory.mktemp("runs")
+    return Box(folder, make_model(folder / "base"), make_tokens(folder / "data.tokens", 37))
+
+
+@pytest.fixture(scope="session")
+def tied_box(tmp_path_factory) -> Box:
+    folder = tmp_path_factory.mktemp("tied")
+    return Box(folder, make_model(folder / "base", tied=True), make_tokens(folder / "data.tokens", 37))

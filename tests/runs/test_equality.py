@@ -1,0 +1,149 @@
+"""Capped runs equal the run in memory, bit for bit, and plain PyTorch's within rounding."""
+
+import json
+
+import pytest
+import torch
+from conftest import STEPS, Box, Run, machine, states_bytes
+from ferry_tools import token_file
+
+
+def same_bits(a: Run, b: Run) -> None:
+    assert a.losses == b.losses
+    assert len(a.losses) == STEPS
+    ours, others = a.tensors(), b.tensors()
+    assert ours.keys() == others.keys()
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, others[name]), name
+
+
+def budget(box: Box) -> str:
+    return f"{states_bytes(box.model) // 8} B"
+
+
+@pytest.fixture(scope="module")
+def resident(box) -> dict[int, Run]:
+    return {m: box.train(f"resident-{m}", train__micro_batches=m) for m in (1, 3, 4)}
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3, 4])
+@pytest.mark.parametrize("devices", [1, 2, 4])
+def test_mobius_equals_resident(box, resident, devices, micro_batches):
+    run = box.train(
+        f"mobius-{devices}-{micro_batches}",
+        strategy="mobius",
+        budget__device=budget(box),
+        machine=str(machine(box.folder, devices)),
+        train__micro_batches=micro_batches,
+    )
+    same_bits(run, resident[micro_batches])
+    for place, peak in run.summary["measured_peak_bytes"].items():
+        predicted = run.summary["predicted_peak_bytes"][place]
+        assert 0.95 * predicted <= peak <= predicted or place.startswith("gpu")
+        if place.startswith("gpu"):
+            assert peak <= states_bytes(box.model) // 8
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4])
+def test_mobius_on_throttled_links_equals_resident(box, resident, devices):
+    run = box.train(
+        f"throttled-{devices}",
+        strategy="mobius",
+        budget__device=budget(box),
+        machine=str(machine(box.folder, devices, "100 MB/s")),
+    )
+    same_bits(run, resident[3])
+
+
+def test_tied_embeddings_on_two_devices_equal_resident(tied_box):
+    resident = tied_box.train("resident")
+    run = tied_box.train(
+        "mobius", strategy="mobius", budget__device=budget(tied_box), machine=str(machine(tied_box.folder, 2))
+    )
+    same_bits(run, resident)
+
+
+def test_bf16_on_two_devices_equals_resident(box):
+    resident = box.train("resident-bf16", train__precision="bf16")
+    run = box.train(
+        "mobius-bf16",
+        train__precision="bf16",
+        strategy="mobius",
+        budget__device=budget(box),
+        machine=str(machine(box.folder, 2)),
+    )
+    same_bits(run, resident)
+
+
+def rows(box: Box, step: int, micro_batches: int, size: int, sequence: int) -> list:
+    """The rows of a step by the documented rule: row (step M + i) B + j, wrapping at the end."""
+    samples = token_file.read(box.tokens).samples
+    first = step * micro_batches * size
+    return [samples[(first + k) % len(samples)] for k in range(micro_batches * size)]
+
+
+def plain_pytorch(box: Box, micro_batches: int) -> tuple[list[float], dict]:
+    """The same training as one would write it with torch and transformers alone."""
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(1)
+    model = AutoModelForCausalLM.from_pretrained(box.model, dtype=torch.float32)
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    other = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": other, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.999), eps=1e-8)
+    losses = []
+    for step in range(STEPS):
+        chosen = rows(box, step, micro_batches, 2, 32)
+        ids = torch.zeros(len(chosen), 32, dtype=torch.long)
+        labels = torch.full_like(ids, -100)
+        for j, sample in enumerate(chosen):
+            kept = min(len(sample.ids), 32)
+            ids[j, :kept] = torch.tensor(sample.ids[:kept])
+            for t in range(1, kept):
+                if sample.learned[t]:
+                    labels[j, t - 1] = sample.ids[t]
+        logits = model(ids).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, model.state_dict()
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_resident_equals_plain_pytorch(box, resident, micro_batches):
+    losses, weights = plain_pytorch(box, micro_batches)
+    run = resident[micro_batches]
+    assert run.losses == pytest.approx(losses, rel=1e-5)
+    assert run.losses[-1] < run.losses[0]
+    for name, tensor in run.tensors().items():
+        difference = (tensor - weights[name]).norm() / weights[name].norm()
+        assert difference < 1e-4, name
+
+
+def test_micro_batches_equal_one_batch(box):
+    """Equal rows per step, cut differently: the loss is normalised over the step's learned tokens."""
+    whole = box.train("whole", train__micro_batches=1, train__micro_batch_size=6, train__steps=3)
+    parts = box.train("parts", train__micro_batches=6, train__micro_batch_size=1, train__steps=3)
+    assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
+
+
+def test_equal_jobs_make_equal_plans(box):
+    for name in ("once", "twice"):
+        box.train(name, strategy="mobius", train__steps=1, budget__device=budget(box))
+    assert (box.folder / "once" / "plan").read_text() == (box.folder / "twice" / "plan").read_text()
+
+
+def test_the_log_has_what_is_documented(box, resident):
+    line = resident[3].log[0]
+    assert line["step"] == 1
+    assert line["lr"] == 1e-2
+    assert set(line["peak_bytes"]) == {"gpu0", "host"}
+    for key in ("grad_norm", "tokens", "learned_tokens", "step_seconds", "tokens_per_second", "stall"):
+        assert line[key] >= 0
+    expected = sum(min(len(s.ids), 32) for s in rows(box, 0, 3, 2, 32))
+    assert line["tokens"] == expected
+    assert json.loads((resident[3].out / "timeline.json").read_text())["traceEvents"]

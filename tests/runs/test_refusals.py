@@ -1,0 +1,82 @@
+"""What cannot be done is said at once, with the right exit code, and nothing is left behind."""
+
+import json
+
+import pytest
+from conftest import ferry, states_bytes
+
+
+def test_a_budget_that_is_too_small_names_need_have_and_remedies(box):
+    run = box.train("tiny", strategy="mobius", budget__device="64 KiB", expect=4)
+    assert "does not fit: gpu0 needs" in run.text
+    assert "fits with" in run.text
+    assert "budget.device" in run.text
+
+
+def test_does_not_fit_as_json_offers_remedies_that_fit(box):
+    job = box.job("tiny-json", strategy="mobius", budget__device="64 KiB")
+    file = box.folder / "tiny-json.yaml"
+    file.write_text(json.dumps(job))
+    answer = json.loads(ferry("plan", str(file), "--json", expect=4).stdout)
+    assert answer["fits"] is False
+    assert answer["need_bytes"] > answer["have_bytes"] == 65536
+    fitting = [r["change"] for r in answer["remedies"] if r["change"].startswith("budget.device")]
+    assert fitting, answer["remedies"]
+    for change in fitting:
+        ferry("plan", str(file), change.replace(": ", "="))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("train.mirco_batches=2", "micro_batches"),
+        ("train.steps=abc", "train.steps"),
+        ("strategy=harmony-pp", "harmony-pp"),
+        ("data.sequence=4096", "sequence"),
+        ("model=nowhere", "nowhere"),
+        ("data.train=nowhere.tokens", "nowhere.tokens"),
+    ],
+)
+def test_bad_values_exit_2_and_name_what_is_wrong(box, override, said):
+    file = box.folder / "bad.yaml"
+    file.write_text(json.dumps(box.job("bad")))
+    done = ferry("train", str(file), override, expect=2)
+    assert said in done.stderr
+
+
+def test_a_plan_for_another_job_is_refused(box):
+    file = box.folder / "other.yaml"
+    file.write_text(json.dumps(box.job("other")))
+    ferry("plan", str(file), "-o", str(box.folder / "other.plan"))
+    done = ferry("train", str(file), "train.micro_batches=2", "--plan", str(box.folder / "other.plan"), expect=2)
+    assert "another job" in done.stderr
+
+
+def test_a_plan_with_a_dropped_dependency_is_refused_before_it_runs(box):
+    file = box.folder / "dropped.yaml"
+    job = box.job("dropped", strategy="mobius", budget__device=f"{states_bytes(box.model) // 8} B")
+    file.write_text(json.dumps(job))
+    plan = box.folder / "dropped.plan"
+    ferry("plan", str(file), "-o", str(plan))
+    lines = plan.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("task F.3.0 "):
+            words = [w for w in line.split() if not w.startswith("after=")]
+            assert len(words) < len(line.split())
+            lines[number] = " ".join(words)
+    plan.write_text("\n".join(lines) + "\n")
+    done = ferry("train", str(file), "--plan", str(plan), expect=2)
+    assert "F.3.0" in done.stderr
+    ferry("simulate", str(plan), expect=2)
+
+
+def test_simulate_reports_every_task_and_a_timeline(box):
+    file = box.folder / "simulated.yaml"
+    file.write_text(json.dumps(box.job("simulated")))
+    plan = box.folder / "simulated.plan"
+    planned = json.loads(ferry("plan", str(file), "-o", str(plan), "--json").stdout)
+    simulated = json.loads(ferry("simulate", str(plan), "--json").stdout)
+    assert simulated["step_seconds"] == pytest.approx(planned["step_seconds"])
+    assert planned["step_seconds"] >= planned["lower_bound_seconds"] > 0
+    assert {task["task"] for task in simulated["tasks"]} >= {"F.0.0", "B.0.2", "U.0", "clip"}
+    assert json.loads((box.folder / "simulated.plan.trace.json").read_text())["traceEvents"]

@@ -1,0 +1,45 @@
+"""Every source and test file is in a list: one that no CMakeLists.txt names fails the test.
+
+A Python test may be named by its folder instead, as pytest finds what is in it.
+
+Usage: sources.py SOURCE_DIR
+"""
+
+import re
+import sys
+from pathlib import Path
+
+FOLDERS = ("src", "bench", "tests", "tools")
+TOKEN = re.compile(r'[^\s()"]+')
+
+
+def named_paths(lists: list[Path], root: Path) -> set[Path]:
+    """Returns every path that a word of the given CMakeLists.txt files can stand for."""
+    named = set()
+    for path in lists:
+        variables = {"CMAKE_CURRENT_SOURCE_DIR": path.parent, "PROJECT_SOURCE_DIR": root}
+        text = re.sub(r"#.*", "", path.read_text())
+        for name, value in variables.items():
+            text = text.replace(f"${{{name}}}", str(value))
+        named |= {path.parent / word for word in TOKEN.findall(text)}
+    return named
+
+
+def unlisted(root: Path) -> list[Path]:
+    """Lists the sources and tests under `root` that are built or run by no CMakeLists.txt."""
+    files = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*"))]
+    named = named_paths([path for path in files if path.name == "CMakeLists.txt"], root)
+    found = []
+    for path in files:
+        if path.suffix == ".cc" and path not in named:
+            found.append(path)
+        if path.match("test_*.py") and not named & {path, *path.parents} - {root, *root.parents}:
+            found.append(path)
+    return found
+
+
+if __name__ == "__main__":
+    top = Path(sys.argv[1]).resolve()
+    problems = [f"{path.relative_to(top)} is in no CMakeLists.txt" for path in unlisted(top)]
+    print("\n".join(problems) or "every source and test is in a list")
+    sys.exit(bool(problems))

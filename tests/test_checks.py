@@ -1,0 +1,104 @@
+"""The checks of this folder catch what they are for."""
+
+import subprocess
+from pathlib import Path
+
+import count
+import layers
+import sources
+
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_an_include_against_the_order_is_caught(tmp_path):
+    write(tmp_path, {"plan/plan.cc": '#include "plan/plan.h"\n#include "planner/pass.h"\n'})
+    (problem,) = layers.violations(tmp_path)
+    assert "plan.cc:2: plan/ may not include planner/" in problem
+
+
+def test_torch_outside_its_folders_is_caught(tmp_path):
+    write(tmp_path, {"exec/driver.h": "#  include <ATen/ATen.h>\n"})
+    (problem,) = layers.violations(tmp_path)
+    assert "exec/ may not include torch/" in problem
+
+
+def test_a_folder_outside_the_table_is_caught(tmp_path):
+    write(tmp_path, {"misc/misc.cc": ""})
+    assert "not in the table" in layers.violations(tmp_path)[0]
+
+
+def test_allowed_includes_pass(tmp_path):
+    write(tmp_path, {"model/block.cc": '#include "spec/model.h"\n#include <torch/types.h>\n'})
+    assert layers.violations(tmp_path) == []
+
+
+def test_a_source_in_no_list_is_caught(tmp_path):
+    write(
+        tmp_path,
+        {
+            "src/plan/CMakeLists.txt": "ferry_library(plan SOURCES plan.cc)  # and verify.cc\n",
+            "src/plan/plan.cc": "",
+            "src/plan/verify.cc": "",
+        },
+    )
+    assert sources.unlisted(tmp_path) == [tmp_path / "src/plan/verify.cc"]
+
+
+def test_a_python_test_in_no_list_is_caught(tmp_path):
+    write(
+        tmp_path,
+        {
+            "tests/CMakeLists.txt": "add_test(NAME a COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_a.py)",
+            "tests/test_a.py": "",
+            "tests/test_b.py": "",
+            "tools/CMakeLists.txt": "add_test(NAME t COMMAND pytest ${PROJECT_SOURCE_DIR}/tools/tests)",
+            "tools/tests/test_c.py": "",
+        },
+    )
+    assert sources.unlisted(tmp_path) == [tmp_path / "tests/test_b.py"]
+
+
+CTEST = '<testsuite><testcase name="plan" status="{}"/><testcase name="layers" status="run"/></testsuite>'
+PASSED = '<testsuites><testsuite><testcase name="a" status="run"/></testsuite></testsuites>'
+FAILED = '<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>'
+SKIPPED = '<testsuite><testcase name="a" status="run"><skipped/></testcase></testsuite>'
+
+
+def test_cases_are_counted_where_there_are_any(tmp_path):
+    write(tmp_path, {"ctest.xml": CTEST.format("run"), "plan.xml": PASSED})
+    assert count.count(tmp_path) == (2, 0, 0)
+    write(tmp_path, {"plan.xml": SKIPPED})
+    assert count.count(tmp_path) == (1, 0, 1)
+    write(tmp_path, {"ctest.xml": CTEST.format("fail"), "plan.xml": FAILED})
+    assert count.count(tmp_path) == (2, 1, 0)
+
+
+def test_a_crash_counts_as_a_failure(tmp_path):
+    write(tmp_path, {"ctest.xml": CTEST.format("fail")})
+    assert count.count(tmp_path) == (1, 1, 0)
+    write(tmp_path, {"plan.xml": "<testsuites><testsuite>"})  # died while it wrote its results
+    assert count.count(tmp_path) == (1, 1, 0)
+    write(tmp_path, {"plan.xml": PASSED})  # died after them
+    assert count.count(tmp_path) == (2, 1, 0)
+
+
+def test_runs_with_different_losses_are_told_apart(tmp_path):
+    def compare(other: str) -> int:
+        program = [ROOT / "scripts/compare-runs", tmp_path / "a", tmp_path / other]
+        return subprocess.run(program, capture_output=True).returncode
+
+    log = '{"step": 0, "loss": 2.5}\n{"step": 1, "loss": 1.25}\n'
+    write(tmp_path, {"a/log.jsonl": log, "b/log.jsonl": log})
+    write(tmp_path, {"c/log.jsonl": log.replace("1.25", "1.2500001"), "short/log.jsonl": log[:26]})
+    assert compare("b") == 0
+    assert compare("c") == 1
+    assert compare("short") == 1

@@ -1,0 +1,59 @@
+"""scripts/setup leaves a machine that has everything alone, and says what it cannot install."""
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+STAMP = ROOT / ".venv/ferry-setup"
+
+
+def run_setup(tmp_path: Path, programs: dict[str, str], *arguments: str):
+    """Runs scripts/setup with the given shell programs found first, and no index to download from."""
+    for name, body in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {key: os.environ[key] for key in ("HOME", "LANG") if key in os.environ}
+    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
+    return subprocess.run(
+        [ROOT / "scripts/setup", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    return {
+        path: os.lstat(path).st_mtime_ns
+        for top, _, names in os.walk(folder)
+        for path in (os.path.join(top, name) for name in names)
+        if not path.endswith(".pyc")  # Python's own, written by whichever test imports first
+    }
+
+
+@pytest.mark.skipif(not STAMP.exists(), reason="scripts/setup has not run here")
+def test_a_second_run_changes_nothing(tmp_path):
+    before = files_of(ROOT / ".venv")
+    used_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    refuse = f"echo $0 $* >> {tmp_path}/calls; exit 1"
+    done = run_setup(tmp_path, {"apt-get": refuse, "sudo": refuse})
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "calls").exists()
+    assert files_of(ROOT / ".venv") == before
+    assert used.ru_utime + used.ru_stime - used_before.ru_utime - used_before.ru_stime < 3  # CPU s
+
+
+def test_without_root_and_sudo_the_missing_packages_are_listed(tmp_path):
+    nothing_installed = {"dpkg-query": "exit 1", "id": "echo 1000", "sudo": "exit 1"}
+    done = run_setup(tmp_path, nothing_installed, "clang-format")
+
+    assert done.returncode == 3
+    assert "apt-get install -y --no-install-recommends ca-certificates g++" in done.stderr
+    assert "clang-format" in done.stderr

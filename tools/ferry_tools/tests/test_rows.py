@@ -1,0 +1,76 @@
+"""What a row means, and what is refused with its line."""
+
+import pytest
+
+from ferry_tools.errors import DataError
+from ferry_tools.rows import Chat, Completion, Text, read_rows
+
+ANSWER = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    "row, meaning",
+    [
+        ({"text": "t"}, Text("t")),
+        ({"prompt": "p", "completion": "c"}, Completion("p", "c")),
+        ({"question": "q", "answer": "a"}, Completion("q\n", "a")),
+        ({"messages": ANSWER}, Chat(ANSWER)),
+        ({"text": "t", "prompt": "p", "completion": "c"}, Completion("p", "c")),
+    ],
+)
+def test_the_keys_say_what_a_row_means(jsonl, row, meaning):
+    assert [line.row for line in read_rows(jsonl(row), None)] == [meaning]
+
+
+def test_an_instruction_becomes_the_alpaca_prompt(jsonl):
+    path = jsonl(
+        {"instruction": "Add.", "input": "1 2", "output": "3"}, {"instruction": "Sing.", "output": "La."}
+    )
+    first, second = [line.row for line in read_rows(path, None)]
+    assert first.prompt.endswith("### Instruction:\nAdd.\n\n### Input:\n1 2\n\n### Response:\n")
+    assert "paired with an input" in first.prompt and first.completion == "3"
+    assert "### Input" not in second.prompt and "paired" not in second.prompt
+
+
+def test_a_named_text_key_wins(jsonl):
+    path = jsonl({"body": "b", "text": "t"})
+    assert [line.row for line in read_rows(path, "body")] == [Text("b")]
+
+
+def test_crlf_and_a_missing_last_newline_are_accepted(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"text":"a"}\r\n{"text":"b"}')
+    assert [line.row.text for line in read_rows(path, None)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        (b"", "empty"),
+        (b'{"text":"a"}\n{"text":"b"\n', ":2: not JSON at column"),
+        (b'{"text":"a"}\n\n{"text":"b"}\n', ":2: an empty line"),
+        (b'{"text":"a"}\n["text"]\n', ":2: expected a JSON object, found list"),
+        (b'{"text":"a\xff"}\n', ":1: not UTF-8 at byte 11 of the line: found 0xff"),
+        (b'{"text":"a\0"}\n', ":1: a NUL byte at column 11"),
+        (b'{"text":"\\u0000"}\n', ":1: 'text' holds a NUL"),
+        (b'{"text":"\\ud800"}\n', ":1: 'text' holds half of a surrogate pair"),
+        (b'{"text":1}\n', ":1: 'text' is int; expected a string"),
+        (b'{"text":"a","text":"b"}\n', ":1: not usable JSON: key 'text' appears twice"),
+        (b'{"body":"a"}\n', ":1: no known keys; expected one of: messages"),
+        (
+            b'{"question":"q","answer":"a"}\n{"question":"q"}\n',
+            ":2: 'answer' is missing; expected keys question, answer (as in line 1)",
+        ),
+        (b'{"messages":[]}\n', ":1: 'messages' is not a list of turns"),
+        (b'{"messages":[{"role":"user","content":"x"}]}\n', "nothing to learn"),
+        (b'{"messages":[{"role":"user"}]}\n', ":1: turn 1 of 'messages': expected role and content"),
+        (b'{"a":' * 100_000, ":1: not usable JSON"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, lines, message):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(lines)
+    with pytest.raises(DataError) as error:
+        list(read_rows(path, None))
+    assert str(error.value).startswith(str(path))
+    assert message in str(error.value)
