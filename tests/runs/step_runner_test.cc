@@ -31,7 +31,8 @@ PlanQuestion question(int devices) {
   PlanQuestion question;
   question.model = parse_model_spec(kConfig, "config");
   question.machine.name = "test";
-  question.machine.host = {.cores = 2, .memory = 4_GiB};
+  question.machine.host.cores = 2;
+  question.machine.host.memory = 4_GiB;
   for (int i = 0; i < devices; ++i) {
     MachineDevice device;
     device.name = "gpu" + std::to_string(i);
@@ -44,7 +45,7 @@ PlanQuestion question(int devices) {
   question.micro_batch_size = 2;
   question.sequence = 16;
   question.strategy = "mobius";
-  question.device_budget = 600_KiB;
+  question.device_budget = 720_KiB;
   question.host_budget = 1_GiB;
   question.device_budget_source = question.host_budget_source = "the test";
   question.profile =
