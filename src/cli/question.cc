@@ -23,7 +23,6 @@ std::string measurement_key(const Question& question) {
                     to_string(job.train.precision) + " " +
                     std::to_string(job.train.micro_batch_size) + "x" +
                     std::to_string(job.data.sequence);
-  std::string last;
   for (const BlockSpec& block : question.plan.model.blocks) {
     const std::string block_key = similarity_key(question.plan.model, block);
     if (block.layer <= 0) key += " " + block_key;
@@ -57,8 +56,8 @@ Profile profile_for(const Question& question, const std::function<void(const std
   const bool here = is_here(question.plan.machine);
   if (job.profile == "auto" && here) return measured(question, say);
   if (job.profile == "auto" || job.profile == "estimate") {
-    return estimate_profile(question.plan.model, question.plan.machine,
-                            {job.train.micro_batch_size, job.data.sequence}, job.train.precision);
+    return estimate_profile(question.plan.model, question.plan.machine, job.train.precision,
+                            {job.train.micro_batch_size, job.data.sequence});
   }
   return read_profile(job.profile);
 }
@@ -104,6 +103,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
 }
 
 std::filesystem::path token_file(const Job& job, const std::string& source) {
+  if (source.ends_with(".tokens")) return source;
   std::vector<std::string> arguments = {"tokenize", source,       "--model",
                                         job.model,  "--sequence", std::to_string(job.data.sequence)};
   if (job.data.text_key) {

@@ -26,7 +26,7 @@ struct Question {
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
                        const std::function<void(const std::string&)>& say);
 
-/// The token file of a data file, made when it is not in the cache.
+/// The token file of a data file, made when it is not in the cache; a token file is its own.
 std::filesystem::path token_file(const Job& job, const std::string& source);
 
 /// The same question for evaluation on held-out data.

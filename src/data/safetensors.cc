@@ -46,6 +46,12 @@ std::vector<TensorEntry> read_header(const InputFile& file, std::size_t number) 
   return tensors;
 }
 
+/// True when the path can be seen; what is wrong with one that cannot is found by opening it.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 bool leaves_folder(const fs::path& name) {
   const fs::path normal = name.lexically_normal();
   return name.empty() || name.is_absolute() || *normal.begin() == ".." || normal == "." ||
@@ -144,15 +150,15 @@ Checkpoint open_safetensors(const fs::path& path) {
 Checkpoint open_checkpoint(const fs::path& folder, const std::string& stem) {
   const fs::path single = folder / (stem + ".safetensors");
   const fs::path index = folder / (stem + ".safetensors.index.json");
-  if (fs::exists(single)) return open_safetensors(single);
-  if (!fs::exists(index)) {
+  if (is_there(single)) return open_safetensors(single);
+  if (!is_there(index)) {
     throw UserError(folder.string() + ": expected " + single.filename().string() + " or " +
                     index.filename().string() + "; found neither (pickled weights are not read)");
   }
   Checkpoint checkpoint;
   std::vector<TensorEntry> tensors;
   for (const auto& [shard, names] : read_index(index)) {
-    if (!fs::exists(folder / shard)) {
+    if (!is_there(folder / shard)) {
       throw UserError(index.string() + ": shard " + in_quotes(shard) + " is missing");
     }
     std::vector<TensorEntry> held;

@@ -132,11 +132,15 @@ std::optional<fs::path> SavedSteps::newest() const {
 
 std::vector<fs::path> saved_steps(const fs::path& root) {
   std::vector<fs::path> complete;
-  if (!fs::exists(root)) return complete;
-  for (const auto& item : fs::directory_iterator(root)) {
-    if (step_of(item.path()) && fs::exists(item.path() / kManifestName)) {
-      complete.push_back(item.path());
+  try {
+    if (!fs::exists(root)) return complete;
+    for (const auto& item : fs::directory_iterator(root)) {
+      if (step_of(item.path()) && fs::exists(item.path() / kManifestName)) {
+        complete.push_back(item.path());
+      }
     }
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot list the checkpoints: ") + error.what());
   }
   std::ranges::sort(complete, {}, [](const fs::path& path) { return *step_of(path); });
   return complete;

@@ -86,4 +86,21 @@ void Device::reset_peak() const {
   c10::getDeviceAllocator(device_.type())->resetPeakStats(device_.index());
 }
 
+std::vector<PresentGpu> present_gpus() {
+  std::vector<PresentGpu> found;
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) return found;
+  try {
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  } catch (const c10::Error&) {
+    return found;  // built for CUDA, but there is no driver
+  }
+  const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+  for (int index = 0; index < guard.deviceCount(); ++index) {
+    const auto memory = c10::getDeviceAllocator(c10::DeviceType::CUDA)
+                            ->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
+    found.push_back({index, {static_cast<std::int64_t>(memory.first)}});
+  }
+  return found;
+}
+
 }  // namespace ferry

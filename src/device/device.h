@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 
@@ -50,5 +51,14 @@ class Device {
   c10::Device device_;
   std::map<std::string, c10::Stream> streams_;
 };
+
+/// One GPU of this machine.
+struct PresentGpu {
+  int index = 0;  // the k of cuda:k
+  Bytes memory;   // free now
+};
+
+/// The GPUs that torch can use here; none without a CUDA build of torch or without a driver.
+std::vector<PresentGpu> present_gpus();
 
 }  // namespace ferry

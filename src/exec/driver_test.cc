@@ -26,7 +26,7 @@ class HostileRunner : public TaskRunner {
   HostileRunner(const Plan& plan, unsigned seed) : plan_(plan), random_(seed) {}
 
   Trouble trouble = Trouble::none;
-  int trouble_at = -1;      // the how manieth start or completion fails
+  int trouble_at = -1;      // which start or completion fails, counted from 0
   bool orders_all = false;  // dependencies are the runner's own business
   std::size_t queue_depth = 1;
 
@@ -108,7 +108,7 @@ class Referee : public Observer {
  public:
   Referee(const Plan& plan, const HostileRunner& runner, StepRange steps)
       : plan_(plan), runner_(runner), steps_(steps) {
-    for (const Resource& resource : plan.resources) (void)resource, next_.push_back({});
+    next_.resize(plan.resources.size());
     for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
       next_[index(plan.tasks[id].resource)].push_back(static_cast<TaskId>(id));
     }

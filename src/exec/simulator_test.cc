@@ -90,8 +90,8 @@ task soon kind=copy on=b bytes=150000
   EXPECT_DOUBLE_EQ(end_of(plan, simulation, "late").count, 250);
 }
 
-// Compute on one core and an update on both: 1.5 cores' worth each... the three cores' worth of
-// demand gets two, so both run at 2/3 until the shorter is done.
+// Compute on one core and an update on both: three cores' worth of demand gets two, so both run at
+// 2/3 until the shorter is done.
 TEST(Simulator, ComputeAndUpdatesShareTheCores) {
   const Plan plan = plan_of(R"(
 pool cores capacity=2
@@ -249,7 +249,7 @@ TEST(Simulator, EqualPlansGiveEqualTimelines) {
   EXPECT_GE(once.step, once.busiest);
 }
 
-TEST(Simulator, RanksOfOneTimeAreBrokenByTask) {
+TEST(Simulator, TasksThatEndTogetherAreReportedInPlanOrder) {
   const Plan plan = plan_of(R"(
 resource b kind=host place=host
 resource a kind=host place=host

@@ -81,8 +81,8 @@ TEST(Timeline, ATraceOfAPlanHoldsEveryTaskOfEveryStep) {
 }
 
 TEST(Timeline, AnEmptyTimelineIsATraceToo) {
-  EXPECT_NO_THROW((void)nlohmann::json::parse(to_chrome_trace(two_tasks(), {})));
-  EXPECT_NO_THROW((void)nlohmann::json::parse(to_chrome_trace({}, {})));
+  EXPECT_TRUE(nlohmann::json::accept(to_chrome_trace(two_tasks(), {})));
+  EXPECT_TRUE(nlohmann::json::accept(to_chrome_trace({}, {})));
 }
 
 }  // namespace

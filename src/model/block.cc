@@ -227,7 +227,7 @@ ProjectionGradients projection_gradients(const Projection& output, const at::Ten
 }
 
 /// The last projection's gradients need its input only, so it is not run again: the graph ends
-/// before it. That saves one product in eight of a gated MLP's recomputation and backward.
+/// before it. That saves one product in nine of a gated MLP's recomputation and backward.
 BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
                                  const at::Tensor& x, std::span<const at::Tensor> weights,
                                  const at::Tensor& dy, const Positions& positions) {

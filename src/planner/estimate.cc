@@ -183,7 +183,11 @@ double estimated_update_rate(const Host& host) {
 Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
   const MachineDevice& device = question.machine.devices.front();
   const auto count = static_cast<double>(elements);
-  if (device.kind == DeviceKind::sim) return from_seconds(count / update_rate(question));
+  if (device.kind == DeviceKind::sim) {  // the same arithmetic on fewer cores
+    const int cores = std::max(1, question.machine.host.cores);
+    const double share = static_cast<double>(std::clamp(device.threads, 1, cores)) / cores;
+    return from_seconds(count / (update_rate(question) * share));
+  }
   // Unfused operators pass over fp32 temporaries about five times as often as the fused update.
   return from_seconds(count * 5 * kUpdateTraffic / bandwidth_of(device));
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "planner/allocate.h"
 #include "planner/mapping.h"
@@ -103,7 +104,12 @@ class ShapeSearch {
          {kLeastActivationSlots + 1, kRoomyRing / 2 + 2, 2 * kRoomyRing, all_activations()}) {
       try_longest_ring(chosen, slots);
     }
-    best_->remark = std::to_string(chosen_stages()) + " stages, " + std::to_string(best_slots_) +
+    if (question_.clips && question_.mode == PlanMode::train) {
+      MobiusShape landed = shape_of(best_ends_, best_slots_);
+      landed.updates_as_landed = true;
+      try_shape(landed);
+    }
+    best_->remark = std::to_string(best_ends_.size()) + " stages, " + std::to_string(best_slots_) +
                     " activation slots";
     return std::move(*best_);
   }
@@ -123,11 +129,10 @@ class ShapeSearch {
     return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
   }
 
-  std::size_t chosen_stages() const { return best_ends_.size(); }
-
   /// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.
   std::optional<Shortage> try_shape(const MobiusShape& shape) {
-    if (!tried_.insert({shape.ends, shape.activation_slots}).second) return std::nullopt;
+    if (!tried_.insert({shape.ends, shape.activation_slots, shape.updates_as_landed}).second)
+      return std::nullopt;
     Plan plan = write_mobius_plan(question_, chain_, shape);
     std::vector<Shortage> lacking = shortages(plan);
     if (!lacking.empty()) return std::move(lacking.front());
@@ -177,7 +182,7 @@ class ShapeSearch {
   EvaluatorProblem problem_;
   std::vector<BlockCosts> blocks_;
   std::vector<std::optional<int>> roots_;
-  std::set<std::pair<std::vector<int>, int>> tried_;
+  std::set<std::tuple<std::vector<int>, int, bool>> tried_;
   std::optional<StrategyPlan> best_;
   std::vector<int> best_ends_;
   int best_slots_ = 0;

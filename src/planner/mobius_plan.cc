@@ -357,22 +357,21 @@ class MobiusWriter {
       if (!wanted) continue;
       const InstanceId landed = host_scalar(ValueKind::gradient, b, -1);
       builder_.copy(builder_.device(d).down, in_visit(d, visit, ValueKind::gradient, b), landed);
-      if (!question_.clips && block(b).trainable) {
-        builder_.update(b, builder_.queues().update, {landed});
-      }
+      if (!block(b).trainable) continue;
+      landed_.push_back(b);
+      if (!question_.clips) builder_.update(b, builder_.queues().update, {landed});
     }
   }
 
-  /// With clipping every update waits for all gradients, so they run in the order in which the next
-  /// step needs the weights.
   void clip_and_update() {
     if (!question_.clips) return;
     std::vector<InstanceId> reads = norms_;
     reads.insert(reads.end(), losses_.begin(), losses_.end());
     const InstanceId scale = host_scalar(ValueKind::clip, -1, -1);
     builder_.clip(std::move(reads), scale);
-    for (int b = 0; b < blocks(); ++b) {
-      if (!block(b).trainable) continue;
+    std::vector<int> order = landed_;
+    if (!shape_.updates_as_landed) std::sort(order.begin(), order.end());
+    for (const int b : order) {
       builder_.update(b, builder_.queues().update,
                       {host_scalar(ValueKind::gradient, b, -1), scale});
     }
@@ -390,6 +389,7 @@ class MobiusWriter {
   std::vector<std::size_t> backward_visit_;  // the same visit for a stage that stays
   std::map<ValueId, Bytes> host_offsets_;
   Bytes host_end_;
+  std::vector<int> landed_;         // trainable blocks in the order of their sums' copies
   std::vector<InstanceId> norms_;   // on the host
   std::vector<InstanceId> losses_;  // on the host
 };

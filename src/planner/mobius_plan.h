@@ -14,6 +14,9 @@ struct MobiusShape {
   std::vector<int> device_of_slot;  // stage j runs on device_of_slot[j mod N]
   int activation_slots = 3;         // per device, at least kLeastActivationSlots
   int token_slots = 1;              // per device that needs tokens
+  /// With clipping every update waits for all norms. In block order the next step's first weights
+  /// are ready first; in the order of landing no update waits for the last gradient sum.
+  bool updates_as_landed = false;
 };
 
 /// A backward task's input, the gradient it reads and the one it writes.

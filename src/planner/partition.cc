@@ -215,7 +215,8 @@ class Climber {
 
 PartitionResult with_gap(PartitionResult result) {
   if (!result.best.empty() && !result.exact && result.best.front().step > 0) {
-    result.gap = (result.best.front().step - result.lower_bound) / result.best.front().step;
+    const double step = result.best.front().step;
+    result.gap = std::max(0.0, step - result.lower_bound) / step;
   }
   return result;
 }

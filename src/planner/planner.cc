@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -20,6 +22,10 @@ struct Strategy {
   StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);
   Micros (*lower_bound)(const PlanQuestion&, const Chain&);
 };
+
+// In order of traffic: predictions are not better than this, so a strategy that moves more has to
+// be faster by more.
+constexpr double kNoticeable = 0.01;
 
 constexpr std::array kStrategies = {
     Strategy{"resident", plan_resident, resident_lower_bound},
@@ -64,10 +70,13 @@ class Contest {
       if (question_.strategy == "auto" || question_.strategy == strategy.name) enter(strategy);
     }
     if (!best_) return std::move(*lacking_);
-    const auto slower = [](const Candidate& a, const Candidate& b) {
-      return a.fits != b.fits ? a.fits : a.fits && a.step < b.step;
+    const auto better = [&](const Candidate& a, const Candidate& b) {
+      const auto rank = [&](const Candidate& candidate) {
+        return std::tuple(candidate.strategy != winner_, !candidate.fits, candidate.step.count);
+      };
+      return rank(a) < rank(b);
     };
-    std::stable_sort(candidates_.begin(), candidates_.end(), slower);
+    std::stable_sort(candidates_.begin(), candidates_.end(), better);
     return Planned{std::move(best_->plan), std::move(best_->prediction), bound_,
                    std::move(candidates_)};
   }
@@ -87,13 +96,19 @@ class Contest {
     candidates_.push_back({strategy.name, true, planned.prediction.step, planned.remark});
     const Micros bound = strategy.lower_bound(question_, chain_);
     bound_ = best_ ? std::min(bound_, bound) : bound;
-    if (!best_ || planned.prediction.step < best_->prediction.step) best_ = std::move(planned);
+    const bool wins =
+        !best_ || planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
+    if (wins) {
+      best_ = std::move(planned);
+      winner_ = strategy.name;
+    }
   }
 
   const PlanQuestion& question_;
   const Chain chain_;
   std::vector<Candidate> candidates_;
   std::optional<StrategyPlan> best_;
+  std::string winner_;
   std::optional<Shortage> lacking_;
   Micros bound_;
 };
@@ -120,7 +135,9 @@ PlanAnswer make_plan(const PlanQuestion& asked) {
   result.have = lacking.have;
   result.limit_source =
       lacking.kind == PlaceKind::host ? question.host_budget_source : question.device_budget_source;
-  result.remedies = find_remedies(question, lacking);
+  for (Change& change : find_changes(question, lacking)) {
+    result.remedies.push_back({std::move(change.text), change.step});
+  }
   result.breakdown = std::move(lacking.breakdown);
   return result;
 }

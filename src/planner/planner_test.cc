@@ -2,20 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
 #include "plan/verify.h"
+#include "planner/estimate.h"
 #include "planner/sample_questions.h"
 
 namespace ferry {
 namespace {
 
 TEST(Planner, EveryAnswerHoldsWhatItPromises) {
-  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+  int planned_ones = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlanAnswer answer = make_plan(random_question(seed));
     if (const auto* lacking = std::get_if<DoesNotFit>(&answer)) {
       EXPECT_GT(lacking->need, lacking->have);
       continue;
     }
+    ++planned_ones;
     const Planned& planned = std::get<Planned>(answer);
     const auto violation = verify(planned.plan);
     EXPECT_FALSE(violation) << violation->message;
@@ -28,6 +36,149 @@ TEST(Planner, EveryAnswerHoldsWhatItPromises) {
       EXPECT_LE(prediction.peak[p], planned.plan.places[p].budget);
     }
   }
+  EXPECT_GT(planned_ones, 80);
+}
+
+TEST(Planner, EqualQuestionsGetEqualTexts) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PlanAnswer first = make_plan(random_question(seed));
+    const PlanAnswer second = make_plan(random_question(seed));
+    ASSERT_EQ(first.index(), second.index());
+    if (const auto* planned = std::get_if<Planned>(&first)) {
+      EXPECT_EQ(to_text(planned->plan), to_text(std::get<Planned>(second).plan));
+    }
+  }
+}
+
+TEST(Planner, MoreDeviceMemoryNeverHurts) {
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) {
+    PlanQuestion question = random_question(seed);
+    bool fitted = false;
+    for (std::int64_t budget = 20'000; budget < 60'000'000; budget = budget * 3 / 2) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", budget " + std::to_string(budget));
+      question.device_budget = {budget};
+      const PlanAnswer answer = make_plan(question);
+      const bool fits = std::holds_alternative<Planned>(answer);
+      EXPECT_TRUE(fits || !fitted);
+      fitted = fits;
+    }
+  }
+}
+
+// The acceptance bar of the capped runs: an eighth of the states, in many equal blocks.
+TEST(Planner, MobiusFitsIntoAnEighthOfTheStates) {
+  for (const int devices : {1, 2, 4}) {
+    for (const int micro_batches : {1, 3, 4}) {
+      SCOPED_TRACE(std::to_string(devices) + " devices, " + std::to_string(micro_batches));
+      SampleMachine machine;
+      machine.devices = devices;
+      PlanQuestion question =
+          sample_question({.layers = 12, .hidden = 128, .vocab = 256}, machine, micro_batches);
+      question.device_budget = {states_of(question).count / 8};
+      const Planned planned = must_fit(question);
+      EXPECT_EQ(planned.plan.strategy, "mobius");
+      for (const Candidate& candidate : planned.candidates) {
+        EXPECT_EQ(candidate.fits, candidate.strategy == "mobius");
+      }
+    }
+  }
+}
+
+TEST(Planner, ResidentWinsWhereEverythingFits) {
+  SampleMachine machine;
+  machine.threads = machine.cores;  // no core is free to update while the device computes
+  const Planned planned = must_fit(sample_question({}, machine, 2));
+  EXPECT_EQ(planned.plan.strategy, "resident");
+  ASSERT_EQ(planned.candidates.size(), 2U);
+  EXPECT_EQ(planned.candidates.front().strategy, "resident");
+}
+
+// A checkpointed run evaluates with another plan on the same memory.
+TEST(Planner, TrainingAndEvaluationShareTheHomeRegion) {
+  for (const char* strategy : {"resident", "mobius"}) {
+    SCOPED_TRACE(strategy);
+    PlanQuestion question = sample_question({.tied = true}, {}, 2);
+    question.strategy = strategy;
+    const Plan train = must_fit(question).plan;
+    question.mode = PlanMode::evaluate;
+    const Plan evaluate = must_fit(question).plan;
+    const auto homes = [](const Plan& plan) {
+      std::vector<std::string> result;
+      for (const Instance& instance : plan.instances) {
+        if (!instance.home) continue;
+        const auto& value = plan.values[static_cast<std::size_t>(instance.value)];
+        result.push_back(value_name(value) + "@" +
+                         plan.places[static_cast<std::size_t>(instance.place)].name + " " +
+                         std::to_string(instance.offset.count));
+      }
+      return result;
+    };
+    EXPECT_EQ(homes(train), homes(evaluate));
+    EXPECT_EQ(homes(train).front().substr(0, 3), "W.0");
+    EXPECT_EQ(homes(train).front().back(), '0');
+  }
+}
+
+TEST(Planner, AHundredBlocksOnFourDevicesTakeASecond) {
+  SampleMachine machine;
+  machine.devices = 4;
+  machine.link_rate = 1e9;
+  PlanQuestion question = sample_question({.layers = 49, .hidden = 128}, machine, 4);
+  question.device_budget = {states_of(question).count / 8};
+  const auto start = std::chrono::steady_clock::now();
+  must_fit(question);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 10.0);  // about 0.5 s optimised; the rest is for sanitizers
+}
+
+TEST(Planner, WrongQuestionsAreRefused) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  question.strategy = "mobias";
+  EXPECT_THROW(make_plan(question), UserError);
+  question = sample_question({}, {}, 2);
+  question.micro_batches = 0;
+  EXPECT_THROW(make_plan(question), UserError);
+  question = sample_question({}, {}, 2);
+  question.sequence = 32;  // the profile is of 16
+  EXPECT_THROW(make_plan(question), UserError);
+  question = sample_question({}, {}, 2);
+  question.profile.blocks.pop_back();
+  EXPECT_THROW(make_plan(question), UserError);
+}
+
+TEST(Planner, AQuestionWithoutAProfileIsEstimated) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  const std::string with = to_text(must_fit(question).plan);
+  question.profile = {};
+  EXPECT_EQ(to_text(must_fit(question).plan), with);
+}
+
+// A changed golden plan is a changed planner: look at the difference, then replace the file.
+void expect_golden(const PlanQuestion& question, const std::string& name, Micros step) {
+  const Planned planned = must_fit(question);
+  std::ifstream file(std::string(FERRY_SOURCE_DIR) + "/src/planner/testdata/" + name);
+  std::stringstream golden;
+  golden << file.rdbuf();
+  EXPECT_EQ(to_text(planned.plan), golden.str());
+  EXPECT_NEAR(planned.prediction.step.count, step.count, 0.5);
+}
+
+TEST(Planner, GoldenResidentPlan) {
+  PlanQuestion question = sample_question({.gpt2 = true, .tied = true, .layers = 1}, {}, 2);
+  question.strategy = "resident";
+  use_round_costs(question);
+  expect_golden(question, "resident.plan", Micros{330352});
+}
+
+TEST(Planner, GoldenMobiusPlan) {
+  SampleMachine machine;
+  machine.devices = 2;
+  machine.link_rate = 1e8;
+  PlanQuestion question = sample_question({.gpt2 = true, .tied = true, .layers = 1}, machine, 2);
+  question.strategy = "mobius";
+  use_round_costs(question);
+  expect_golden(question, "mobius.plan", Micros{174877});
 }
 
 }  // namespace

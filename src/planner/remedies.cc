@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "planner/answer.h"
 #include "planner/estimate.h"
@@ -12,113 +13,125 @@ namespace {
 constexpr std::size_t kRemedies = 3;
 constexpr int kShortestSequence = 16;
 
+double micros_per_token(const Change& change) {
+  const PlanQuestion& question = change.question;
+  return change.step.count / question.micro_batches / question.micro_batch_size / question.sequence;
+}
+
+/// The change with its prediction when it fits, or what it lacks.
+std::variant<Change, Shortage> try_change(Change change) {
+  AnswerWithoutRemedies answer = answer_question(change.question);
+  if (auto* lacking = std::get_if<Shortage>(&answer)) return std::move(*lacking);
+  change.step = std::get<Planned>(answer).prediction.step;
+  return change;
+}
+
 std::string mib_text(Bytes bytes) { return std::to_string(bytes.count >> 20) + " MiB"; }
 
-// The limit raised to what is needed. Physical memory bounds a budget but not what one may buy, so
-// the machine's memory is raised with it and the text says so.
-Change more_device_memory(const PlanQuestion& question, const Shortage& lacking) {
-  Change change{{}, question, {}};
-  const Bytes enough = round_up(lacking.need, 1_MiB);
-  bool buys = false;
-  for (MachineDevice& device : change.question.machine.devices) {
-    if (device.memory >= enough) continue;
-    device.memory = enough;
-    buys = true;
+// Raises the limits to what is needed. Physical memory bounds a budget, so it is raised where the
+// budget alone would not do, and the text then speaks of hardware to buy.
+class MoreMemory {
+ public:
+  explicit MoreMemory(const PlanQuestion& question) { change_.question = question; }
+
+  /// More memory at one place may show that the other lacks some too.
+  std::optional<Change> grow(Shortage lacking) {
+    constexpr int kRounds = 4;
+    for (int round = 0; round < kRounds; ++round) {
+      raise(lacking);
+      std::variant<Change, Shortage> tried = try_change(change_);
+      if (auto* fits = std::get_if<Change>(&tried)) {
+        fits->text =
+            device_text_ + (device_text_.empty() || host_text_.empty() ? "" : ", ") + host_text_;
+        return std::move(*fits);
+      }
+      lacking = std::get<Shortage>(std::move(tried));
+    }
+    return std::nullopt;
   }
-  change.question.device_budget = std::max(question.device_budget, enough);
-  change.text = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
-  change.memory = enough - lacking.have;
-  return change;
-}
 
-Change more_host_memory(const PlanQuestion& question, const Shortage& lacking) {
-  Change change{{}, question, {}};
-  const Bytes enough = round_up(lacking.need, 1_MiB);
-  const bool buys = change.question.machine.host.memory < enough;
-  if (buys) change.question.machine.host.memory = enough;
-  change.question.host_budget = std::max(question.host_budget, enough);
-  change.text = (buys ? "a host of " : "budget.host: ") + mib_text(enough);
-  change.memory = enough - lacking.have;
-  return change;
-}
+ private:
+  void raise(const Shortage& lacking) {
+    const Bytes enough = round_up(lacking.need, 1_MiB);
+    change_.memory += enough - lacking.have;
+    PlanQuestion& question = change_.question;
+    bool buys = false;
+    if (lacking.kind == PlaceKind::host) {
+      question.host_budget = std::max(question.host_budget, enough);
+      buys = std::exchange(question.machine.host.memory,
+                           std::max(question.machine.host.memory, enough)) < enough;
+      host_text_ = (buys ? "a host of " : "budget.host: ") + mib_text(enough);
+      return;
+    }
+    question.device_budget = std::max(question.device_budget, enough);
+    for (MachineDevice& device : question.machine.devices) {
+      if (device.memory >= enough) continue;
+      device.memory = enough;
+      buys = true;
+    }
+    device_text_ = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
+  }
 
-double tokens(const PlanQuestion& question) {
-  return static_cast<double>(question.micro_batches) * question.micro_batch_size *
-         question.sequence;
-}
-
-struct Timed {
-  Remedy remedy;
-  double micros_per_token = 0;
-  Bytes memory;
+  Change change_;
+  std::string device_text_;
+  std::string host_text_;
 };
 
-// More memory at one place may show that another lacks some too; both are then in the text.
-std::optional<Timed> try_change(Change change) {
-  constexpr int kPlaces = 3;
-  for (int round = 0; round < kPlaces; ++round) {
-    AnswerWithoutRemedies answer = answer_question(change.question);
-    if (const auto* fits = std::get_if<Planned>(&answer)) {
-      const Micros step = fits->prediction.step;
-      return Timed{{change.text, step}, step.count / tokens(change.question), change.memory};
-    }
-    if (change.memory == Bytes{}) return std::nullopt;  // a change of shape that does not do
-    const Shortage& lacking = std::get<Shortage>(answer);
-    Change more = lacking.kind == PlaceKind::host ? more_host_memory(change.question, lacking)
-                                                  : more_device_memory(change.question, lacking);
-    const bool same_place = more.text.substr(0, 9) == change.text.substr(0, 9);
-    more.text = same_place ? more.text : change.text + ", " + more.text;
-    more.memory += change.memory;
-    change = std::move(more);
+std::optional<Change> fitting(Change change) {
+  std::variant<Change, Shortage> tried = try_change(std::move(change));
+  if (auto* fits = std::get_if<Change>(&tried)) return std::move(*fits);
+  return std::nullopt;
+}
+
+// The largest smaller micro-batch that fits, with as many more of them.
+std::optional<Change> smaller_micro_batches(const PlanQuestion& question) {
+  for (int size = question.micro_batch_size - 1; size >= 1; --size) {
+    if (question.micro_batch_size % size != 0) continue;
+    const int count = question.micro_batches * (question.micro_batch_size / size);
+    Change change;
+    change.text = "train.micro_batch_size: " + std::to_string(size) +
+                  ", train.micro_batches: " + std::to_string(count);
+    change.question = with_batch(question, count, size, question.sequence);
+    if (auto fits = fitting(std::move(change))) return fits;
   }
   return std::nullopt;
 }
 
-}  // namespace
-
-std::vector<Change> possible_changes(const PlanQuestion& question, const Shortage& lacking) {
-  std::vector<Change> changes;
-  changes.push_back(lacking.kind == PlaceKind::host ? more_host_memory(question, lacking)
-                                                    : more_device_memory(question, lacking));
-  return changes;
+std::optional<Change> shorter_sequence(const PlanQuestion& question) {
+  for (int time = question.sequence / 2; time >= kShortestSequence; time /= 2) {
+    Change change;
+    change.text = "data.sequence: " + std::to_string(time);
+    change.question = with_batch(question, question.micro_batches, question.micro_batch_size, time);
+    if (auto fits = fitting(std::move(change))) return fits;
+  }
+  return std::nullopt;
 }
 
-std::vector<Remedy> find_remedies(const PlanQuestion& question, const Shortage& lacking) {
-  std::vector<Timed> found;
-  for (Change& change : possible_changes(question, lacking)) {
-    if (auto timed = try_change(std::move(change))) found.push_back(std::move(*timed));
-  }
-  const int size = question.micro_batch_size;
-  for (int smaller = size / 2; smaller >= 1; smaller /= 2) {  // the largest that fits
-    if (size % smaller != 0) continue;
-    const int count = question.micro_batches * (size / smaller);
-    Change change{"train.micro_batch_size: " + std::to_string(smaller) +
-                      ", train.micro_batches: " + std::to_string(count),
-                  with_batch(question, count, smaller, question.sequence),
-                  {}};
-    if (auto timed = try_change(std::move(change))) {
-      found.push_back(std::move(*timed));
-      break;
-    }
-  }
-  for (int shorter = question.sequence / 2; shorter >= kShortestSequence; shorter /= 2) {
-    Change change{"data.sequence: " + std::to_string(shorter),
-                  with_batch(question, question.micro_batches, size, shorter),
-                  {}};
-    if (auto timed = try_change(std::move(change))) {
-      found.push_back(std::move(*timed));
-      break;
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), [](const Timed& a, const Timed& b) {
-    if (a.micros_per_token != b.micros_per_token) return a.micros_per_token < b.micros_per_token;
-    return a.memory < b.memory;
+std::optional<Change> any_strategy(const PlanQuestion& question) {
+  if (question.strategy == "auto") return std::nullopt;
+  Change change;
+  change.text = "strategy: auto";
+  change.question = question;
+  change.question.strategy = "auto";
+  return fitting(std::move(change));
+}
+
+}  // namespace
+
+std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking) {
+  std::vector<Change> changes;
+  const auto offer = [&](std::optional<Change> change) {
+    if (change) changes.push_back(std::move(*change));
+  };
+  offer(MoreMemory(question).grow(lacking));
+  offer(smaller_micro_batches(question));
+  offer(shorter_sequence(question));
+  offer(any_strategy(question));
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
   });
-  std::vector<Remedy> remedies;
-  for (Timed& timed : found) {
-    if (remedies.size() < kRemedies) remedies.push_back(std::move(timed.remedy));
-  }
-  return remedies;
+  if (changes.size() > kRemedies) changes.resize(kRemedies);
+  return changes;
 }
 
 }  // namespace ferry

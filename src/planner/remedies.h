@@ -9,18 +9,17 @@
 
 namespace ferry {
 
-/// A changed question and how to say the change.
+/// A changed question that fits, and how to say the change.
 struct Change {
-  std::string text;  // "budget.device: 96 MiB"
-  PlanQuestion question;
-  Bytes memory;  // how much more memory it asks for, for ranking
+  std::string text;       // "budget.device: 96 MiB"
+  PlanQuestion question;  // with its profile
+  Micros step;            // predicted
+  Bytes memory;           // more than before, over all places
 };
 
-/// Changes that may make the question fit, given what its strategy lacks.
-std::vector<Change> possible_changes(const PlanQuestion& question, const Shortage& lacking);
-
-/// Those of them that fit, timed: least loss of speed per token first, then least memory. At most
-/// three.
-std::vector<Remedy> find_remedies(const PlanQuestion& question, const Shortage& lacking);
+/// Changes that make the question fit: a larger budget where it lacks, smaller micro-batches with
+/// the same tokens per step, shorter sequences, another strategy. The least loss of speed per token
+/// first, then the least memory; at most three. Requires: the question has a profile.
+std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking);
 
 }  // namespace ferry

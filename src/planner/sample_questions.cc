@@ -73,6 +73,16 @@ PlanQuestion sample_question(const SampleModel& model, const SampleMachine& mach
   return question;
 }
 
+void use_round_costs(PlanQuestion& question) {
+  question.profile.task_overhead = question.profile.copy_overhead = Micros{0};
+  question.profile.update_rate = 1e6;
+  for (BlockProfile& block : question.profile.blocks) {
+    block.forward = Micros{1000};
+    block.backward = Micros{3000};
+    block.forward_workspace = block.backward_workspace = 4_KiB;
+  }
+}
+
 Bytes states_of(const PlanQuestion& question) { return {12 * parameters(question.model)}; }
 
 PlanQuestion random_question(std::uint64_t seed) {

@@ -19,6 +19,11 @@ std::span<T> elements(std::span<std::byte> bytes, std::int64_t offset, std::int6
   return {reinterpret_cast<T*>(part.data()), static_cast<std::size_t>(count)};
 }
 
+/// Tells the hazard detector that this thread reads or writes a slot.
+void touch(std::span<const std::byte> slot, bool write, const Task& task) {
+  simdev_host_access(slot.data(), Bytes{static_cast<std::int64_t>(slot.size())}, write, task.name);
+}
+
 template <typename T>
 T read_scalar(std::span<const std::byte> bytes) {
   T value;
@@ -44,7 +49,7 @@ void HostMath::load(TaskId id, const StepNumbers& numbers) {
   const auto count = static_cast<std::int64_t>(batch.ids.size());
   FERRY_CHECK(batch.ids.size() == batch.labels.size() && slot.size() == batch.ids.size() * 16,
               "a micro-batch fills its slot");
-  host_access(slot.data(), slot.size(), true, task.name);
+  touch(slot, true, task);
   std::ranges::copy(batch.ids, elements<std::int64_t>(slot, 0, count).begin());
   std::ranges::copy(batch.labels, elements<std::int64_t>(slot, count * 8, count).begin());
 }
@@ -55,7 +60,7 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   double squared_norm = 0;
   for (const InstanceId read : task.reads) {
     const auto slot = binding_.host(read);
-    host_access(slot.data(), slot.size(), false, task.name);
+    touch(slot, false, task);
     const auto& value =
         plan_.values[static_cast<std::size_t>(plan_.instances[static_cast<std::size_t>(read)].value)];
     if (value.kind == ValueKind::loss) {
@@ -75,7 +80,7 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   const InstanceId scale = operands_[static_cast<std::size_t>(id)].clip;
   if (scale >= 0) {
     const auto slot = binding_.host(scale);
-    host_access(slot.data(), slot.size(), true, task.name);
+    touch(slot, true, task);
     const auto factor = static_cast<float>(
         clip_ > 0 ? std::min(1.0, clip_ / (result.grad_norm + 1e-6)) : 1.0);
     std::memcpy(slot.data(), &factor, sizeof factor);
@@ -90,9 +95,9 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   const BlockLayout layout = layout_of(block);
   const auto weight = binding_.host(parts.weight), state = binding_.host(parts.state),
              gradient = binding_.host(parts.gradient);
-  host_access(weight.data(), weight.size(), true, task.name);
-  host_access(state.data(), state.size(), true, task.name);
-  host_access(gradient.data(), gradient.size(), false, task.name);
+  touch(weight, true, task);
+  touch(state, true, task);
+  touch(gradient, false, task);
 
   const bool split = plan_.precision == Precision::bf16;
   const std::int64_t m_at = split ? layout.elements * 2 : 0, v_at = m_at + layout.elements * 4;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
+#include "device/tensor_views.h"
 #include "optim/worker_team.h"
 #include "train/block_math.h"
 #include "train/host_math.h"
@@ -142,9 +143,9 @@ class Stopwatch {
   /// What `work` allocates at most beside what is alive.
   Bytes weigh(const std::function<void()>& work) const {
     device_.reset_peak();
-    const Bytes before = device_.live_bytes();
+    const Bytes before = device_.memory_use().live;
     run(work, 1);
-    return device_.peak_bytes() - before;
+    return device_.memory_use().peak - before;
   }
 
  private:
@@ -154,7 +155,7 @@ class Stopwatch {
       const c10::StreamGuard current(stream_);
       for (int i = 0; i < repeats; ++i) work();
     }
-    device_.synchronize(stream_);
+    device_.synchronize();
     return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
                 .count()};
   }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "device/simulation.h"
+#include "device/tensor_views.h"
 
 namespace ferry {
 
@@ -55,7 +56,7 @@ Binding::Binding(const Plan& plan, Places& places) : plan_(plan), places_(places
     bytes_.push_back(memory.device
                          ? ferry::view(memory.slab, instance.offset, {size.count}, at::kByte)
                          : host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte));
-    name_range(bytes_.back().data_ptr(), size, names[static_cast<std::size_t>(id)]);
+    simdev_name_range(bytes_.back().data_ptr(), size, names[static_cast<std::size_t>(id)]);
   }
 }
 

@@ -5,11 +5,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "device/device.h"
+#include "device/host_registration.h"
 #include "plan/plan.h"
 #include "store/host_slab.h"
 

@@ -49,9 +49,9 @@ StepRunner::StepRunner(Setup setup)
   for (const std::size_t side : {0U, 1U}) {
     ends_[side].resize(plan_.tasks.size());
     for (const Task& task : plan_.tasks) {
-      const Resource& resource = plan_.resources[static_cast<std::size_t>(task.resource)];
-      events_[side].emplace_back(
-          on_device(task) ? places_.at(resource.place).device->event() : DeviceEvent());
+      auto& event = events_[side].emplace_back();
+      const PlaceId place = plan_.resources[static_cast<std::size_t>(task.resource)].place;
+      if (on_device(task)) event.emplace(*places_.at(place).device);
     }
   }
   for (const Resource& resource : plan_.resources) {
@@ -102,7 +102,7 @@ void StepRunner::for_each_dependency(TaskRun run, const Task& task,
 
 void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
   const c10::StreamGuard current(*queue.stream);
-  set_label(task.name);
+  simdev_set_label(task.name);
   for_each_dependency(run, task, [&](TaskRun earlier) {
     const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
     if (earlier.step >= 0 && other.resource != task.resource && on_device(other)) {
@@ -229,7 +229,7 @@ const StepNumbers& StepRunner::numbers(int step) const {
 }
 
 DeviceEvent& StepRunner::event(TaskRun run) {
-  return events_[parity(run.step)][static_cast<std::size_t>(run.task)];
+  return *events_[parity(run.step)][static_cast<std::size_t>(run.task)];
 }
 
 std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }

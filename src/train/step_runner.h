@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "device/device.h"
+#include "device/device_event.h"
 #include "exec/timeline.h"
 #include "plan/plan.h"
 #include "train/block_math.h"
@@ -87,7 +87,8 @@ class StepRunner final : public TaskRunner {
   HostMath host_math_;
   std::array<std::optional<StepNumbers>, 2> numbers_;  // by step parity
   std::array<StepResult, 2> results_;                  // by step parity
-  std::array<std::vector<DeviceEvent>, 2> events_;     // by step parity, per task
+  // By step parity, per task; host tasks have none.
+  std::array<std::vector<std::optional<DeviceEvent>>, 2> events_;
   std::array<std::vector<Micros>, 2> ends_;            // likewise
   std::vector<Micros> starts_;
   std::vector<Span> spans_;

@@ -291,7 +291,7 @@ std::map<std::string, Bytes> Run::peaks() {
   std::map<std::string, Bytes> peaks;
   for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
     PlaceMemory& place = places_.at(id);
-    peaks[place.name] = place.device ? place.device->peak_bytes() : place.host->size();
+    peaks[place.name] = place.device ? place.device->memory_use().peak : place.host->size();
   }
   return peaks;
 }

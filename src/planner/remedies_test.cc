@@ -1,0 +1,74 @@
+#include "planner/remedies.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/answer.h"
+#include "planner/sample_questions.h"
+
+namespace ferry {
+namespace {
+
+TEST(Remedies, EachOneFitsAndIsTimed) {
+  int shortages = 0;
+  int remedies = 0;
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PlanQuestion question = random_question(seed);
+    const AnswerWithoutRemedies answer = answer_question(question);
+    const auto* lacking = std::get_if<Shortage>(&answer);
+    if (lacking == nullptr) continue;
+    ++shortages;
+    const std::vector<Change> changes = find_changes(question, *lacking);
+    EXPECT_FALSE(changes.empty());
+    EXPECT_LE(changes.size(), 3U);
+    for (const Change& change : changes) {
+      SCOPED_TRACE(change.text);
+      ++remedies;
+      EXPECT_EQ(must_fit(change.question).prediction.step, change.step);
+    }
+  }
+  EXPECT_GT(shortages, 20);
+  EXPECT_GT(remedies, shortages);
+}
+
+TEST(Remedies, ABudgetIsJustLargeEnough) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  question.device_budget = 10_KiB;
+  const PlanAnswer answer = make_plan(question);
+  const auto& lacking = std::get<DoesNotFit>(answer);
+  EXPECT_EQ(lacking.place, "gpu0");
+  EXPECT_EQ(lacking.have, 10_KiB);
+  EXPECT_EQ(lacking.limit_source, "budget.device, job.yaml:9");
+  ASSERT_FALSE(lacking.breakdown.empty());
+  const Bytes enough = round_up(lacking.need, 1_MiB);
+  const bool offered =
+      std::any_of(lacking.remedies.begin(), lacking.remedies.end(), [&](const Remedy& remedy) {
+        return remedy.change == "budget.device: " + std::to_string(enough.count >> 20) + " MiB";
+      });
+  EXPECT_TRUE(offered);
+}
+
+TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  question.strategy = "mobius";
+  question.host_budget = 64_KiB;
+  const PlanAnswer answer = make_plan(question);
+  const auto& lacking = std::get<DoesNotFit>(answer);
+  EXPECT_EQ(lacking.place, "host");
+  EXPECT_EQ(lacking.limit_source, "budget.host, job.yaml:9");
+}
+
+TEST(Remedies, AnotherStrategyIsOneOfThem) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+  question.strategy = "resident";
+  question.device_budget = {states_of(question).count * 7 / 8};
+  const PlanAnswer answer = make_plan(question);
+  bool offered = false;
+  for (const Remedy& remedy : std::get<DoesNotFit>(answer).remedies) {
+    offered = offered || remedy.change == "strategy: auto";
+  }
+  EXPECT_TRUE(offered);
+}
+
+}  // namespace
+}  // namespace ferry
