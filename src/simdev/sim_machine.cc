@@ -244,7 +244,7 @@ bool SimMachine::query_event(const SimEvent& event) {
   const auto latest = event.event->latest();
   if (!event.event->completed(latest.number)) return false;
   const auto error = take(event.event->wait(latest.number));
-  detector_.join(HazardDetector::kHost, latest.clock);
+  if (options_.queries_order) detector_.join(HazardDetector::kHost, latest.clock);
   if (error) std::rethrow_exception(error);
   return true;
 }

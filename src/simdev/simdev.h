@@ -44,6 +44,9 @@ struct SimOptions {
   bool poison = false;   // new and freed memory is filled with 0xFF: NaN, or -1 as an integer
   bool hazards = false;  // switches the hazard detector on
   bool strict = false;   // an operator that would drain its stream throws c10::Error instead
+  // False: for the detector, a query that finds an event done orders nothing; only waits do. Then a
+  // missing wait is found whatever the timing, also where a poll happened to come late enough.
+  bool queries_order = true;
 };
 
 /// What happened on a device since it was opened or simdev_reset_stats().

@@ -69,6 +69,7 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
   options.poison = choices.poison;
   options.hazards = choices.hazards;
   options.strict = choices.strict;
+  options.queries_order = false;  // the trainer polls events, and relies on waits alone
   simulated_ = !options.devices.empty();
   if (simulated_) open_simulated(options);
 }

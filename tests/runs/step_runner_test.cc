@@ -27,20 +27,32 @@ constexpr const char* kConfig = R"({
 
 constexpr int kMicroBatches = 3;
 
-PlanQuestion question(int devices) {
-  PlanQuestion question;
-  question.model = parse_model_spec(kConfig, "config");
-  question.machine.name = "test";
-  question.machine.host.cores = 2;
-  question.machine.host.memory = 4_GiB;
+Machine machine(int devices) {
+  Machine machine;
+  machine.name = "test";
+  machine.host.cores = 2;
+  machine.host.memory = 4_GiB;
   for (int i = 0; i < devices; ++i) {
     MachineDevice device;
     device.name = "gpu" + std::to_string(i);
     device.index = i;
     device.memory = 1_GiB;
     device.threads = 1;
-    question.machine.devices.push_back(device);
+    machine.devices.push_back(device);
   }
+  return machine;
+}
+
+/// Every test opens four devices, whatever its plan uses: torch's autograd counts them once.
+OpenDevices open_devices(Bytes memory, bool checked) {
+  return OpenDevices(machine(4), {.memory = memory, .threads = 1, .poison = checked,
+                                  .hazards = checked, .strict = checked});
+}
+
+PlanQuestion question(int devices) {
+  PlanQuestion question;
+  question.model = parse_model_spec(kConfig, "config");
+  question.machine = machine(devices);
   question.micro_batches = kMicroBatches;
   question.micro_batch_size = 2;
   question.sequence = 16;
@@ -116,8 +128,7 @@ class Recorder final : public Observer {
 
 Outcome run(const PlanQuestion& asked, const Plan& plan) {
   Outcome outcome;
-  const OpenDevices devices(asked.machine, {.memory = asked.device_budget, .threads = 1,
-                                            .poison = true, .hazards = true, .strict = true});
+  const OpenDevices devices = open_devices(asked.device_budget, /*checked=*/true);
   const Plan* const plans[] = {&plan};
   Places places(plans, devices.names(), 1);
   StepRunner runner({.model = asked.model, .plan = plan, .places = places, .clip = 1.0,
@@ -199,7 +210,7 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
 TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
   const PlanQuestion asked = question(1);
   const Plan plan = mobius_plan(asked);
-  const OpenDevices devices(asked.machine, {.memory = asked.device_budget, .threads = 1});
+  const OpenDevices devices = open_devices(asked.device_budget, /*checked=*/false);
   const Plan* const plans[] = {&plan};
   Places places(plans, devices.names(), 1);
   StepRunner runner({.model = asked.model, .plan = plan, .places = places, .clip = 1.0,
