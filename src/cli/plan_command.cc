@@ -19,7 +19,8 @@ int run_plan(const PlanCommand& command) {
   }
   const Planned& planned = std::get<Planned>(answer);
   const std::filesystem::path file =
-      command.output.empty() ? std::filesystem::path(question.job.out) / "plan" : command.output;
+      command.output.empty() ? std::filesystem::path(question.job.out) / "plan"
+                             : std::filesystem::path(command.output);
   write_plan(planned.plan, file);
   if (command.json) {
     std::fputs(plan_json(question.plan, planned).c_str(), stdout);

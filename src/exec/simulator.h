@@ -15,7 +15,7 @@ struct Simulation {
   Timeline timeline;  // of all simulated steps
   Micros first_step;  // end of the first step, from a cold start
   Micros step;  // steady state: between the ends of the last two steps, and never below `busiest`
-  std::vector<ResourceUse> use;  // per resource, over the last step's span
+  std::vector<ResourceUse> use;  // per resource, of the last step's tasks; utilisation: busy / step
   Micros busiest;                // per step: the busiest pool or resource, a lower bound of `step`
   std::string busiest_name;
   Micros critical_path;     // longest chain of full-speed times within one step

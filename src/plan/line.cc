@@ -49,6 +49,7 @@ double number_from(const LineOrigin& at, std::string_view what, std::string_view
 }
 
 PlanLine::PlanLine(LineOrigin origin, std::string_view text) : origin_(origin) {
+  words_.reserve(12);  // as many as a task has
   while (true) {
     const auto begin = text.find_first_not_of(kSpaces);
     if (begin == std::string_view::npos || text[begin] == '#') return;

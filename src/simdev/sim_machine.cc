@@ -52,6 +52,9 @@ Route make_route(const std::vector<Draw>& draws, double latency_micros) {
 
 void check_options(const SimOptions& options) {
   const auto pools = static_cast<int>(options.pool_capacities.size());
+  for (const double capacity : options.pool_capacities) {
+    FERRY_CHECK(capacity > 0, "a link of simulated devices needs a capacity");
+  }
   for (const SimDeviceSpec& spec : options.devices) {
     FERRY_CHECK(spec.memory >= 0_B && spec.threads > 0, "a simulated device needs memory, threads");
     for (const auto* draws : {&spec.up, &spec.down}) {
@@ -393,7 +396,10 @@ void simdev_reset_peak(int device) { sim_machine().reset_peak(device); }
 
 void simdev_reset_stats() { sim_machine().reset_stats(); }
 
-std::vector<Hazard> simdev_hazards() { return sim_machine().detector().hazards(); }
+std::vector<Hazard> simdev_hazards() {
+  SimMachine* machine = open_sim_machine();
+  return machine ? machine->detector().hazards() : std::vector<Hazard>{};
+}
 
 void simdev_set_label(std::string label) { thread_label = std::move(label); }
 

@@ -73,7 +73,8 @@ SimStats simdev_stats(int device);
 void simdev_reset_peak(int device);
 void simdev_reset_stats();
 
-/// What the detector has found since simdev_open(). Empty when it is off.
+/// What the detector has found since simdev_open(). Empty when it is off or no device is
+/// open.
 std::vector<Hazard> simdev_hazards();
 
 /// Names the task that this thread enqueues from now on, e.g. "F.3.0", in hazards and errors.

@@ -12,7 +12,7 @@ namespace ferry {
 
 /// How simulated devices are opened; real ones take no notice.
 struct SimulationChoices {
-  std::optional<Bytes> memory;  // the cap of each; nothing: the machine file's memory
+  std::optional<Bytes> memory = {};  // the cap of each; nothing: the machine file's memory
   int threads = 0;              // per kernel; 0: the machine file's
   bool poison = false;          // freed memory becomes NaN
   bool hazards = false;         // missing waits are recorded
