@@ -68,7 +68,7 @@ Chain make_chain(const PlanQuestion& question) {
   }
   chain.activation =
       activation_bytes(question.model, shape, {weight_element_bytes(question.precision)});
-  chain.tokens = {2 * 8 * shape.tokens()};
+  chain.tokens = 16 * Bytes{shape.tokens()};
   return chain;
 }
 

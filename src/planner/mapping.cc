@@ -25,6 +25,7 @@ std::vector<std::vector<double>> slot_nearness(std::size_t slots, int stages) {
 // The number of devices under each device's root complex; 0 without one.
 std::vector<double> sharing(const std::vector<std::optional<int>>& roots) {
   std::vector<double> result;
+  result.reserve(roots.size());
   for (const auto& root : roots) {
     result.push_back(root ? static_cast<double>(std::count(roots.begin(), roots.end(), root)) : 0);
   }

@@ -181,7 +181,7 @@ class Climber {
   Climber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks, int keep)
       : problem_(problem), blocks_(blocks), podium_(keep) {}
 
-  void climb(Ends ends) {
+  void climb(const Ends& ends) {
     if (!seen_.insert(ends).second) return;
     Partition here{ends, 0};
     if (!rate(here)) return;

@@ -47,9 +47,7 @@ struct Direction {
 
 Link add_link(Plan& plan, const MachineDevice& device, const Direction& direction, PoolId cores) {
   Link link{direction.rate, {}};
-  if (direction.device.limited()) {
-    link.draws.push_back({add_pool(plan, device.name + direction.suffix, link.rate), link.rate});
-  } else if (device.kind == DeviceKind::sim) {
+  if (device.kind == DeviceKind::sim && !direction.device.limited()) {
     link.draws.push_back({cores, 1.0});
   } else {
     link.draws.push_back({add_pool(plan, device.name + direction.suffix, link.rate), link.rate});
