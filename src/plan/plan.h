@@ -104,7 +104,7 @@ enum class TaskKind {
              // micro-batch G.b; writes G.b, dA.b.m, with the last micro-batch N.b; the fused head
              // writes L.m
   copy,      // copy: reads one instance, writes another of the same value at another place
-  clip,      // host: reads every N.b and L.m, writes C
+  clip,      // host, once: reads every N.b and L.m; writes C when the step clips
   update,    // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b
 };
 

@@ -101,15 +101,15 @@ void Shapes::fill_backward(const Task& task, TaskShape& shape) const {
 }
 
 void Shapes::fill_clip(TaskShape& shape) const {
-  const bool clips = plan_.mode == PlanMode::train && plan_.clips;
-  for (std::size_t b = 0; b < plan_.blocks.size() && plan_.mode == PlanMode::train; ++b) {
+  const bool trains = plan_.mode == PlanMode::train;
+  for (std::size_t b = 0; b < plan_.blocks.size() && trains; ++b) {
     if (!plan_.blocks[b].trainable) continue;
-    shape.reads.push_back({{ValueKind::norm, static_cast<BlockId>(b), -1}, clips});
+    shape.reads.push_back({{ValueKind::norm, static_cast<BlockId>(b), -1}});
   }
   for (int m = 0; m < plan_.micro_batches; ++m) {
-    shape.reads.push_back({{ValueKind::loss, -1, m}, clips});
+    shape.reads.push_back({{ValueKind::loss, -1, m}});
   }
-  if (clips) shape.writes.push_back({{ValueKind::clip, -1, -1}});
+  if (trains && plan_.clips) shape.writes.push_back({{ValueKind::clip, -1, -1}});
 }
 
 }  // namespace ferry

@@ -160,10 +160,10 @@ void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
   task.bytes = moved.bytes;
 }
 
-void PlanBuilder::clip(std::vector<InstanceId> reads, InstanceId write) {
+void PlanBuilder::clip(std::vector<InstanceId> reads, InstanceId scale) {
   Task& task = add(TaskKind::clip, "clip", queues_.update);
   task.reads = std::move(reads);
-  task.writes = {write};
+  if (scale >= 0) task.writes = {scale};
   task.micros = question_.profile.task_overhead;
 }
 

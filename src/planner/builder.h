@@ -47,7 +47,7 @@ class PlanBuilder {
   void backward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
                 std::vector<InstanceId> writes);
   void copy(ResourceId queue, InstanceId from, InstanceId to);
-  void clip(std::vector<InstanceId> reads, InstanceId write);
+  void clip(std::vector<InstanceId> reads, InstanceId scale);
   void update(int block, ResourceId queue, std::vector<InstanceId> reads);
 
   /// Removes copies of activations that nobody reads, then instances and values that nothing uses,

@@ -48,8 +48,8 @@ class MobiusWriter {
     for (int j = 0; j < stages_; ++j) forward_stage(j);
     if (train_) {
       for (int j = stages_ - 1; j >= 0; --j) backward_stage(j);
-      clip_and_update();
     }
+    collect_and_update();
     builder_.settle(host_end_, kHostGradientTurns);
     return builder_.finish();
   }
@@ -363,12 +363,14 @@ class MobiusWriter {
     }
   }
 
-  void clip_and_update() {
-    if (!question_.clips) return;
+  /// The step's loss and norm; with clipping, the updates that waited for it.
+  void collect_and_update() {
+    const bool clips = train_ && question_.clips;
     std::vector<InstanceId> reads = norms_;
     reads.insert(reads.end(), losses_.begin(), losses_.end());
-    const InstanceId scale = host_scalar(ValueKind::clip, -1, -1);
+    const InstanceId scale = clips ? host_scalar(ValueKind::clip, -1, -1) : -1;
     builder_.clip(std::move(reads), scale);
+    if (!clips) return;
     std::vector<int> order = landed_;
     if (!shape_.updates_as_landed) std::sort(order.begin(), order.end());
     for (const int b : order) {

@@ -18,7 +18,11 @@ class ResidentPlan {
   Plan write() {
     place_values();
     for (int m = 0; m < question_.micro_batches; ++m) micro_batch(m);
-    if (question_.mode == PlanMode::train) update();
+    if (question_.mode == PlanMode::train) {
+      update();
+    } else {
+      collect(-1);
+    }
     builder_.settle({}, 1);
     return builder_.finish();
   }
@@ -156,15 +160,22 @@ class ResidentPlan {
     }
   }
 
+  /// The step's loss and norm, and its gradient scale when there is one.
+  void collect(InstanceId scale) {
+    std::vector<InstanceId> reads = host_norms_;
+    reads.insert(reads.end(), losses_.begin(), losses_.end());
+    builder_.clip(std::move(reads), scale);
+  }
+
   void update() {
     InstanceId scale = -1;
     if (question_.clips) {
       const InstanceId made = on_host(ValueKind::clip, -1, -1);
-      std::vector<InstanceId> reads = host_norms_;
-      reads.insert(reads.end(), losses_.begin(), losses_.end());
-      builder_.clip(std::move(reads), made);
+      collect(made);
       scale = on_device(ValueKind::clip, -1, -1);
       builder_.copy(builder_.device(kDevice).weights_up, made, scale);
+    } else {
+      collect(-1);
     }
     for (int b = 0; b < blocks(); ++b) {
       if (!block(b).trainable) continue;

@@ -46,8 +46,8 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
   }
 }
 
-Binding::Binding(const Plan& plan, Places& places) : plan_(plan), places_(places) {
-  const auto names = instance_names(plan);
+Binding::Binding(const Plan& plan, Places& places)
+    : plan_(plan), places_(places), names_(instance_names(plan)) {
   bytes_.reserve(plan.instances.size());
   for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
     const Instance& instance = plan.instances[static_cast<std::size_t>(id)];
@@ -56,7 +56,7 @@ Binding::Binding(const Plan& plan, Places& places) : plan_(plan), places_(places
     bytes_.push_back(memory.device
                          ? ferry::view(memory.slab, instance.offset, {size.count}, at::kByte)
                          : host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte));
-    simdev_name_range(bytes_.back().data_ptr(), size, names[static_cast<std::size_t>(id)]);
+    name_slot(id);
   }
 }
 
@@ -69,6 +69,11 @@ std::span<std::byte> Binding::host(InstanceId id) const {
   FERRY_CHECK(on_host(id), "only the host's instances are spans");
   const at::Tensor& tensor = bytes(id);
   return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};
+}
+
+void Binding::name_slot(InstanceId id) const {
+  const at::Tensor& slot = bytes(id);
+  simdev_name_range(slot.data_ptr(), Bytes{slot.numel()}, names_[static_cast<std::size_t>(id)]);
 }
 
 bool Binding::on_host(InstanceId id) const {

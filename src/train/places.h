@@ -44,7 +44,6 @@ class Places {
 /// The instances of one plan as tensors and spans over Places. Lifetime: must not outlive `places`.
 class Binding {
  public:
-  /// Names every slot for the hazard detector's reports.
   Binding(const Plan& plan, Places& places);
 
   /// All bytes of an instance, where it lives: a byte tensor.
@@ -58,10 +57,14 @@ class Binding {
 
   bool on_host(InstanceId id) const;
 
+  /// Tells the hazard detector what the slot's bytes are called from now on; slots share bytes.
+  void name_slot(InstanceId id) const;
+
  private:
   const Plan& plan_;
   Places& places_;
   std::vector<at::Tensor> bytes_;
+  const std::vector<std::string> names_;
 };
 
 }  // namespace ferry

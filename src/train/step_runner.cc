@@ -103,6 +103,7 @@ void StepRunner::for_each_dependency(TaskRun run, const Task& task,
 void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
   const c10::StreamGuard current(*queue.stream);
   simdev_set_label(task.name);
+  for (const InstanceId id : task.writes) binding_.name_slot(id);
   for_each_dependency(run, task, [&](TaskRun earlier) {
     const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
     if (earlier.step >= 0 && other.resource != task.resource && on_device(other)) {
