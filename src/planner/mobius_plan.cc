@@ -249,7 +249,8 @@ class MobiusWriter {
       reads.push_back(fetch_tokens(d, m));
       const InstanceId loss = device_scalar(d, ValueKind::loss, -1, m);
       builder_.forward(b, m, d, std::move(reads), loss);
-      builder_.copy(builder_.device(d).down, loss, host_scalar(ValueKind::loss, -1, m));
+      losses_.push_back(host_scalar(ValueKind::loss, -1, m));
+      builder_.copy(builder_.device(d).down, loss, losses_.back());
       return;
     }
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);

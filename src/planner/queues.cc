@@ -144,7 +144,9 @@ Queues add_queues(Plan& plan, const PlanQuestion& question, int devices) {
 }
 
 Bytes device_limit(const PlanQuestion& question, int device) {
-  return std::min(question.device_budget, device_of(question, device).memory);
+  const Bytes limit = std::min(question.device_budget, device_of(question, device).memory);
+  // Allocators hand out whole multiples of 512 bytes, so the rest of a budget is out of reach.
+  return limit - Bytes{limit.count % 512};
 }
 
 Bytes host_limit(const PlanQuestion& question) {

@@ -1,6 +1,7 @@
 #include "train/block_math.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/check.h"
@@ -11,6 +12,23 @@
 namespace ferry {
 
 namespace {
+
+/// Keeps autograd on the calling thread. Its device threads would hold tensors a moment longer than
+/// the call that made them, so peaks would depend on timing; and they queue all of a device's work.
+class OnThisThread {
+ public:
+  OnThisThread() : before_(state().get_multithreading_enabled()) {
+    state().set_multithreading_enabled(false);
+  }
+  ~OnThisThread() { state().set_multithreading_enabled(before_); }
+  OnThisThread(const OnThisThread&) = delete;
+  OnThisThread& operator=(const OnThisThread&) = delete;
+
+ private:
+  static c10::AutogradState& state() { return c10::AutogradState::get_tls_state(); }
+
+  const bool before_;
+};
 
 /// Ascending micro-batches, so every strategy adds in one order and agrees to the last bit.
 void add_up(const std::vector<at::Tensor>& sums, std::vector<at::Tensor>& found, bool accumulates) {
@@ -64,6 +82,7 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
 void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) const {
   const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
   const Operands& parts = operands_[static_cast<std::size_t>(id)];
+  const OnThisThread autograd;
   const at::NoGradGuard no_grad;  // blocks switch it on for their own recompute
   switch (task.kind) {
     case TaskKind::forward:

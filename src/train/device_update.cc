@@ -26,16 +26,28 @@ void split_halves(const at::Tensor& master, const at::Tensor& hi, const at::Tens
   hi.view(at::kShort).copy_(bits);
 }
 
-void update_piece(const AdamWFactors& f, const DeviceState& s, const at::Tensor& scale) {
+void update_moments(const AdamWFactors& f, const DeviceState& s, const at::Tensor& scale) {
   const at::Tensor g = scale.defined() ? s.gradient * scale : s.gradient;
   at::Tensor term = g * f.one_minus_beta1;
   s.m.mul_(f.beta1).add_(term);
-  term = g * g;
+  at::mul_out(term, g, g);
   term.mul_(f.one_minus_beta2);
   s.v.mul_(f.beta2).add_(term);
-  at::sqrt_out(term, s.v);
-  term.div_(f.root_bias2).add_(f.eps);
-  at::Tensor change = s.m / term;
+}
+
+/// sqrt(v), correctly rounded. On the CPU torch's fp32 sqrt is off by an ulp in one element of five
+/// (vector mathematics library); a root in fp64 is off by far less than what decides the rounding to fp32.
+at::Tensor rounded_root(const at::Tensor& v) {
+  at::Tensor root = v.to(at::kDouble);
+  root.sqrt_();
+  return root.to(at::kFloat);
+}
+
+void update_piece(const AdamWFactors& f, const DeviceState& s, const at::Tensor& scale) {
+  update_moments(f, s, scale);
+  at::Tensor change = rounded_root(s.v);
+  change.div_(f.root_bias2).add_(f.eps);
+  at::div_out(change, s.m, change);
   change.mul_(f.step_size);
 
   at::Tensor w = s.lo.defined() ? join_halves(s.weight, s.lo) : s.weight;

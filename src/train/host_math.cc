@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -57,18 +58,23 @@ void HostMath::load(TaskId id, const StepNumbers& numbers) {
 StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
   StepResult result;
-  double squared_norm = 0;
+  // Summed by micro-batch and by block, in whatever order the strategy downloads them.
+  std::map<int, double> losses;
+  std::map<BlockId, double> squared_norms;
   for (const InstanceId read : task.reads) {
     const auto slot = binding_.host(read);
     touch(slot, false, task);
     const auto& value =
         plan_.values[static_cast<std::size_t>(plan_.instances[static_cast<std::size_t>(read)].value)];
     if (value.kind == ValueKind::loss) {
-      result.loss += static_cast<double>(read_scalar<float>(slot));
+      losses[value.micro_batch] = static_cast<double>(read_scalar<float>(slot));
     } else {
-      squared_norm += read_scalar<double>(slot);
+      squared_norms[value.block] = read_scalar<double>(slot);
     }
   }
+  for (const auto& [micro_batch, loss] : losses) result.loss += loss;
+  double squared_norm = 0;
+  for (const auto& [block, squared] : squared_norms) squared_norm += squared;
   result.grad_norm = std::sqrt(squared_norm);
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     throw UserError("step " + std::to_string(numbers.step) + ": the loss is " +

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <c10/core/AutogradState.h>
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>

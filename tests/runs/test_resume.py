@@ -11,9 +11,9 @@ from conftest import FERRY, machine, states_bytes
 
 def test_resuming_equals_the_unbroken_run(box):
     whole = box.train("unbroken", train__save_every=4)
-    first = box.train("broken", train__steps=4)
+    first = box.train("broken", train__steps=4).losses
     second = box.train("broken", "--resume", train__steps=10)
-    assert first.losses == whole.losses[:4]
+    assert first == whole.losses[:4]
     assert second.losses == whole.losses
     for name, tensor in whole.tensors().items():
         assert torch.equal(tensor, second.tensors()[name]), name
