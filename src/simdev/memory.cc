@@ -42,7 +42,6 @@ DeviceMemory::Allocation DeviceMemory::allocate(Bytes size, std::int64_t stream)
   }
   block.size = need;
   in_use_ += need;
-  lent_capacity_ += block.capacity;
   peak_ = std::max(peak_, in_use_);
   result.surplus = trim();
   return result;
@@ -51,7 +50,6 @@ DeviceMemory::Allocation DeviceMemory::allocate(Bytes size, std::int64_t stream)
 std::vector<MemoryBlock> DeviceMemory::give_back(const MemoryBlock& block) {
   const std::lock_guard lock(mutex_);
   in_use_ -= block.size;
-  lent_capacity_ -= block.capacity;
   unused_capacity_ += block.capacity;
   unused_.insert({block, next_age_++});
   return trim();
@@ -90,7 +88,7 @@ void DeviceMemory::reset_peak() {
 
 std::vector<MemoryBlock> DeviceMemory::trim() {
   std::vector<MemoryBlock> surplus;
-  while (!unused_.empty() && lent_capacity_ + unused_capacity_ > cap_) {
+  while (unused_capacity_ > cap_) {
     const auto oldest =
         std::min_element(unused_.begin(), unused_.end(),
                          [](const Unused& a, const Unused& b) { return a.age < b.age; });

@@ -2,8 +2,10 @@
 // order, as CUDA's caching allocator does. Knows nothing of torch.
 //
 // A block that is given back may still be used by tasks queued on its stream, so it is reused only
-// by later allocations of that stream, at once and without waiting. Blocks that wait for reuse and
-// blocks in use together stay within the cap: beyond it, the oldest go back to the system.
+// by later allocations of that stream, at once and without waiting. What is in use stays within the
+// cap. Blocks that wait for reuse are the host's, not the device's: they may take as much again, and
+// beyond it the oldest go back to the system. (Within the cap, a tight budget would send every
+// kernel's memory back and fetch it anew, page fault by page fault.)
 #pragma once
 
 #include <cstddef>
@@ -71,7 +73,7 @@ class DeviceMemory {
   mutable std::mutex mutex_;  // guards everything below
   std::set<Unused> unused_;   // by stream, then capacity, then age
   Bytes in_use_, peak_;       // of MemoryBlock::size
-  Bytes lent_capacity_, unused_capacity_;
+  Bytes unused_capacity_;
   std::uint64_t next_age_ = 0;
 };
 

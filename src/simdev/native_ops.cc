@@ -45,13 +45,26 @@ int place_of(const Tensor& tensor) { return is_sim(tensor) ? tensor.device().ind
 
 std::string place_name(int place) { return place < 0 ? "host" : "sim:" + std::to_string(place); }
 
+/// Copies on this thread alone where the bytes can go as they are. at::copy_ would start a team of
+/// threads for every copy stream, which fight with the kernels for the cores.
+void copy_bytes(const Tensor& source, Tensor& destination) {
+  const bool same_bytes = source.scalar_type() == destination.scalar_type() &&
+                          source.sizes() == destination.sizes() && source.is_contiguous() &&
+                          destination.is_contiguous();
+  if (same_bytes) {
+    std::memcpy(destination.data_ptr(), source.data_ptr(), source.nbytes());
+  } else {
+    destination.copy_(source);
+  }
+}
+
 /// Moves the bytes of one copy. With poison it behaves as a slow link would at its worst: the
 /// source is read at the start, the destination holds garbage until the end.
 void move_over_link(SimMachine& machine, const SimMachine::Copy& copy, const Tensor& source,
                     Tensor destination) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (!machine.options().poison) {
-    machine.carry(copy, [&] { destination.copy_(source); });
+    machine.carry(copy, [&] { copy_bytes(source, destination); });
     return;
   }
   const Tensor staged = source.clone();

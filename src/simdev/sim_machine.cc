@@ -150,6 +150,9 @@ SimStream& SimMachine::new_stream(int device) {
   const int threads = owner.spec.threads;
   owner.streams.push_back(
       std::make_unique<SimStream>(device, id, detector_.add_actor(name), [threads] {
+        // torch sets a new thread to the last number anybody asked for, at the thread's first look;
+        // only what is asked for after that look stays.
+        at::get_num_threads();
         at::set_num_threads(threads);
         c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
         at::GradMode::set_enabled(false);

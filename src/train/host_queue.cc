@@ -22,12 +22,8 @@ std::optional<HostCompletion> Completions::take(Micros patience) {
   return oldest;
 }
 
-HostQueue::HostQueue(Completions& completions, std::function<Micros()> now,
-                     std::function<void()> prepare)
-    : completions_(completions),
-      now_(std::move(now)),
-      prepare_(std::move(prepare)),
-      thread_([this] { serve(); }) {}
+HostQueue::HostQueue(Completions& completions, std::function<Micros()> now)
+    : completions_(completions), now_(std::move(now)), thread_([this] { serve(); }) {}
 
 HostQueue::~HostQueue() {
   {
@@ -47,7 +43,6 @@ void HostQueue::push(TaskRun run, std::function<void()> work) {
 }
 
 void HostQueue::serve() {
-  prepare_();
   for (;;) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closing_ || !items_.empty(); });

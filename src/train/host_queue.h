@@ -41,8 +41,7 @@ class Completions {
 /// already pushed finish. `completions` and `now` must outlive the queue.
 class HostQueue {
  public:
-  /// `prepare` runs first on the new thread, to set thread-local state.
-  HostQueue(Completions& completions, std::function<Micros()> now, std::function<void()> prepare);
+  HostQueue(Completions& completions, std::function<Micros()> now);
   ~HostQueue();
   HostQueue(const HostQueue&) = delete;
   HostQueue& operator=(const HostQueue&) = delete;
@@ -60,7 +59,6 @@ class HostQueue {
 
   Completions& completions_;
   const std::function<Micros()> now_;
-  const std::function<void()> prepare_;
 
   std::mutex mutex_;  // guards the two below
   std::condition_variable changed_;

@@ -15,7 +15,7 @@ TEST(HostQueue, RunsInOrderAndReportsEachEnd) {
   Completions completions;
   std::vector<int> order;
   {
-    HostQueue queue(completions, kNoClock, kNothing);
+    HostQueue queue(completions, kNoClock);
     for (int i = 0; i < 50; ++i) queue.push({0, i}, [&order, i] { order.push_back(i); });
   }
   for (int i = 0; i < 50; ++i) {
@@ -30,22 +30,12 @@ TEST(HostQueue, RunsInOrderAndReportsEachEnd) {
 TEST(HostQueue, AnErrorTravelsWithItsTaskAndTheQueueGoesOn) {
   Completions completions;
   {
-    HostQueue queue(completions, kNoClock, kNothing);
+    HostQueue queue(completions, kNoClock);
     queue.push({0, 0}, [] { throw std::runtime_error("broken"); });
     queue.push({0, 1}, [] {});
   }
   EXPECT_NE(completions.take(Micros{0})->error, nullptr);
   EXPECT_EQ(completions.take(Micros{0})->error, nullptr);
-}
-
-TEST(HostQueue, PreparesItsThreadBeforeTheFirstTask) {
-  Completions completions;
-  bool prepared = false, seen = false;
-  {
-    HostQueue queue(completions, kNoClock, [&] { prepared = true; });
-    queue.push({0, 0}, [&] { seen = prepared; });
-  }
-  EXPECT_TRUE(seen);
 }
 
 TEST(Completions, TakingFromAnEmptyListGivesUpAfterItsPatience) {
@@ -56,7 +46,7 @@ TEST(Completions, TakingFromAnEmptyListGivesUpAfterItsPatience) {
 TEST(Completions, ServesSeveralQueuesAtOnce) {
   Completions completions;
   {
-    HostQueue first(completions, kNoClock, kNothing), second(completions, kNoClock, kNothing);
+    HostQueue first(completions, kNoClock), second(completions, kNoClock);
     for (int i = 0; i < 100; ++i) {
       first.push({0, i}, kNothing);
       second.push({1, i}, kNothing);

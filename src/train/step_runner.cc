@@ -1,7 +1,6 @@
 #include "train/step_runner.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
@@ -56,9 +55,7 @@ StepRunner::StepRunner(Setup setup)
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
     if (resource.kind == ResourceKind::host) {
-      // Host tasks compute on their own team or not at all; torch must not start threads for them.
-      queue.host = std::make_unique<HostQueue>(
-          completions_, [this] { return now(); }, [] { at::set_num_threads(1); });
+      queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
     } else {
       queue.stream = places_.at(resource.place).device->stream(resource.name);
     }
