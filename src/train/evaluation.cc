@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "exec/driver.h"
+#include "train/driving_thread.h"
 
 namespace ferry {
 namespace {
@@ -93,7 +94,7 @@ double Evaluation::loss() {
       static_cast<std::int64_t>(plan_.micro_batches) * plan_.micro_batch_size;
   const auto steps = static_cast<int>((batches_.rows() + per_step - 1) / per_step);
   Sum sum(runner_);
-  drive(plan_, {0, steps}, runner_, sum);
+  on_driving_thread(runner_.gives_way(), [&] { drive(plan_, {0, steps}, runner_, sum); });
   runner_.take_spans();  // only training's timeline is kept
   return sum.mean();
 }

@@ -15,6 +15,7 @@
 #include "device/tensor_views.h"
 #include "optim/worker_team.h"
 #include "train/block_math.h"
+#include "train/driving_thread.h"
 #include "train/host_math.h"
 #include "train/places.h"
 
@@ -151,10 +152,10 @@ class Stopwatch {
  private:
   Micros run(const std::function<void()>& work, int repeats) const {
     const auto start = std::chrono::steady_clock::now();
-    {
+    on_driving_thread(device_.simulated(), [&] {
       const c10::StreamGuard current(stream_);
       for (int i = 0; i < repeats; ++i) work();
-    }
+    });
     device_.synchronize();
     return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
                 .count()};
@@ -203,9 +204,7 @@ double update_rate(Precision precision, int threads) {
   return static_cast<double>(kParameters) / seconds[seconds.size() / 2];
 }
 
-}  // namespace
-
-Profile measure_profile(const MeasureRequest& request) {
+Profile measure_here(const MeasureRequest& request) {
   const ModelSpec model = one_layer(request.model);
   const BenchPlan bench(model, request);
   const Plan* const plan = &bench.plan;
@@ -260,6 +259,17 @@ Profile measure_profile(const MeasureRequest& request) {
   }
   profile.update_rate = update_rate(request.precision, request.update_threads);
   return profile;
+}
+
+}  // namespace
+
+Profile measure_profile(const MeasureRequest& request) {
+  try {
+    return measure_here(request);
+  } catch (const c10::Error& error) {
+    throw ResourceError("measuring the model's blocks on " + request.device + ": " +
+                        error.what_without_backtrace());
+  }
 }
 
 }  // namespace ferry

@@ -64,6 +64,14 @@ StepRunner::StepRunner(Setup setup)
 
 StepRunner::~StepRunner() = default;
 
+bool StepRunner::gives_way() const {
+  for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
+    const auto& device = places_.at(id).device;
+    if (device && device->simulated()) return true;
+  }
+  return false;
+}
+
 bool StepRunner::on_device(const Task& task) const {
   return plan_.resources[static_cast<std::size_t>(task.resource)].kind != ResourceKind::host;
 }

@@ -46,6 +46,9 @@ class StepRunner final : public TaskRunner {
 
   const Binding& binding() const { return binding_; }
 
+  /// True when a device computes on the host's cores: then the driving thread should give way.
+  bool gives_way() const;
+
   /// The result of a step whose clip task is finished; kept until step + 2.
   StepResult result(int step) const { return results_[static_cast<std::size_t>(step % 2)]; }
 

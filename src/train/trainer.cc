@@ -13,6 +13,7 @@
 #include "exec/timeline.h"
 #include "train/checkpoints.h"
 #include "train/devices.h"
+#include "train/driving_thread.h"
 #include "train/evaluation.h"
 #include "train/home_states.h"
 #include "train/places.h"
@@ -204,7 +205,11 @@ TrainSummary Run::execute() {
   last_finish_ = std::chrono::steady_clock::now();
   while (done_ < job_.train.steps && !stopped) {
     const int wanted = next_stop() - done_;
-    stopped = drive(setup_.plan, {done_, wanted}, runner_, *this) < wanted;
+    int ran = 0;
+    on_driving_thread(runner_.gives_way(), [&] {
+      ran = drive(setup_.plan, {done_, wanted}, runner_, *this);
+    });
+    stopped = ran < wanted;
     saved = false;
     if (!stopped && evaluation_ && job_.train.eval_every > 0 && done_ % job_.train.eval_every == 0) {
       evaluate();

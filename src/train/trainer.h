@@ -53,7 +53,8 @@ struct TrainSummary {
   std::filesystem::path checkpoint;  // the last one written
 };
 
-/// Hears what happens; calls come from the thread that called train().
+/// Hears what happens; calls come one at a time, from train()'s caller or the thread that drives
+/// steps while the caller waits.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;

@@ -1,0 +1,16 @@
+// The thread that drives a plan and enqueues its operators.
+//
+// Simulated devices compute on the host's own cores, so there it gives way to their kernels: it is ahead
+// of them by many tasks, while a kernel whose threads wait for one that was interrupted stands still.
+// Measured on 2 cores, 36 M parameters in bf16: 3.2 s per step at equal priority, 2.7 s giving way.
+#pragma once
+
+#include <functional>
+
+namespace ferry {
+
+/// Runs `work` on a thread of its own and returns when it is done; what it throws is thrown here.
+/// With `give_way`, the thread takes only what other threads of this process leave.
+void on_driving_thread(bool give_way, const std::function<void()>& work);
+
+}  // namespace ferry
