@@ -10,6 +10,7 @@ whose speed drifts slows both. Prints `name value unit` lines; the ratio is the 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -140,6 +141,7 @@ def main() -> None:
         (folder / "job.yaml").write_text(json.dumps(job))
         ours, theirs, predicted = [], [], 0.0
         for _ in range(given.rounds):
+            shutil.rmtree(folder / "run/checkpoints", ignore_errors=True)
             subprocess.run([FERRY, "train", folder / "job.yaml"], check=True, capture_output=True)
             log = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
             ours += [line["step_seconds"] for line in log][WARM_UP:]

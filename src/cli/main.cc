@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("out of host memory; try a smaller budget.host or fewer programs beside\n", stderr);
     return ferry::kResourceError;
-  } catch (const std::filesystem::filesystem_error& error) {
+  } catch (const std::exception& error) {  // file system, threads, torch
     std::fprintf(stderr, "%s\n", error.what());
     return ferry::kResourceError;
   }

@@ -17,7 +17,7 @@ void check_profile(const PlanQuestion& question) {
         "profile '" + profile.name + "' is of micro-batches of " +
         std::to_string(profile.micro_batch_size) + " x " + std::to_string(profile.sequence) +
         " tokens; the job's are " + std::to_string(question.micro_batch_size) + " x " +
-        std::to_string(question.sequence) + "\n  try: measure it again, or profile: estimate");
+        std::to_string(question.sequence) + "\n  try: measure it again, or plan.profile: estimate");
   }
 }
 
@@ -27,7 +27,7 @@ const BlockProfile& profile_of(const PlanQuestion& question, const BlockSpec& bl
   if (found == nullptr) {
     throw UserError("profile '" + question.profile.name + "' has no block '" + key +
                     "'; expected one entry per kind of block of the model\n"
-                    "  try: measure it again, or profile: estimate");
+                    "  try: measure it again, or plan.profile: estimate");
   }
   return *found;
 }

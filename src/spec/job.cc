@@ -128,6 +128,7 @@ std::vector<Field> optim_fields(OptimJob& optim) {
        .meaning = "decay of the first and second moments"},
       {.name = "optim.eps",
        .member = Real{&optim.eps},
+       .least = 1e-30,
        .most = 1,
        .meaning = "added to the root of the second moment"},
       {.name = "optim.weight_decay",

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <chrono>
@@ -271,5 +272,7 @@ Profile measure_profile(const MeasureRequest& request) {
                         error.what_without_backtrace());
   }
 }
+
+std::string torch_version() { return TORCH_VERSION; }
 
 }  // namespace ferry

@@ -24,4 +24,7 @@ struct MeasureRequest {
 /// Takes a few seconds. Throws ResourceError when the device lacks memory for one layer.
 Profile measure_profile(const MeasureRequest& request);
 
+/// The torch that kernels come from: a measurement holds for one version only.
+std::string torch_version();
+
 }  // namespace ferry

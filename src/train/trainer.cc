@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -65,6 +67,14 @@ void require_space(const std::filesystem::path& folder, Bytes need) {
     throw ResourceError(folder.string() + ": a checkpoint needs " + to_string(need) + ", the drive has " +
                         to_string(Bytes{static_cast<std::int64_t>(space.available)}) +
                         " free; free some space or change `out`");
+  }
+}
+
+/// A new run must not mix with, or push out, what an earlier one has saved.
+void refuse_to_replace(const SavedSteps& saved) {
+  if (const auto earlier = saved.newest()) {
+    throw UserError(earlier->string() + " was saved by an earlier run\n  try: --resume to go on from it, "
+                    "another `out`, or remove that folder");
   }
 }
 
@@ -171,6 +181,7 @@ void Run::restore() {
                     "; leave --resume out to start anew");
   }
   if (!newest) {
+    refuse_to_replace(saved_);
     observer_.phase("loading " + job_.model);
     load_pretrained(setup_.model, job_.model, states_);
     return;
@@ -320,7 +331,11 @@ TrainSummary Run::finish(bool interrupted) {
 
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer) {
   observer.phase("taking memory");
-  return Run(setup, observer).execute();
+  try {
+    return Run(setup, observer).execute();
+  } catch (const c10::Error& error) {
+    throw ResourceError(std::string("torch: ") + error.what_without_backtrace());
+  }
 }
 
 }  // namespace ferry

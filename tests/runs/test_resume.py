@@ -56,6 +56,14 @@ def test_resuming_with_another_seed_is_refused(box):
     assert "seed" in box.train("seeded", "--resume", train__steps=4, train__seed=9, expect=2).text
 
 
+def test_a_new_run_does_not_mix_with_an_earlier_one(box):
+    first = box.train("used", train__steps=2)
+    again = box.train("used", train__steps=1, expect=2)
+    assert "step-000002" in again.text
+    assert "--resume" in again.text
+    assert first.checkpoint.is_dir()
+
+
 def test_resuming_nothing_is_refused(box):
     assert "no checkpoint" in box.train("nothing", "--resume", expect=2).text
 
