@@ -13,7 +13,7 @@ namespace {
 
 // Elements per piece of work: some 50 us, far above the cost of taking one, and small enough that a
 // team whose threads are disturbed still ends together.
-constexpr std::size_t kChunk = std::size_t{1} << 16;
+constexpr std::size_t kChunk = std::size_t{1} << 18;
 
 AdamWChunk whole(const Update& update) {
   AdamWChunk chunk;
@@ -85,7 +85,7 @@ AdamWFactors adamw_factors(const AdamW& adamw, float gradient_scale, bool decay)
           .one_minus_beta1 = static_cast<float>(1 - adamw.beta1),
           .beta2 = static_cast<float>(adamw.beta2),
           .one_minus_beta2 = static_cast<float>(1 - adamw.beta2),
-          .root_bias2 = static_cast<float>(std::sqrt(bias2)),
+          .inverse_root_bias2 = static_cast<float>(1 / std::sqrt(bias2)),
           .eps = static_cast<float>(adamw.eps),
           .step_size = static_cast<float>(adamw.lr / bias1)};
 }

@@ -127,7 +127,7 @@ template <class Weights, class Gradient>
     const float w = std::bit_cast<float>(weights.load(i)) * f.keep;
     const float m = ms[i] * f.beta1 + g * f.one_minus_beta1;
     const float v = vs[i] * f.beta2 + (g * g) * f.one_minus_beta2;
-    const float d = std::sqrt(v) / f.root_bias2 + f.eps;
+    const float d = std::sqrt(v) * f.inverse_root_bias2 + f.eps;
     const auto bits = std::bit_cast<std::uint32_t>(w - (m / d) * f.step_size);
     ms[i] = m;
     vs[i] = v;

@@ -138,7 +138,7 @@ TEST(AdamW, TheOrderOfOperationsIsTheDocumentedOne) {
     const float v_old = before.v[i] * f.beta2, v_new = square * f.one_minus_beta2;
     const float v = v_old + v_new;
     const float root = std::sqrt(v);
-    const float quotient = root / f.root_bias2;
+    const float quotient = root * f.inverse_root_bias2;
     const float d = quotient + f.eps;
     const float ratio = m / d;
     const float move = ratio * f.step_size;
@@ -154,7 +154,7 @@ TEST(AdamW, FactorsAreRoundedFromDoubleOnce) {
   EXPECT_EQ(f.keep, static_cast<float>(1 - 1e-4));
   EXPECT_EQ(f.one_minus_beta1, static_cast<float>(1 - 0.9));
   EXPECT_EQ(f.one_minus_beta2, static_cast<float>(1 - 0.999));
-  EXPECT_EQ(f.root_bias2, static_cast<float>(std::sqrt(1 - std::pow(0.999, 7.0))));
+  EXPECT_EQ(f.inverse_root_bias2, static_cast<float>(1 / std::sqrt(1 - std::pow(0.999, 7.0))));
   EXPECT_EQ(f.step_size, static_cast<float>(1e-3 / (1 - std::pow(0.9, 7.0))));
   EXPECT_EQ(adamw_factors(kStep, 1, false).keep, 1.0F);
 }

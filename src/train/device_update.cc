@@ -46,7 +46,7 @@ at::Tensor rounded_root(const at::Tensor& v) {
 void update_piece(const AdamWFactors& f, const DeviceState& s, const at::Tensor& scale) {
   update_moments(f, s, scale);
   at::Tensor change = rounded_root(s.v);
-  change.div_(f.root_bias2).add_(f.eps);
+  change.mul_(f.inverse_root_bias2).add_(f.eps);
   at::div_out(change, s.m, change);
   change.mul_(f.step_size);
 
