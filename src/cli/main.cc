@@ -64,8 +64,7 @@ int run(int argc, char** argv) {
   PreviewCommand preview;
   CLI::App* preview_command = data->add_subcommand("preview", "show tokens and what is learned");
   add_job(*preview_command, preview.job, preview.overrides);
-  preview_command->add_option("--samples", preview.samples, "how many")
-      ->check(CLI::PositiveNumber);
+  preview_command->add_option("--samples", preview.samples, "how many")->check(CLI::PositiveNumber);
   preview_command->callback([&] { exit_code = run_preview(preview); });
 
   add_python_command(program, "init", "make a model directory with random weights", exit_code);

@@ -18,9 +18,9 @@ int run_plan(const PlanCommand& command) {
     return kDoesNotFit;
   }
   const Planned& planned = std::get<Planned>(answer);
-  const std::filesystem::path file =
-      command.output.empty() ? std::filesystem::path(question.job.out) / "plan"
-                             : std::filesystem::path(command.output);
+  const std::filesystem::path file = command.output.empty()
+                                         ? std::filesystem::path(question.job.out) / "plan"
+                                         : std::filesystem::path(command.output);
   write_plan(planned.plan, file);
   if (command.json) {
     std::fputs(plan_json(question.plan, planned).c_str(), stdout);

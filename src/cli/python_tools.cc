@@ -84,8 +84,8 @@ std::string run(const std::vector<std::string>& arguments, bool capture) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 2) throw AlreadyExplained();
   throw ResourceError(WIFSIGNALED(status)
                           ? "ferry_tools was ended by signal " + std::to_string(WTERMSIG(status))
-                          : "ferry_tools ended with exit code " + std::to_string(WEXITSTATUS(status)) +
-                                "; its message is above");
+                          : "ferry_tools ended with exit code " +
+                                std::to_string(WEXITSTATUS(status)) + "; its message is above");
 }
 
 }  // namespace

@@ -17,12 +17,11 @@ namespace {
 std::string measurement_key(const Question& question) {
   const Job& job = question.job;
   const MachineDevice& device = question.plan.machine.devices.front();
-  std::string key = "measured torch " + torch_version() + " " + to_string(device.kind) + " threads " +
-                    std::to_string(job.threads > 0 ? job.threads : device.threads) + " cores " +
-                    std::to_string(question.plan.machine.host.cores) + " " +
-                    to_string(job.train.precision) + " " +
-                    std::to_string(job.train.micro_batch_size) + "x" +
-                    std::to_string(job.data.sequence);
+  std::string key =
+      "measured torch " + torch_version() + " " + to_string(device.kind) + " threads " +
+      std::to_string(job.threads > 0 ? job.threads : device.threads) + " cores " +
+      std::to_string(question.plan.machine.host.cores) + " " + to_string(job.train.precision) +
+      " " + std::to_string(job.train.micro_batch_size) + "x" + std::to_string(job.data.sequence);
   for (const BlockSpec& block : question.plan.model.blocks) {
     const std::string block_key = similarity_key(question.plan.model, block);
     if (block.layer <= 0) key += " " + block_key;
@@ -104,8 +103,8 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
 
 std::filesystem::path token_file(const Job& job, const std::string& source) {
   if (source.ends_with(".tokens")) return source;
-  std::vector<std::string> arguments = {"tokenize", source,       "--model",
-                                        job.model,  "--sequence", std::to_string(job.data.sequence)};
+  std::vector<std::string> arguments = {
+      "tokenize", source, "--model", job.model, "--sequence", std::to_string(job.data.sequence)};
   if (job.data.text_key) {
     arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
   }

@@ -101,8 +101,8 @@ std::vector<StageRow> stages_of(const Plan& plan) {
   }
   for (const Task& task : plan.tasks) {
     if (task.kind != TaskKind::forward && task.kind != TaskKind::backward) continue;
-    const auto stage = static_cast<std::size_t>(
-        plan.blocks[static_cast<std::size_t>(task.block)].stage);
+    const auto stage =
+        static_cast<std::size_t>(plan.blocks[static_cast<std::size_t>(task.block)].stage);
     const PlaceId place = plan.resources[static_cast<std::size_t>(task.resource)].place;
     stages[stage].device = plan.places[static_cast<std::size_t>(place)].name;
   }
@@ -272,11 +272,10 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation) {
     object["peak_bytes"][plan.places[p].name] = simulation.peak[p].count;
   }
   for (const Span& span : simulation.timeline.spans) {
-    object["tasks"].push_back(
-        {{"step", span.run.step},
-         {"task", plan.tasks[static_cast<std::size_t>(span.run.task)].name},
-         {"start", span.start.seconds()},
-         {"end", span.end.seconds()}});
+    object["tasks"].push_back({{"step", span.run.step},
+                               {"task", plan.tasks[static_cast<std::size_t>(span.run.task)].name},
+                               {"start", span.start.seconds()},
+                               {"end", span.end.seconds()}});
   }
   return object.dump(1) + "\n";
 }
@@ -289,8 +288,8 @@ std::string step_line(const StepReport& report) {
   for (const auto& [place, bytes] : report.peak_bytes) {
     text += print("  %s %s", place.c_str(), to_string(bytes).c_str());
   }
-  text += print("  stall %2.0f%%  left %s", report.stall * 100,
-                duration(report.seconds_left).c_str());
+  text +=
+      print("  stall %2.0f%%  left %s", report.stall * 100, duration(report.seconds_left).c_str());
   return text;
 }
 
@@ -298,8 +297,8 @@ std::string summary_table(const TrainSummary& summary, Micros predicted_step) {
   std::string text = print("%-18s %14s %14s %9s\n", "", "predicted", "measured", "ratio");
   const auto row = [&](const std::string& name, const std::string& predicted,
                        const std::string& measured, double ratio) {
-    text += print("%-18s %14s %14s %9.3f\n", name.c_str(), predicted.c_str(), measured.c_str(),
-                  ratio);
+    text +=
+        print("%-18s %14s %14s %9.3f\n", name.c_str(), predicted.c_str(), measured.c_str(), ratio);
   };
   if (summary.measured_step.count > 0) {
     row("step", to_string(predicted_step), to_string(summary.measured_step),

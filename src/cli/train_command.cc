@@ -1,7 +1,8 @@
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -29,9 +30,7 @@ class Console final : public TrainObserver {
  public:
   Console(const Job& job) : log_every_(job.train.log_every) {}
 
-  void phase(const std::string& what) override {
-    std::fprintf(stderr, "%s\n", what.c_str());
-  }
+  void phase(const std::string& what) override { std::fprintf(stderr, "%s\n", what.c_str()); }
 
   void step(const StepReport& report) override {
     if (report.step % log_every_ != 0 && report.step != report.steps) return;
@@ -77,8 +76,9 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
       plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||
       plan.precision != question.precision || plan.clips != question.clips ||
       plan.mode != question.mode || plan.blocks.size() != question.model.blocks.size()) {
-    throw UserError(file + ": the plan was made for another job (micro_batches, micro_batch_size, "
-                           "sequence, precision, clip or model differ); make it again with ferry plan");
+    throw UserError(file +
+                    ": the plan was made for another job (micro_batches, micro_batch_size, "
+                    "sequence, precision, clip or model differ); make it again with ferry plan");
   }
 }
 
@@ -118,8 +118,8 @@ int run_train(const TrainCommand& command) {
     setup.eval_tokens = token_file(job, *job.data.eval);
   } else if (job.data.eval_fraction > 0) {
     const TokenFile tokens(setup.train_tokens);
-    setup.held_out_samples = static_cast<std::int64_t>(
-        static_cast<double>(tokens.size()) * job.data.eval_fraction);
+    setup.held_out_samples =
+        static_cast<std::int64_t>(static_cast<double>(tokens.size()) * job.data.eval_fraction);
   }
   if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
     PlanAnswer answer = make_plan(evaluation_question(question.plan, planned->plan.strategy));
@@ -142,9 +142,10 @@ int run_train(const TrainCommand& command) {
 
 int run_preview(const PreviewCommand& command) {
   const Job job = read_job(command.job, command.overrides);
-  std::vector<std::string> arguments = {
-      "preview",    job.data.train, "--model", job.model, "--sequence",
-      std::to_string(job.data.sequence), "--samples", std::to_string(command.samples)};
+  std::vector<std::string> arguments = {"preview",    job.data.train,
+                                        "--model",    job.model,
+                                        "--sequence", std::to_string(job.data.sequence),
+                                        "--samples",  std::to_string(command.samples)};
   if (job.data.text_key) arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
   show_python_tool(arguments);
   return kDone;

@@ -52,8 +52,9 @@ struct Update {
 ///   w = w * keep                                        keep = 1 - lr * weight_decay
 ///   m = m * beta1 + g * one_minus_beta1                 two products, then the sum
 ///   v = v * beta2 + (g * g) * one_minus_beta2
-///   d = sqrt(v) * inverse_root_bias2 + eps               inverse_root_bias2 = 1 / sqrt(1 - beta2^step)
-///   w = w - (m / d) * step_size                         step_size = lr / (1 - beta1^step)
+///   d = sqrt(v) * inverse_root_bias2 + eps               inverse_root_bias2 = 1 / sqrt(1 -
+///   beta2^step) w = w - (m / d) * step_size                         step_size = lr / (1 -
+///   beta1^step)
 ///
 /// Where decay is false, keep is 1; a product by 1.0f is exact, so it may also be left out.
 struct AdamWFactors {

@@ -3,8 +3,8 @@
 //
 // A block that is given back may still be used by tasks queued on its stream, so it is reused only
 // by later allocations of that stream, at once and without waiting. What is in use stays within the
-// cap. Blocks that wait for reuse are the host's, not the device's: they may take as much again, and
-// beyond it the oldest go back to the system. (Within the cap, a tight budget would send every
+// cap. Blocks that wait for reuse are the host's, not the device's: they may take as much again,
+// and beyond it the oldest go back to the system. (Within the cap, a tight budget would send every
 // kernel's memory back and fetch it anew, page fault by page fault.)
 #pragma once
 

@@ -98,10 +98,10 @@ void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) const {
   }
 }
 
-void BlockMath::forward(const Task& task, const Operands& parts,
-                        const StepNumbers& numbers) const {
+void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbers& numbers) const {
   if (block(task).kind == BlockKind::head) {
-    binding_.view(parts.loss, {}, {}, at::kFloat).copy_(head_loss(head_input(task, parts, numbers)));
+    binding_.view(parts.loss, {}, {}, at::kFloat)
+        .copy_(head_loss(head_input(task, parts, numbers)));
     return;
   }
   const bool first = block(task).kind == BlockKind::embedding;
@@ -123,10 +123,10 @@ void BlockMath::backward(const Task& task, const Operands& parts,
     case BlockKind::attention:
     case BlockKind::mlp:
     case BlockKind::norm: {
-      BlockGradients found = ferry::backward(
-          model_, block(task), hidden_states(parts.input),
-          weights_[static_cast<std::size_t>(parts.weight)], hidden_states(parts.output_gradient),
-          positions(task, numbers));
+      BlockGradients found =
+          ferry::backward(model_, block(task), hidden_states(parts.input),
+                          weights_[static_cast<std::size_t>(parts.weight)],
+                          hidden_states(parts.output_gradient), positions(task, numbers));
       hidden_states(parts.input_gradient).copy_(found.x);
       add_up(sums, found.weights, parts.accumulates);
     }
@@ -147,8 +147,8 @@ void BlockMath::embedding_backward(const Task& task, const Operands& parts,
 void BlockMath::head_backward(const Task& task, const Operands& parts,
                               const StepNumbers& numbers) const {
   const auto sums = gradients(task, parts.gradient);
-  const HeadResult result = head_forward_backward(head_input(task, parts, numbers), sums.front(),
-                                                  parts.accumulates);
+  const HeadResult result =
+      head_forward_backward(head_input(task, parts, numbers), sums.front(), parts.accumulates);
   binding_.view(parts.loss, {}, {}, at::kFloat).copy_(result.loss);
   hidden_states(parts.input_gradient).copy_(result.dx);
   if (parts.norm >= 0) finish_gradient(parts, sums);
@@ -180,14 +180,13 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
           id, begin + Bytes{offset * static_cast<std::int64_t>(c10::elementSize(type))},
           {spec.params[i].numel()}, type);
     };
-    device_adamw_step(
-        adamw_factors(numbers.adamw, 1.0F, spec.params[i].decays()),
-        {.weight = flat(parts.weight, {}, type_),
-         .lo = split ? flat(parts.state, {}, at::kShort) : at::Tensor(),
-         .m = flat(parts.state, half, at::kFloat),
-         .v = flat(parts.state, half + Bytes{layout.elements * 4}, at::kFloat),
-         .gradient = flat(parts.gradient, {}, at::kFloat)},
-        scale);
+    device_adamw_step(adamw_factors(numbers.adamw, 1.0F, spec.params[i].decays()),
+                      {.weight = flat(parts.weight, {}, type_),
+                       .lo = split ? flat(parts.state, {}, at::kShort) : at::Tensor(),
+                       .m = flat(parts.state, half, at::kFloat),
+                       .v = flat(parts.state, half + Bytes{layout.elements * 4}, at::kFloat),
+                       .gradient = flat(parts.gradient, {}, at::kFloat)},
+                      scale);
   }
 }
 
@@ -239,17 +238,16 @@ HeadInput BlockMath::head_input(const Task& task, const Operands& parts,
 
 std::vector<at::Tensor> BlockMath::gradients(const Task& task, InstanceId gradient) const {
   const PlanBlock& planned = plan_.blocks[static_cast<std::size_t>(task.block)];
-  const BlockSpec& owner =
-      planned.reads_weight >= 0 ? model_.blocks[static_cast<std::size_t>(planned.reads_weight)]
-                                : block(task);
+  const BlockSpec& owner = planned.reads_weight >= 0
+                               ? model_.blocks[static_cast<std::size_t>(planned.reads_weight)]
+                               : block(task);
   const std::size_t count = planned.reads_weight >= 0 ? 1 : owner.params.size();
-  const BlockLayout& layout =
-      layouts_[static_cast<std::size_t>(planned.reads_weight >= 0 ? planned.reads_weight
-                                                                  : task.block)];
+  const BlockLayout& layout = layouts_[static_cast<std::size_t>(
+      planned.reads_weight >= 0 ? planned.reads_weight : task.block)];
   std::vector<at::Tensor> sums;
   for (std::size_t i = 0; i < count; ++i) {
-    sums.push_back(binding_.view(gradient, Bytes{layout.offsets[i] * 4}, owner.params[i].shape,
-                                 at::kFloat));
+    sums.push_back(
+        binding_.view(gradient, Bytes{layout.offsets[i] * 4}, owner.params[i].shape, at::kFloat));
   }
   return sums;
 }

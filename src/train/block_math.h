@@ -46,9 +46,9 @@ class BlockMath {
   const ModelSpec& model_;
   const Plan& plan_;
   const Binding& binding_;
-  const std::vector<Operands> operands_;         // per task
-  const at::ScalarType type_;                    // of weights and activations
-  std::vector<BlockLayout> layouts_;             // per block, of its own parameters
+  const std::vector<Operands> operands_;          // per task
+  const at::ScalarType type_;                     // of weights and activations
+  std::vector<BlockLayout> layouts_;              // per block, of its own parameters
   std::vector<std::vector<at::Tensor>> weights_;  // per instance; empty for other kinds
 };
 

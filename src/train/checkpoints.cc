@@ -43,7 +43,8 @@ void for_each_param(const ModelSpec& model, const Visit& visit) {
 
 std::string to_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
-  for (const std::int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  for (const std::int64_t size : shape)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
 }
 
@@ -56,8 +57,9 @@ const TensorEntry& entry_of(const Checkpoint& checkpoint, const ModelSpec& model
   }
   if (entry == nullptr) return checkpoint.at(param.name);  // throws, naming the folder
   if (entry->shape != param.shape) {
-    throw UserError(checkpoint.path_of(*entry).string() + ": tensor '" + entry->name + "' has shape " +
-                    to_text(entry->shape) + "; config.json asks for " + to_text(param.shape));
+    throw UserError(checkpoint.path_of(*entry).string() + ": tensor '" + entry->name +
+                    "' has shape " + to_text(entry->shape) + "; config.json asks for " +
+                    to_text(param.shape));
   }
   return *entry;
 }
@@ -71,11 +73,16 @@ void read_part(const Checkpoint& checkpoint, const TensorEntry& entry, StatePart
 
 /// Copies what makes a folder loadable: configuration and tokenizer, no weights.
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to) {
-  static const std::set<std::string, std::less<>> kCompanions = {
-      "config.json",           "generation_config.json",  "tokenizer.json",
-      "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-      "merges.txt",            "added_tokens.json",       "tokenizer.model",
-      "chat_template.jinja"};
+  static const std::set<std::string, std::less<>> kCompanions = {"config.json",
+                                                                 "generation_config.json",
+                                                                 "tokenizer.json",
+                                                                 "tokenizer_config.json",
+                                                                 "special_tokens_map.json",
+                                                                 "vocab.json",
+                                                                 "merges.txt",
+                                                                 "added_tokens.json",
+                                                                 "tokenizer.model",
+                                                                 "chat_template.jinja"};
   for (const auto& file : std::filesystem::directory_iterator(from)) {
     if (!kCompanions.contains(file.path().filename().string())) continue;
     std::error_code error;
@@ -159,8 +166,7 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
   return manifest;
 }
 
-std::filesystem::path save_checkpoint(const CheckpointContents& contents,
-                                      const SavedSteps& saved) {
+std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved) {
   UnsavedStep step = saved.begin(contents.manifest.step);
   copy_companions(contents.model_folder, step.folder());
   write_model(contents, step.folder());

@@ -1,5 +1,6 @@
-// Checkpoints of a run: a Hugging Face directory with the optimizer's state beside the weights. They
-// know nothing of tiers or devices, so a run resumes under any plan. Format: docs/formats/checkpoint.md.
+// Checkpoints of a run: a Hugging Face directory with the optimizer's state beside the weights.
+// They know nothing of tiers or devices, so a run resumes under any plan. Format:
+// docs/formats/checkpoint.md.
 #pragma once
 
 #include <filesystem>
@@ -31,8 +32,9 @@ struct CheckpointContents {
   Manifest manifest;                   // without files
 };
 
-/// Writes a checkpoint through `saved`; it appears complete or not at all. Needs one tensor of memory
-/// besides. Returns its folder. Throws ResourceError; the checkpoints before it stay as they are.
+/// Writes a checkpoint through `saved`; it appears complete or not at all. Needs one tensor of
+/// memory besides. Returns its folder. Throws ResourceError; the checkpoints before it stay as they
+/// are.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved);
 
 }  // namespace ferry

@@ -36,7 +36,8 @@ void update_moments(const AdamWFactors& f, const DeviceState& s, const at::Tenso
 }
 
 /// sqrt(v), correctly rounded. On the CPU torch's fp32 sqrt is off by an ulp in one element of five
-/// (vector mathematics library); a root in fp64 is off by far less than what decides the rounding to fp32.
+/// (vector mathematics library); a root in fp64 is off by far less than what decides the rounding
+/// to fp32.
 at::Tensor rounded_root(const at::Tensor& v) {
   at::Tensor root = v.to(at::kDouble);
   root.sqrt_();

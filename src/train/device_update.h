@@ -10,16 +10,17 @@
 
 namespace ferry {
 
-/// One tensor's state on a device, flat, all of one length. `weight` is fp32 (then `lo` is undefined)
-/// or bf16, the hi half of the master; `lo` is int16, the low half. m, v and gradient are fp32.
+/// One tensor's state on a device, flat, all of one length. `weight` is fp32 (then `lo` is
+/// undefined) or bf16, the hi half of the master; `lo` is int16, the low half. m, v and gradient
+/// are fp32.
 struct DeviceState {
   at::Tensor weight, lo, m, v;
   at::Tensor gradient;
 };
 
 /// Enqueues one update on the current stream, in pieces, so that it needs at most
-/// device_update_workspace() (spec/layout.h) beside the state. `scale` is the 0-dim fp32 gradient scale on the same
-/// device, or undefined for 1. AdamWFactors::gradient_scale is not used.
+/// device_update_workspace() (spec/layout.h) beside the state. `scale` is the 0-dim fp32 gradient
+/// scale on the same device, or undefined for 1. AdamWFactors::gradient_scale is not used.
 void device_adamw_step(const AdamWFactors& factors, const DeviceState& state,
                        const at::Tensor& scale);
 

@@ -19,8 +19,8 @@ class Links {
 
   std::vector<Draw> draws(const MachineDevice& device, bool up) {
     const Rate own = up ? device.up : device.down;
-    const Rate shared = device.root ? rate(machine_.roots[static_cast<std::size_t>(*device.root)], up)
-                                    : Rate{};
+    const Rate shared =
+        device.root ? rate(machine_.roots[static_cast<std::size_t>(*device.root)], up) : Rate{};
     const double speed = own.limited() ? own.bytes_per_second : shared.bytes_per_second;
     std::vector<Draw> found;
     if (own.limited()) found.push_back({add(own), speed});

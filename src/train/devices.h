@@ -13,13 +13,14 @@ namespace ferry {
 /// How simulated devices are opened; real ones take no notice.
 struct SimulationChoices {
   std::optional<Bytes> memory = {};  // the cap of each; nothing: the machine file's memory
-  int threads = 0;              // per kernel; 0: the machine file's
-  bool poison = false;          // freed memory becomes NaN
-  bool hazards = false;         // missing waits are recorded
-  bool strict = false;          // an operator that would make the host wait is an error
+  int threads = 0;                   // per kernel; 0: the machine file's
+  bool poison = false;               // freed memory becomes NaN
+  bool hazards = false;              // missing waits are recorded
+  bool strict = false;               // an operator that would make the host wait is an error
 };
 
-/// Keeps the devices of one machine open. One at a time; everything on them must be gone before it is.
+/// Keeps the devices of one machine open. One at a time; everything on them must be gone before it
+/// is.
 class OpenDevices {
  public:
   OpenDevices(const Machine& machine, const SimulationChoices& choices);

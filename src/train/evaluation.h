@@ -13,8 +13,9 @@ namespace ferry {
 
 class Evaluation {
  public:
-  /// Uses setup.eval_tokens, or the held-out samples of `train_tokens`. Requires: setup.evaluation is
-  /// set, its home instances lie where the training plan's do. All references must outlive this object.
+  /// Uses setup.eval_tokens, or the held-out samples of `train_tokens`. Requires: setup.evaluation
+  /// is set, its home instances lie where the training plan's do. All references must outlive this
+  /// object.
   Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens);
 
   /// The mean loss over all learned tokens, each sample once. Only while nothing else is in flight.

@@ -36,7 +36,8 @@ at::Tensor HomeStates::flat(InstanceId id, Bytes begin, BlockId block, std::size
   const std::int64_t offset = layouts_[static_cast<std::size_t>(block)].offsets[param];
   const auto element = static_cast<std::int64_t>(c10::elementSize(type));
   return binding_.view(id, begin + Bytes{offset * element},
-                       {model_.blocks[static_cast<std::size_t>(block)].params[param].numel()}, type);
+                       {model_.blocks[static_cast<std::size_t>(block)].params[param].numel()},
+                       type);
 }
 
 at::Tensor HomeStates::moment(StatePart part, BlockId block, std::size_t param) const {
@@ -95,8 +96,7 @@ void HomeStates::read(StatePart part, BlockId block, std::size_t param,
   }
 }
 
-void HomeStates::read_hi(BlockId block, std::size_t param,
-                         std::span<std::uint16_t> values) const {
+void HomeStates::read_hi(BlockId block, std::size_t param, std::span<std::uint16_t> values) const {
   FERRY_CHECK(plan_.precision == Precision::bf16, "only bf16 weights have halves");
   const at::Tensor high = weight(block, param).cpu();
   std::ranges::copy(elements<const std::uint16_t>(high), values.begin());

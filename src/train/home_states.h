@@ -1,5 +1,5 @@
-// The weights and optimizer states where they live between steps, parameter by parameter: filled from
-// a checkpoint before the first step, read for one afterwards.
+// The weights and optimizer states where they live between steps, parameter by parameter: filled
+// from a checkpoint before the first step, read for one afterwards.
 //
 // Works the same for homes in DRAM and on a device. Only while nothing is in flight.
 #pragma once
@@ -16,14 +16,14 @@
 
 namespace ferry {
 
-/// What is kept per parameter: the fp32 master weight (bf16 runs: joined from its halves) and Adam's
-/// two moments.
+/// What is kept per parameter: the fp32 master weight (bf16 runs: joined from its halves) and
+/// Adam's two moments.
 enum class StatePart { master, exp_avg, exp_avg_sq };
 
 class HomeStates {
  public:
-  /// All references must outlive this object. Requires: every trainable block of the plan has W and S
-  /// at home.
+  /// All references must outlive this object. Requires: every trainable block of the plan has W and
+  /// S at home.
   HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
   /// Sets one part of parameter `param` of block `block`. Requires: as many values as elements.

@@ -15,8 +15,8 @@ namespace {
 /// `count` elements of type T at byte `offset` of a span. Slots and layouts are 64-byte aligned.
 template <typename T>
 std::span<T> elements(std::span<std::byte> bytes, std::int64_t offset, std::int64_t count) {
-  const auto part = bytes.subspan(static_cast<std::size_t>(offset),
-                                  static_cast<std::size_t>(count) * sizeof(T));
+  const auto part =
+      bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count) * sizeof(T));
   return {reinterpret_cast<T*>(part.data()), static_cast<std::size_t>(count)};
 }
 
@@ -64,8 +64,8 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   for (const InstanceId read : task.reads) {
     const auto slot = binding_.host(read);
     touch(slot, false, task);
-    const auto& value =
-        plan_.values[static_cast<std::size_t>(plan_.instances[static_cast<std::size_t>(read)].value)];
+    const auto& value = plan_.values[static_cast<std::size_t>(
+        plan_.instances[static_cast<std::size_t>(read)].value)];
     if (value.kind == ValueKind::loss) {
       losses[value.micro_batch] = static_cast<double>(read_scalar<float>(slot));
     } else {
@@ -87,8 +87,8 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   if (scale >= 0) {
     const auto slot = binding_.host(scale);
     touch(slot, true, task);
-    const auto factor = static_cast<float>(
-        clip_ > 0 ? std::min(1.0, clip_ / (result.grad_norm + 1e-6)) : 1.0);
+    const auto factor =
+        static_cast<float>(clip_ > 0 ? std::min(1.0, clip_ / (result.grad_norm + 1e-6)) : 1.0);
     std::memcpy(slot.data(), &factor, sizeof factor);
   }
   return result;
@@ -125,12 +125,10 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
     }
     updates.push_back(update);
   }
-  const float scale =
-      parts.clip >= 0 ? read_scalar<float>(binding_.host(parts.clip)) : 1.0F;
+  const float scale = parts.clip >= 0 ? read_scalar<float>(binding_.host(parts.clip)) : 1.0F;
   if (const auto bad = adamw_step(numbers.adamw, updates, scale, team_)) {
-    throw UserError("step " + std::to_string(numbers.step) + ": " +
-                    block.params[bad->update].name + " is no longer finite at element " +
-                    std::to_string(bad->element) +
+    throw UserError("step " + std::to_string(numbers.step) + ": " + block.params[bad->update].name +
+                    " is no longer finite at element " + std::to_string(bad->element) +
                     "; resume from the last checkpoint with a smaller optim.lr");
   }
 }

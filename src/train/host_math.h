@@ -34,8 +34,8 @@ class HostMath {
   /// Throws UserError when the loss or the norm is not finite.
   StepResult clip(TaskId id, const StepNumbers& numbers);
 
-  /// Updates block b's weights and states in place. Throws UserError naming the tensor when a weight
-  /// would not be finite.
+  /// Updates block b's weights and states in place. Throws UserError naming the tensor when a
+  /// weight would not be finite.
   void update(TaskId id, const StepNumbers& numbers);
 
  private:

@@ -37,8 +37,8 @@ class Completions {
   std::deque<HostCompletion> done_;
 };
 
-/// Runs pushed closures one at a time, in order, on its own thread. The destructor lets the closures
-/// already pushed finish. `completions` and `now` must outlive the queue.
+/// Runs pushed closures one at a time, in order, on its own thread. The destructor lets the
+/// closures already pushed finish. `completions` and `now` must outlive the queue.
 class HostQueue {
  public:
   HostQueue(Completions& completions, std::function<Micros()> now);

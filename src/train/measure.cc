@@ -25,7 +25,8 @@ namespace {
 
 constexpr int kWarmUps = 2;
 constexpr int kRounds = 5;
-constexpr int kMicroBatches = 3;  // the first sets the gradient sum, the others add, the last ends it
+constexpr int kMicroBatches =
+    3;  // the first sets the gradient sum, the others add, the last ends it
 constexpr Micros kRoundLength{20'000};  // a round repeats a task until it takes about this long
 
 /// The model with one layer: every distinct block once.
@@ -55,8 +56,8 @@ class BenchPlan {
                       {"up", ResourceKind::copy, 0, 0, {}, {}}};
     const Bytes element{weight_element_bytes(request.precision)};
     boundary_ = activation_bytes(model, {request.micro_batch_size, request.sequence}, element);
-    tokens_ = add({ValueKind::tokens, -1, 0,
-                   tokens_bytes(request.micro_batch_size, request.sequence)});
+    tokens_ =
+        add({ValueKind::tokens, -1, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
     loss_ = add({ValueKind::loss, -1, 0, 4_B});
     for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) add_block(b);
   }
@@ -93,7 +94,8 @@ class BenchPlan {
     }
     const BlockLayout own = layout_of(block);
     const InstanceId weight =
-        tied ? embedding_weight_ : add({ValueKind::weight, b, -1, weight_bytes(own, plan.precision)});
+        tied ? embedding_weight_
+             : add({ValueKind::weight, b, -1, weight_bytes(own, plan.precision)});
     if (first) embedding_weight_ = weight;
     any_weight = std::max(any_weight, weight);
     const InstanceId gradient =
@@ -101,15 +103,32 @@ class BenchPlan {
     const InstanceId norm = add({ValueKind::norm, b, -1, 8_B});
 
     forward.push_back(head ? -1
-                           : add(Task{.name = "F", .kind = TaskKind::forward, .resource = 0,
-                                      .block = b, .micro_batch = 0, .reads = {weight, input},
-                                      .writes = {output_}, .after = {}, .after_previous = {},
-                                      .micros = {}, .bytes = {}, .workspace = {}}));
+                           : add(Task{.name = "F",
+                                      .kind = TaskKind::forward,
+                                      .resource = 0,
+                                      .block = b,
+                                      .micro_batch = 0,
+                                      .reads = {weight, input},
+                                      .writes = {output_},
+                                      .after = {},
+                                      .after_previous = {},
+                                      .micros = {},
+                                      .bytes = {},
+                                      .workspace = {}}));
     backward.emplace_back();
     for (int m = 0; m < kMicroBatches; ++m) {
-      Task task{.name = "B", .kind = TaskKind::backward, .resource = 0, .block = b,
-                .micro_batch = 0, .reads = {weight, input}, .writes = {gradient}, .after = {},
-                .after_previous = {}, .micros = {}, .bytes = {}, .workspace = {}};
+      Task task{.name = "B",
+                .kind = TaskKind::backward,
+                .resource = 0,
+                .block = b,
+                .micro_batch = 0,
+                .reads = {weight, input},
+                .writes = {gradient},
+                .after = {},
+                .after_previous = {},
+                .micros = {},
+                .bytes = {},
+                .workspace = {}};
       task.reads.push_back(head ? tokens_ : output_gradient_);
       if (m > 0) task.reads.push_back(gradient);
       if (!first) task.writes.push_back(input_gradient);
@@ -134,8 +153,8 @@ class Stopwatch {
   Micros time(const std::function<void()>& work) const {
     for (int i = 0; i < kWarmUps; ++i) run(work, 1);
     const Micros once = run(work, 1);
-    const int repeats = static_cast<int>(
-        std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0));
+    const int repeats =
+        static_cast<int>(std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0));
     std::vector<double> rounds;
     for (int i = 0; i < kRounds; ++i) rounds.push_back(run(work, repeats).count / repeats);
     std::ranges::sort(rounds);
@@ -177,10 +196,11 @@ void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
       for (at::Tensor& weight : weight_views(model, plan, binding, value.block, id)) {
         weight.fill_(weight.dim() == 1 ? 1.0 : 0.01);
       }
-    } else if (value.kind == ValueKind::activation || value.kind == ValueKind::activation_gradient) {
+    } else if (value.kind == ValueKind::activation ||
+               value.kind == ValueKind::activation_gradient) {
       const auto type = plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-      ferry::view(bytes, {}, {value.bytes.count / static_cast<std::int64_t>(c10::elementSize(type))},
-                  type)
+      ferry::view(bytes, {},
+                  {value.bytes.count / static_cast<std::int64_t>(c10::elementSize(type))}, type)
           .fill_(0.01);
     }
   }

@@ -1,6 +1,6 @@
-// Measures what a model's blocks cost on a device that is here: times, kernels' own memory, copy and
-// update rates. One layer stands for all: equal blocks cost the same (Mobius section 3.2, "layer
-// similarity").
+// Measures what a model's blocks cost on a device that is here: times, kernels' own memory, copy
+// and update rates. One layer stands for all: equal blocks cost the same (Mobius section 3.2,
+// "layer similarity").
 #pragma once
 
 #include <string>

@@ -9,14 +9,14 @@ namespace ferry {
 
 /// Instances by their part; -1 where the task has none.
 struct Operands {
-  InstanceId weight = -1;         // W.b read by this block
-  InstanceId tied_weight = -1;    // W of the block that a tied head reads
-  InstanceId state = -1;          // S.b
-  InstanceId gradient = -1;       // G.b; for a backward also written
-  InstanceId tied_gradient = -1;  // the head's complete sum, added by its owner's last backward
-  InstanceId tokens = -1;         // X.m
-  InstanceId input = -1;          // A.b.m
-  InstanceId output = -1;         // A.(b+1).m, written
+  InstanceId weight = -1;           // W.b read by this block
+  InstanceId tied_weight = -1;      // W of the block that a tied head reads
+  InstanceId state = -1;            // S.b
+  InstanceId gradient = -1;         // G.b; for a backward also written
+  InstanceId tied_gradient = -1;    // the head's complete sum, added by its owner's last backward
+  InstanceId tokens = -1;           // X.m
+  InstanceId input = -1;            // A.b.m
+  InstanceId output = -1;           // A.(b+1).m, written
   InstanceId output_gradient = -1;  // dA.(b+1).m, read
   InstanceId input_gradient = -1;   // dA.b.m, written
   InstanceId norm = -1;             // N.b, written by the last backward

@@ -53,9 +53,9 @@ Binding::Binding(const Plan& plan, Places& places)
     const Instance& instance = plan.instances[static_cast<std::size_t>(id)];
     const Bytes size = plan.values[static_cast<std::size_t>(instance.value)].bytes;
     PlaceMemory& memory = places.at(instance.place);
-    bytes_.push_back(memory.device
-                         ? ferry::view(memory.slab, instance.offset, {size.count}, at::kByte)
-                         : host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte));
+    bytes_.push_back(
+        memory.device ? ferry::view(memory.slab, instance.offset, {size.count}, at::kByte)
+                      : host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte));
     name_slot(id);
   }
 }

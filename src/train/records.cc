@@ -22,7 +22,8 @@ std::string kept_lines(const std::filesystem::path& file, int keep_until) {
   std::string kept, line;
   while (std::getline(earlier, line)) {
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (object.is_object() && object.value("step", keep_until + 1) <= keep_until) kept += line + "\n";
+    if (object.is_object() && object.value("step", keep_until + 1) <= keep_until)
+      kept += line + "\n";
   }
   return kept;
 }

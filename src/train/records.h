@@ -14,7 +14,8 @@ namespace ferry {
 /// Appends one JSON object per line. Every line is flushed, so that a killed run keeps them.
 class StepLog {
  public:
-  /// Opens `file`; lines of steps after `keep_until` (of an earlier run that is resumed) are dropped.
+  /// Opens `file`; lines of steps after `keep_until` (of an earlier run that is resumed) are
+  /// dropped.
   StepLog(const std::filesystem::path& file, int keep_until);
 
   void step(const StepReport& report);

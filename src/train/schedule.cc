@@ -1,8 +1,8 @@
 #include "train/schedule.h"
 
 #include <algorithm>
-#include <numbers>
 #include <cmath>
+#include <numbers>
 
 #include "base/check.h"
 
@@ -11,8 +11,8 @@ namespace ferry {
 double learning_rate(const OptimJob& optim, int step, int steps) {
   FERRY_CHECK(0 <= step && step < steps, "a step of the run");
   if (step < optim.warmup_steps) return optim.lr * step / optim.warmup_steps;
-  const double progress = static_cast<double>(step - optim.warmup_steps) /
-                          std::max(1, steps - optim.warmup_steps);
+  const double progress =
+      static_cast<double>(step - optim.warmup_steps) / std::max(1, steps - optim.warmup_steps);
   switch (optim.schedule) {
     case Schedule::constant:
       return optim.lr;

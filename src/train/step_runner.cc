@@ -190,8 +190,8 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
 }
 
 TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
-  Queue& queue = queues_[static_cast<std::size_t>(
-      plan_.tasks[static_cast<std::size_t>(run.task)].resource)];
+  Queue& queue =
+      queues_[static_cast<std::size_t>(plan_.tasks[static_cast<std::size_t>(run.task)].resource)];
   --queue.depth;
   queue.last_end = end;
   ends_[parity(run.step)][static_cast<std::size_t>(run.task)] = end;
@@ -241,8 +241,8 @@ std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }
 
 Micros StepRunner::now() const {
   static const auto begin = std::chrono::steady_clock::now();
-  return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
-              .count()};
+  return {
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count()};
 }
 
 }  // namespace ferry

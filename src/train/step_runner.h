@@ -62,10 +62,10 @@ class StepRunner final : public TaskRunner {
  private:
   /// What is in flight on one resource, in order.
   struct Queue {
-    std::optional<c10::Stream> stream;     // of device resources
-    std::unique_ptr<HostQueue> host;       // of host resources
-    std::deque<TaskRun> in_flight;         // of device resources
-    int depth = 0;                         // started and not reported
+    std::optional<c10::Stream> stream;  // of device resources
+    std::unique_ptr<HostQueue> host;    // of host resources
+    std::deque<TaskRun> in_flight;      // of device resources
+    int depth = 0;                      // started and not reported
     Micros last_end;
   };
 
@@ -92,7 +92,7 @@ class StepRunner final : public TaskRunner {
   std::array<StepResult, 2> results_;                  // by step parity
   // By step parity, per task; host tasks have none.
   std::array<std::vector<std::optional<DeviceEvent>>, 2> events_;
-  std::array<std::vector<Micros>, 2> ends_;            // likewise
+  std::array<std::vector<Micros>, 2> ends_;  // likewise
   std::vector<Micros> starts_;
   std::vector<Span> spans_;
   Completions completions_;

@@ -26,7 +26,7 @@
 namespace ferry {
 namespace {
 
-constexpr int kWarmUpSteps = 2;    // not in the measured step time: caches, page faults, thread pools
+constexpr int kWarmUpSteps = 2;  // not in the measured step time: caches, page faults, thread pools
 constexpr int kTimelineSteps = 3;  // kept for timeline.json, so that it stays readable
 
 Micros median(std::vector<Micros> times) {
@@ -64,7 +64,8 @@ void require_space(const std::filesystem::path& folder, Bytes need) {
   const auto space = std::filesystem::space(folder, error);
   if (error) throw ResourceError("cannot look at " + folder.string() + ": " + error.message());
   if (space.available < static_cast<std::uintmax_t>(need.count)) {
-    throw ResourceError(folder.string() + ": a checkpoint needs " + to_string(need) + ", the drive has " +
+    throw ResourceError(folder.string() + ": a checkpoint needs " + to_string(need) +
+                        ", the drive has " +
                         to_string(Bytes{static_cast<std::int64_t>(space.available)}) +
                         " free; free some space or change `out`");
   }
@@ -73,7 +74,8 @@ void require_space(const std::filesystem::path& folder, Bytes need) {
 /// A new run must not mix with, or push out, what an earlier one has saved.
 void refuse_to_replace(const SavedSteps& saved) {
   if (const auto earlier = saved.newest()) {
-    throw UserError(earlier->string() + " was saved by an earlier run\n  try: --resume to go on from it, "
+    throw UserError(earlier->string() +
+                    " was saved by an earlier run\n  try: --resume to go on from it, "
                     "another `out`, or remove that folder");
   }
 }
@@ -149,8 +151,8 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   for (PlaceId id = 0; id < static_cast<PlaceId>(setup.plan.places.size()); ++id) {
     Bytes peak;
     for (const Plan* plan : plans_) {
-      peak = std::max(peak, slots_end(*plan, id) +
-                                plan->places[static_cast<std::size_t>(id)].workspace);
+      peak = std::max(peak,
+                      slots_end(*plan, id) + plan->places[static_cast<std::size_t>(id)].workspace);
     }
     summary_.predicted_peak[setup.plan.places[static_cast<std::size_t>(id)].name] = peak;
   }
@@ -190,12 +192,14 @@ void Run::restore() {
   const Manifest manifest = load_checkpoint(setup_.model, *newest, states_);
   const std::int64_t per_step =
       static_cast<std::int64_t>(job_.train.micro_batches) * job_.train.micro_batch_size;
-  if (manifest.data_hash != tokens_.source_hash() || manifest.sequences != manifest.step * per_step ||
+  if (manifest.data_hash != tokens_.source_hash() ||
+      manifest.sequences != manifest.step * per_step ||
       manifest.seed != static_cast<std::uint64_t>(job_.train.seed)) {
     throw UserError(newest->string() +
                     ": the run was begun with other data, seed or sequences per step, so it cannot "
                     "go on bit for bit\n  try: the same data, train.seed and micro_batches x "
-                    "micro_batch_size, or a new run with model: " + newest->string());
+                    "micro_batch_size, or a new run with model: " +
+                    newest->string());
   }
   done_ = static_cast<int>(manifest.step);
   summary_.checkpoint = *newest;
@@ -222,7 +226,8 @@ TrainSummary Run::execute() {
     });
     stopped = ran < wanted;
     saved = false;
-    if (!stopped && evaluation_ && job_.train.eval_every > 0 && done_ % job_.train.eval_every == 0) {
+    if (!stopped && evaluation_ && job_.train.eval_every > 0 &&
+        done_ % job_.train.eval_every == 0) {
       evaluate();
     }
     if (!stopped && job_.train.save_every > 0 && done_ % job_.train.save_every == 0) {

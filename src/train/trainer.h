@@ -20,13 +20,15 @@ struct TrainSetup {
   Job job;
   Machine machine;
   ModelSpec model;
-  Plan plan;                       // verified, made for this job, machine and model
-  std::optional<Plan> evaluation;  // likewise, in evaluate mode; needed when job.train.eval_every > 0
+  Plan plan;  // verified, made for this job, machine and model
+  std::optional<Plan>
+      evaluation;  // likewise, in evaluate mode; needed when job.train.eval_every > 0
   std::filesystem::path train_tokens;
   std::optional<std::filesystem::path> eval_tokens;
-  std::int64_t held_out_samples = 0;  // without eval_tokens: the last of train_tokens, never trained on
-  bool resume = false;              // from the newest checkpoint in job.out
-  Micros predicted_step;            // for the summary and the time left
+  std::int64_t held_out_samples =
+      0;                  // without eval_tokens: the last of train_tokens, never trained on
+  bool resume = false;    // from the newest checkpoint in job.out
+  Micros predicted_step;  // for the summary and the time left
 };
 
 struct StepReport {
@@ -47,8 +49,8 @@ struct TrainSummary {
   int steps_done = 0;
   bool interrupted = false;
   double final_loss = 0;
-  std::optional<double> eval_loss;   // the last one
-  Micros measured_step;              // median after the warm-up steps
+  std::optional<double> eval_loss;  // the last one
+  Micros measured_step;             // median after the warm-up steps
   std::map<std::string, Bytes> predicted_peak, measured_peak;
   std::filesystem::path checkpoint;  // the last one written
 };

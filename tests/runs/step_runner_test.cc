@@ -1,5 +1,7 @@
-// The trainer's runner on simulated devices with the hazard detector on: a plan that verify accepts runs
-// without hazards and without waiting for a device; a dependency removed by hand is named.
+// The trainer's runner on simulated devices with the hazard detector on: a plan that verify accepts
+// runs without hazards and without waiting for a device; a dependency removed by hand is named.
+#include "train/step_runner.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include "train/devices.h"
 #include "train/home_states.h"
 #include "train/places.h"
-#include "train/step_runner.h"
 
 namespace ferry {
 namespace {
@@ -26,6 +27,7 @@ constexpr const char* kConfig = R"({
   "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": false})";
 
 constexpr int kMicroBatches = 3;
+constexpr int kOpenDevices = 4;
 
 Machine machine(int devices) {
   Machine machine;
@@ -45,8 +47,9 @@ Machine machine(int devices) {
 
 /// Every test opens four devices, whatever its plan uses: torch's autograd counts them once.
 OpenDevices open_devices(Bytes memory, bool checked) {
-  return OpenDevices(machine(4), {.memory = memory, .threads = 1, .poison = checked,
-                                  .hazards = checked, .strict = checked});
+  return OpenDevices(
+      machine(4),
+      {.memory = memory, .threads = 1, .poison = checked, .hazards = checked, .strict = checked});
 }
 
 PlanQuestion question(int devices) {
@@ -68,7 +71,8 @@ PlanQuestion question(int devices) {
 Plan mobius_plan(const PlanQuestion& asked) {
   PlanAnswer answer = make_plan(asked);
   const auto* no = std::get_if<DoesNotFit>(&answer);
-  if (no != nullptr) throw std::runtime_error("the test's budget is too small: " + to_string(no->need));
+  if (no != nullptr)
+    throw std::runtime_error("the test's budget is too small: " + to_string(no->need));
   return std::get<Planned>(std::move(answer)).plan;
 }
 
@@ -90,7 +94,8 @@ void fill(const ModelSpec& model, HomeStates& states) {
 }
 
 StepNumbers numbers(int step) {
-  StepNumbers numbers{.step = step, .batches = {}, .learned = 96, .loss_scale = 1.0 / 96, .adamw = {}};
+  StepNumbers numbers{
+      .step = step, .batches = {}, .learned = 96, .loss_scale = 1.0 / 96, .adamw = {}};
   numbers.adamw.lr = 1e-3;
   numbers.adamw.step = step + 1;
   for (int m = 0; m < kMicroBatches; ++m) {
@@ -126,19 +131,37 @@ class Recorder final : public Observer {
   Outcome& outcome_;
 };
 
+/// A plan on four open devices, with weights in place. `checked`: with poison, the hazard detector
+/// and strict mode.
+struct Training {
+  Training(const PlanQuestion& asked, const Plan& given, bool checked)
+      : plan(&given),
+        devices(open_devices(asked.device_budget, checked)),
+        places({&plan, 1}, devices.names(), 1),
+        runner({.model = asked.model,
+                .plan = given,
+                .places = places,
+                .clip = 1.0,
+                .update_threads = 1,
+                .feed = numbers}),
+        states(asked.model, given, runner.binding()) {
+    fill(asked.model, states);
+  }
+
+  const Plan* const plan;
+  const OpenDevices devices;
+  Places places;
+  StepRunner runner;
+  HomeStates states;
+};
+
 Outcome run(const PlanQuestion& asked, const Plan& plan) {
   Outcome outcome;
-  const OpenDevices devices = open_devices(asked.device_budget, /*checked=*/true);
-  const Plan* const plans[] = {&plan};
-  Places places(plans, devices.names(), 1);
-  StepRunner runner({.model = asked.model, .plan = plan, .places = places, .clip = 1.0,
-                     .update_threads = 1, .feed = numbers});
-  HomeStates states(asked.model, plan, runner.binding());
-  fill(asked.model, states);
-  Recorder recorder(runner, outcome);
-  drive(plan, {0, 4}, runner, recorder);
-  for (std::size_t d = 0; d < asked.machine.devices.size(); ++d) {
-    const SimStats stats = simdev_stats(static_cast<int>(d));
+  Training training(asked, plan, /*checked=*/true);
+  Recorder recorder(training.runner, outcome);
+  drive(plan, {0, 4}, training.runner, recorder);
+  for (int device = 0; device < kOpenDevices; ++device) {
+    const SimStats stats = simdev_stats(device);
     outcome.host_syncs += stats.host_syncs;
     for (const auto& [name, count] : stats.drains) outcome.drains[name] += count;
   }
@@ -157,7 +180,8 @@ long host_waits(const Plan& plan) {
     if (!on_host(id)) continue;
     const Task& task = plan.tasks[static_cast<std::size_t>(id)];
     waits += std::ranges::count_if(task.after, [&](TaskId other) { return !on_host(other); });
-    waits += std::ranges::count_if(task.after_previous, [&](TaskId other) { return !on_host(other); });
+    waits +=
+        std::ranges::count_if(task.after_previous, [&](TaskId other) { return !on_host(other); });
   }
   return waits;
 }
@@ -201,7 +225,8 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   const auto named = std::ranges::find_if(outcome.hazards, [](const Hazard& hazard) {
     const std::string text = to_string(hazard);
     return text.find("F.3.0") != std::string::npos && text.find("W.3@gpu") != std::string::npos &&
-           text.find("compute") != std::string::npos && text.find("weights_up") != std::string::npos;
+           text.find("compute") != std::string::npos &&
+           text.find("weights_up") != std::string::npos;
   });
   EXPECT_NE(named, outcome.hazards.end())
       << (outcome.hazards.empty() ? "no hazard at all" : to_string(outcome.hazards.front()));
@@ -210,17 +235,11 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
 TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
   const PlanQuestion asked = question(1);
   const Plan plan = mobius_plan(asked);
-  const OpenDevices devices = open_devices(asked.device_budget, /*checked=*/false);
-  const Plan* const plans[] = {&plan};
-  Places places(plans, devices.names(), 1);
-  StepRunner runner({.model = asked.model, .plan = plan, .places = places, .clip = 1.0,
-                     .update_threads = 1, .feed = numbers});
-  HomeStates states(asked.model, plan, runner.binding());
-  fill(asked.model, states);
+  Training training(asked, plan, /*checked=*/false);
   Observer nobody;
   simdev_fail_copy(20);
   try {
-    drive(plan, {0, 2}, runner, nobody);
+    drive(plan, {0, 2}, training.runner, nobody);
     FAIL() << "the failed copy went unnoticed";
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("gpu0"), std::string::npos) << error.what();
