@@ -1,0 +1,82 @@
+#include "train/device_update.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "optim/split.h"
+#include "spec/layout.h"
+
+namespace ferry {
+namespace {
+
+/// One parameter's state as the host kernel and the device update see it.
+struct State {
+  explicit State(std::int64_t numel)
+      : master(at::randn({numel})),
+        hi(at::empty({numel}, at::kShort)),
+        lo(at::empty({numel}, at::kShort)),
+        m(at::zeros({numel})),
+        v(at::zeros({numel})) {
+    for (std::int64_t i = 0; i < numel; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(master.data_ptr<float>()[i]);
+      hi.data_ptr<std::int16_t>()[i] = static_cast<std::int16_t>(split_hi(bits));
+      lo.data_ptr<std::int16_t>()[i] = static_cast<std::int16_t>(split_lo(bits));
+    }
+  }
+
+  State clone() const {
+    State copy = *this;
+    for (at::Tensor* part : {&copy.master, &copy.hi, &copy.lo, &copy.m, &copy.v}) {
+      *part = part->clone();
+    }
+    return copy;
+  }
+
+  at::Tensor master, hi, lo, m, v;
+};
+
+template <typename T>
+std::span<T> span_of(const at::Tensor& tensor) {
+  return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};
+}
+
+// Sizes around the piece in which the device update goes, and a few steps with clipping and decay.
+class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool>> {};
+
+TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
+  const auto [numel, split] = GetParam();
+  at::manual_seed(11);
+  State host(numel), device = host.clone();
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .step = step};
+    const at::Tensor gradient = at::randn({numel});
+    const at::Tensor scale = at::full({}, 0.37F);
+    Update update{.state = FullState{span_of<float>(host.master), span_of<float>(host.m),
+                                     span_of<float>(host.v)},
+                  .gradient = std::span<const float>(span_of<float>(gradient))};
+    if (split) {
+      update.state = SplitState{span_of<std::uint16_t>(host.hi), span_of<std::uint16_t>(host.lo),
+                                span_of<float>(host.m), span_of<float>(host.v)};
+    }
+    ASSERT_FALSE(adamw_step(adamw, update, 0.37F).has_value());
+    device_adamw_step(adamw_factors(adamw, 1.0F, true),
+                      {.weight = split ? device.hi.view(at::kBFloat16) : device.master,
+                       .lo = split ? device.lo : at::Tensor(),
+                       .m = device.m,
+                       .v = device.v,
+                       .gradient = gradient},
+                      scale);
+  }
+  EXPECT_TRUE(at::equal(host.m, device.m));
+  EXPECT_TRUE(at::equal(host.v, device.v));
+  EXPECT_TRUE(split ? at::equal(host.hi, device.hi) && at::equal(host.lo, device.lo)
+                    : at::equal(host.master, device.master));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DeviceUpdate,
+                         testing::Combine(testing::Values(1, 63, kUpdatePieceElements,
+                                                          kUpdatePieceElements + 1001),
+                                          testing::Bool()));
+
+}  // namespace
+}  // namespace ferry
