@@ -231,7 +231,7 @@ Simulation simulate(const Plan& plan, int steps) {
   simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
   simulation.critical_path = critical_path(plan);
   for (std::size_t p = 0; p < plan.places.size(); ++p) {
-    simulation.peak.push_back(slots_end(plan, static_cast<PlaceId>(p)) + plan.places[p].workspace);
+    simulation.peak.push_back(peak_bytes(plan, static_cast<PlaceId>(p)));
   }
   return simulation;
 }

@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 }  // namespace
 
 Bytes place_need(const Plan& plan, PlaceId place) {
-  return slots_end(plan, place) + plan.places[static_cast<std::size_t>(place)].workspace;
+  return peak_bytes(plan, place);
 }
 
 std::vector<Shortage> shortages(const Plan& plan) {

@@ -151,8 +151,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   for (PlaceId id = 0; id < static_cast<PlaceId>(setup.plan.places.size()); ++id) {
     Bytes peak;
     for (const Plan* plan : plans_) {
-      peak = std::max(peak,
-                      slots_end(*plan, id) + plan->places[static_cast<std::size_t>(id)].workspace);
+      peak = std::max(peak, peak_bytes(*plan, id));
     }
     summary_.predicted_peak[setup.plan.places[static_cast<std::size_t>(id)].name] = peak;
   }
