@@ -137,6 +137,19 @@ def make_model(folder: Path, tied: bool = False) -> Path:
     return folder
 
 
+def make_gpt2(folder: Path) -> Path:
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(6)
+    config = GPT2Config(
+        n_embd=64, n_layer=6, n_head=4, vocab_size=96, n_positions=64, initializer_range=0.1,
+        bos_token_id=95, eos_token_id=95,
+    )  # fmt: skip
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
 def make_tokens(file: Path, rows: int, vocabulary: int = 96) -> Path:
     """Rows of unequal lengths, of which the first third is not learned."""
     pick = random.Random(3)
@@ -163,6 +176,12 @@ def states_bytes(model: Path) -> int:
 def box(tmp_path_factory) -> Box:
     folder = tmp_path_factory.mktemp("runs")
     return Box(folder, make_model(folder / "base"), make_tokens(folder / "data.tokens", 37))
+
+
+@pytest.fixture(scope="session")
+def gpt2_box(tmp_path_factory) -> Box:
+    folder = tmp_path_factory.mktemp("gpt2")
+    return Box(folder, make_gpt2(folder / "base"), make_tokens(folder / "data.tokens", 37))
 
 
 @pytest.fixture(scope="session")
