@@ -173,14 +173,19 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
   const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
   const at::Tensor scale =
       parts.clip >= 0 ? binding_.view(parts.clip, {}, {}, at::kFloat) : at::Tensor();
-  for (std::size_t i = 0; i < spec.params.size(); ++i) {
-    const std::int64_t offset = layout.offsets[i];
-    const auto flat = [&](InstanceId id, Bytes begin, at::ScalarType type) {
-      return binding_.view(
-          id, begin + Bytes{offset * static_cast<std::int64_t>(c10::elementSize(type))},
-          {spec.params[i].numel()}, type);
+  const bool decays = numbers.adamw.weight_decay != 0;
+  for (std::size_t first = 0, next = 0; first < spec.params.size(); first = next) {
+    // Neighbours that decay alike go together, with the padding between them, which nobody reads.
+    for (next = first + 1; next < spec.params.size(); ++next) {
+      if (decays && spec.params[next].decays() != spec.params[first].decays()) break;
+    }
+    const std::int64_t begin = layout.offsets[first];
+    const std::int64_t end = layout.offsets[next - 1] + spec.params[next - 1].numel();
+    const auto flat = [&](InstanceId id, Bytes part, at::ScalarType type) {
+      const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+      return binding_.view(id, part + Bytes{begin * element}, {end - begin}, type);
     };
-    device_adamw_step(adamw_factors(numbers.adamw, 1.0F, spec.params[i].decays()),
+    device_adamw_step(adamw_factors(numbers.adamw, 1.0F, spec.params[first].decays()),
                       {.weight = flat(parts.weight, {}, type_),
                        .lo = split ? flat(parts.state, {}, at::kShort) : at::Tensor(),
                        .m = flat(parts.state, half, at::kFloat),

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
+#include "device/device_event.h"
 #include "device/tensor_views.h"
 #include "optim/worker_team.h"
 #include "train/block_math.h"
@@ -185,6 +186,40 @@ class Stopwatch {
   const c10::Stream stream_;
 };
 
+/// What a task costs beside its kernels: the time of one hop when tiny tasks of two streams wait
+/// for each other in turn, as a copy and the computation that needs it do.
+Micros hop_time(Device& device) {
+  constexpr int kRoundTrips = 100;
+  const c10::Stream there = device.stream("compute"), back = device.stream("weights_up");
+  const at::Tensor bytes = device.slab(1024_B);
+  const at::Tensor first = bytes.narrow(0, 0, 512), second = bytes.narrow(0, 512, 512);
+  DeviceEvent done(device), returned(device);
+  std::vector<double> rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    on_driving_thread(device.simulated(), [&] {
+      for (int i = 0; i < kRoundTrips; ++i) {
+        {
+          const c10::StreamGuard current(there);
+          first.zero_();
+          done.record(there);
+          done.block(back);
+        }
+        const c10::StreamGuard current(back);
+        second.copy_(first);
+        returned.record(back);
+        returned.block(there);
+      }
+    });
+    device.synchronize();
+    const std::chrono::duration<double, std::micro> taken =
+        std::chrono::steady_clock::now() - start;
+    rounds.push_back(taken.count() / (2 * kRoundTrips));
+  }
+  std::ranges::sort(rounds);
+  return {rounds[kRounds / 2]};
+}
+
 /// Small weights and valid token ids, so that nothing is slow or invalid by accident.
 void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
   for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
@@ -279,6 +314,7 @@ Profile measure_here(const MeasureRequest& request) {
     profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
   }
   profile.update_rate = update_rate(request.precision, request.update_threads);
+  profile.task_overhead = profile.copy_overhead = hop_time(device);
   return profile;
 }
 

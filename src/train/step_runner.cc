@@ -49,20 +49,34 @@ StepRunner::StepRunner(Setup setup)
     for (const Task& task : plan_.tasks) {
       auto& event = events_[side].emplace_back();
       const PlaceId place = plan_.resources[static_cast<std::size_t>(task.resource)].place;
-      if (on_device(task)) event.emplace(*places_.at(place).device);
+      if (on_device(task)) event.emplace(*places_.at(place).device, DeviceEvent::Timing::kOn);
     }
   }
+  set_epochs();
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
     if (resource.kind == ResourceKind::host) {
       queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
     } else {
       queue.stream = places_.at(resource.place).device->stream(resource.name);
+      queue.epoch = &epochs_.at(resource.place);
     }
   }
 }
 
 StepRunner::~StepRunner() = default;
+
+/// Ties each device's clock to the host's: an event that is done now.
+void StepRunner::set_epochs() {
+  for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
+    auto& device = places_.at(id).device;
+    if (!device) continue;
+    DeviceEvent& epoch = epochs_.try_emplace(id, *device, DeviceEvent::Timing::kOn).first->second;
+    epoch.record(device->stream("epoch"));
+  }
+  for (const auto& [id, epoch] : epochs_) epoch.wait();
+  epoch_ = now();
+}
 
 bool StepRunner::gives_way() const {
   for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
@@ -183,7 +197,7 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
       if (earlier.step < 0) return;
       start = std::max(start, ends_[parity(earlier.step)][static_cast<std::size_t>(earlier.task)]);
     });
-    const Micros end = now();
+    const Micros end = epoch_ + DeviceEvent::between(*queue.epoch, event(run));
     return finish(run, std::min(start, end), end);
   }
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -55,20 +56,23 @@ class StepRunner final : public TaskRunner {
   /// The step's numbers; kept until step + 2.
   const StepNumbers& numbers(int step) const;
 
-  /// Spans of everything that finished since the last call, on the host's clock. A device task
-  /// starts when its queue and what it waits for are done, as far as the host has seen.
+  /// Spans of everything that finished since the last call, on the host's clock. A device task ends
+  /// when its event says, and starts when it was enqueued and its queue and what it waits for were
+  /// done.
   std::vector<Span> take_spans();
 
  private:
   /// What is in flight on one resource, in order.
   struct Queue {
-    std::optional<c10::Stream> stream;  // of device resources
-    std::unique_ptr<HostQueue> host;    // of host resources
-    std::deque<TaskRun> in_flight;      // of device resources
-    int depth = 0;                      // started and not reported
+    std::optional<c10::Stream> stream;   // of device resources
+    std::unique_ptr<HostQueue> host;     // of host resources
+    const DeviceEvent* epoch = nullptr;  // of device resources: their device's
+    std::deque<TaskRun> in_flight;       // of device resources
+    int depth = 0;                       // started and not reported
     Micros last_end;
   };
 
+  void set_epochs();
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
   void start_on_host(TaskRun run, const Task& task, Queue& queue);
   void run_host_task(TaskRun run, const Task& task);
@@ -93,6 +97,8 @@ class StepRunner final : public TaskRunner {
   // By step parity, per task; host tasks have none.
   std::array<std::vector<std::optional<DeviceEvent>>, 2> events_;
   std::array<std::vector<Micros>, 2> ends_;  // likewise
+  std::map<PlaceId, DeviceEvent> epochs_;    // per device: done at epoch_ of the host's clock
+  Micros epoch_;
   std::vector<Micros> starts_;
   std::vector<Span> spans_;
   Completions completions_;
