@@ -29,7 +29,8 @@ void load_cuda(const std::string& name) {
     throw ResourceError(name + ": the installed torch has no CUDA part: " + dlerror());
   }
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-  // cuDNN's attention gave NaN gradients on H100 and H200 from torch 2.11 on (pytorch/pytorch#196678).
+  // cuDNN's attention gave NaN gradients on H100 and H200 from torch 2.11 on
+  // (pytorch/pytorch#196678).
   at::globalContext().setSDPUseCuDNN(false);
 }
 
