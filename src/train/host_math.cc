@@ -79,8 +79,9 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     throw UserError("step " + std::to_string(numbers.step) + ": the loss is " +
                     std::to_string(result.loss) + " and the gradient norm " +
-                    std::to_string(result.grad_norm) +
-                    "; training has diverged and nothing of this step was applied\n"
+                    std::to_string(result.grad_norm) + "; training has diverged" +
+                    (plan_.clips ? " and nothing of this step was applied" : "") +
+                    "\n"
                     "  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32");
   }
   const InstanceId scale = operands_[static_cast<std::size_t>(id)].clip;

@@ -80,3 +80,14 @@ def test_simulate_reports_every_task_and_a_timeline(box):
     assert planned["step_seconds"] >= planned["lower_bound_seconds"] > 0
     assert {task["task"] for task in simulated["tasks"]} >= {"F.0.0", "B.0.2", "U.0", "clip"}
     assert json.loads((box.folder / "simulated.plan.trace.json").read_text())["traceEvents"]
+
+
+def test_a_diverging_run_stops_with_what_to_do_and_keeps_what_was_saved(box):
+    # lr x weight_decay = 1e6: weights grow by that factor every step until fp32 ends.
+    rates = {"optim__lr": 1000, "optim__weight_decay": 1000, "optim__clip": None}
+    run = box.train("diverging", train__save_every=1, expect=2, **rates)
+    assert "no longer finite" in run.text or "diverged" in run.text
+    assert "optim.lr" in run.text
+    saved = sorted(folder.name for folder in (run.out / "checkpoints").iterdir())
+    assert saved, "the steps before were saved"
+    assert all(name.startswith("step-") and not name.endswith(".tmp") for name in saved)
