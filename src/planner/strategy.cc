@@ -69,16 +69,12 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 
 }  // namespace
 
-Bytes place_need(const Plan& plan, PlaceId place) {
-  return peak_bytes(plan, place);
-}
-
 std::vector<Shortage> shortages(const Plan& plan) {
   std::vector<Shortage> result;
   for (std::size_t p = 0; p < plan.places.size(); ++p) {
     const auto id = static_cast<PlaceId>(p);
     const Place& place = plan.places[p];
-    const Bytes need = place_need(plan, id);
+    const Bytes need = peak_bytes(plan, id);
     if (need <= place.budget) continue;
     result.push_back({place.name, place.kind, need, place.budget, breakdown_of(plan, id)});
   }

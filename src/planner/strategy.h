@@ -40,7 +40,4 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);
 /// The places beyond their limits, with what they hold by kind of value; the worst first.
 std::vector<Shortage> shortages(const Plan& plan);
 
-/// Slots and workspace of a place.
-Bytes place_need(const Plan& plan, PlaceId place);
-
 }  // namespace ferry

@@ -40,6 +40,10 @@ std::filesystem::path checkpoint_folder(const Job& job) {
   return std::filesystem::path(job.out) / "checkpoints";
 }
 
+std::int64_t sequences_per_step(const Job& job) {
+  return static_cast<std::int64_t>(job.train.micro_batches) * job.train.micro_batch_size;
+}
+
 /// Which samples of the training file are trained on: all but the held-out last ones.
 BatchRules batch_rules(const TrainSetup& setup, const TokenFile& file) {
   const Job& job = setup.job;
@@ -189,10 +193,8 @@ void Run::restore() {
   }
   observer_.phase("resuming from " + newest->string());
   const Manifest manifest = load_checkpoint(setup_.model, *newest, states_);
-  const std::int64_t per_step =
-      static_cast<std::int64_t>(job_.train.micro_batches) * job_.train.micro_batch_size;
   if (manifest.data_hash != tokens_.source_hash() ||
-      manifest.sequences != manifest.step * per_step ||
+      manifest.sequences != manifest.step * sequences_per_step(job_) ||
       manifest.seed != static_cast<std::uint64_t>(job_.train.seed)) {
     throw UserError(newest->string() +
                     ": the run was begun with other data, seed or sequences per step, so it cannot "
@@ -290,15 +292,13 @@ void Run::evaluate() {
 
 void Run::save() {
   observer_.phase("saving a checkpoint");
-  const std::int64_t per_step =
-      static_cast<std::int64_t>(job_.train.micro_batches) * job_.train.micro_batch_size;
   summary_.checkpoint =
       save_checkpoint({.model = setup_.model,
                        .states = states_,
                        .precision = job_.train.precision,
                        .model_folder = job_.model,
                        .manifest = {.step = done_,
-                                    .sequences = done_ * per_step,
+                                    .sequences = done_ * sequences_per_step(job_),
                                     .seed = static_cast<std::uint64_t>(job_.train.seed),
                                     .data_hash = tokens_.source_hash(),
                                     .versions = {{"ferry", "0.1.0"}},
