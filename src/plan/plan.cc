@@ -67,8 +67,7 @@ Bytes slots_end(const Plan& plan, PlaceId place) {
 Bytes peak_bytes(const Plan& plan, PlaceId place) {
   const Place& memory = plan.places[static_cast<std::size_t>(place)];
   const Bytes slots = slots_end(plan, place);
-  return memory.workspace +
-         (memory.kind == PlaceKind::device ? round_up(slots, 512_B) : slots);
+  return memory.workspace + (memory.kind == PlaceKind::device ? round_up(slots, 512_B) : slots);
 }
 
 Micros full_speed_time(const Plan& plan, const Task& task) {

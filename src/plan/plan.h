@@ -153,7 +153,8 @@ std::vector<std::string> instance_names(const Plan& plan);
 /// The end of the last slot at `place`: what its memory must hold beside the workspace.
 Bytes slots_end(const Plan& plan, PlaceId place);
 
-/// What `place` takes of its memory: slots and workspace. Devices hand out whole blocks of 512 bytes.
+/// What `place` takes of its memory: slots and workspace. Devices hand out whole blocks of 512
+/// bytes.
 Bytes peak_bytes(const Plan& plan, PlaceId place);
 
 /// How long `task` takes when nothing slows it: micros, and for a copy latency + bytes / rate.
