@@ -64,11 +64,43 @@ double roots_rate(const PlanQuestion& question, bool up) {
   return joint;
 }
 
+// What every device's task takes of the host's cores at least; 0 where one of them is a GPU.
+double fewest_cores(const PlanQuestion& question) {
+  double fewest = compute_cores(question, 0);
+  for (std::size_t d = 1; d < question.machine.devices.size(); ++d) {
+    fewest = std::min(fewest, compute_cores(question, static_cast<int>(d)));
+  }
+  return fewest;
+}
+
 }  // namespace
 
 Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain) {
   const Work work = work_of(question, chain, true);
   return work.chain * question.micro_batches + work.updates;
+}
+
+Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const bool train = question.mode == PlanMode::train;
+  const Work work = work_of(question, chain, true);
+  const Micros all = work.chain * question.micro_batches + work.updates;
+  const int devices = static_cast<int>(question.machine.devices.size());
+  Micros bound = all * (1.0 / devices);
+  const double cores = std::max(1, question.machine.host.cores);
+  bound = std::max(bound, all * (fewest_cores(question) / cores));
+  for (const ChainBlock& block : chain.blocks) {
+    Micros own;
+    if (has_forward(block)) own += block.forward * question.micro_batches;
+    if (train) own += block.backward * question.micro_batches;
+    if (train && block.trainable) own += block.device_update;
+    bound = std::max(bound, own);
+  }
+  if (!train) return bound;
+  // The next step's first forward waits for the first block's update, which waits for the sum over
+  // all micro-batches, which the first of them joins after a whole chain.
+  const ChainBlock& first = chain.blocks.front();
+  const Micros joined = first.backward * (question.micro_batches - 1);
+  return std::max(bound, work.chain + joined + first.device_update);
 }
 
 Micros mobius_lower_bound(const PlanQuestion& question, const Chain& chain) {
@@ -78,11 +110,7 @@ Micros mobius_lower_bound(const PlanQuestion& question, const Chain& chain) {
   const double cores = std::max(1, question.machine.host.cores);
 
   Micros bound = compute * (1.0 / devices);
-  double fewest_cores = compute_cores(question, 0);
-  for (int d = 1; d < devices; ++d) {
-    fewest_cores = std::min(fewest_cores, compute_cores(question, d));
-  }
-  bound = std::max(bound, compute * (fewest_cores / cores) + work.updates);
+  bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
   if (question.mode != PlanMode::train) return bound;
 
   // The next step's first forward waits for the embedding's update, which waits for its gradient.

@@ -10,6 +10,10 @@ namespace ferry {
 /// No `resident` plan of the question is faster: all its work on one device.
 Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain);
 
+/// No plan whose stages stay on their devices is faster, however it is cut and ordered: all work on
+/// all devices, one block's work on its device, the way of one micro-batch there and back.
+Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain);
+
 /// No `mobius` plan is faster: compute, host cores, links, updates, one micro-batch's way.
 Micros mobius_lower_bound(const PlanQuestion& question, const Chain& chain);
 

@@ -51,6 +51,13 @@ std::span<const Strategy> strategies();
 /// Everything on the first device (resident.cc).
 StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
 
+/// Stages stay on their devices and micro-batches pass through them: all forward, then all backward
+/// (gpipe); one forward, one backward (1f1b); likewise with several stages per device (interleaved)
+/// (pipeline_strategies.cc).
+StrategyAnswer plan_gpipe(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_one_f_one_b(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_interleaved(const PlanQuestion& question, const Chain& chain);
+
 /// Stages pass through the devices, states at home on the host (mobius.cc).
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);
 
