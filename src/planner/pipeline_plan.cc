@@ -46,8 +46,8 @@ class PipelineWriter {
     for (int s = 0; s < stages_; ++s) {
       for (int b = first(s); b < end(s); ++b) builder_.set_stage(b, s);
     }
-    const auto homes = builder_.lay_out_homes(
-        [&](ValueKind, int b) { return place(device_of_block(b)); });
+    const auto homes =
+        builder_.lay_out_homes([&](ValueKind, int b) { return place(device_of_block(b)); });
     lay_out_host();
     for (int d = 0; d < devices_; ++d) lay_out_device(d, homes);
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, host_tokens_[index(m)]);
@@ -260,9 +260,7 @@ class PipelineWriter {
   ValueId input(int b, int m) {
     return b == 0 ? tokens(m) : builder_.value(ValueKind::activation, b, m);
   }
-  ValueId gradient(int b, int m) {
-    return builder_.value(ValueKind::activation_gradient, b, m);
-  }
+  ValueId gradient(int b, int m) { return builder_.value(ValueKind::activation_gradient, b, m); }
   InstanceId weight(int b, int d) const {
     const int owner = weight_owner(chain_, b);
     return device_of_block(owner) == d ? builder_.home(ValueKind::weight, owner)
@@ -309,8 +307,7 @@ class PipelineWriter {
     if (sum_is_whole && has_remote_tie()) share_sum();
   }
 
-  void backward(int b, int m, int d,
-                std::vector<std::pair<InstanceId, InstanceId>>& downloads) {
+  void backward(int b, int m, int d, std::vector<std::pair<InstanceId, InstanceId>>& downloads) {
     const bool is_head = b == head();
     std::vector<InstanceId> reads;
     std::vector<InstanceId> writes;

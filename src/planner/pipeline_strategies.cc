@@ -194,9 +194,9 @@ class PipelineSearch {
   /// Megatron-LM's rule asks for whole rounds; where they are not, list scheduling with the windows
   /// of 1F1B takes its place.
   DeviceOrders orders_of(const Pipeline& pipeline) const {
-    const bool rounds =
-        pipeline.device == cyclic_map(stages_, pipeline.devices) &&
-        stages_ % pipeline.devices == 0 && pipeline.micro_batches % pipeline.devices == 0;
+    const bool rounds = pipeline.device == cyclic_map(stages_, pipeline.devices) &&
+                        stages_ % pipeline.devices == 0 &&
+                        pipeline.micro_batches % pipeline.devices == 0;
     const bool listed = strategy_.rule == OrderRule::interleaved && !rounds;
     return order_of(listed ? OrderRule::one_f_one_b : strategy_.rule, pipeline);
   }
@@ -344,10 +344,9 @@ PlanReport report_of(const PlanQuestion& question, const PipelineShape& shape) {
   int first = 0;
   for (std::size_t s = 0; s < shape.ends.size(); ++s) {
     const auto device = index(shape.device_of_stage[s]);
-    const auto pass = question.mode == PlanMode::train ? StageReport::Pass::both
-                                                       : StageReport::Pass::forward;
-    report.stages.push_back(
-        {pass, question.machine.devices[device].name, first, shape.ends[s]});
+    const auto pass =
+        question.mode == PlanMode::train ? StageReport::Pass::both : StageReport::Pass::forward;
+    report.stages.push_back({pass, question.machine.devices[device].name, first, shape.ends[s]});
     first = shape.ends[s];
   }
   return report;
@@ -380,8 +379,7 @@ StrategyAnswer plan_pipeline(const PlanQuestion& question, const Chain& chain,
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
   Simulation prediction = simulate(plan);
-  return answer(question, StrategyPlan{std::move(plan), std::move(prediction), {}},
-                search.shape());
+  return answer(question, StrategyPlan{std::move(plan), std::move(prediction), {}}, search.shape());
 }
 
 }  // namespace
