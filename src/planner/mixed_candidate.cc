@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <utility>
 
 #include "planner/skip_tensors.h"
@@ -21,7 +22,7 @@ bool MixedKey::beats(const MixedKey& other) const {
   constexpr double kTolerance = 1e-12;
   if (seconds < other.seconds * (1 - kTolerance)) return true;
   if (seconds > other.seconds * (1 + kTolerance)) return false;
-  return step_bytes != other.step_bytes ? step_bytes < other.step_bytes : peak < other.peak;
+  return std::tie(step_bytes, peak, stages) < std::tie(other.step_bytes, other.peak, other.stages);
 }
 
 CandidateMaker::CandidateMaker(const BlockGraph& graph, const MixedMachine& machine,
@@ -62,7 +63,8 @@ bool CandidateMaker::fits(const MixedCandidate& candidate) const {
 }
 
 MixedKey CandidateMaker::key(const MixedCandidate& candidate, double seconds) const {
-  return {seconds, candidate.step_bytes, std::ranges::max(candidate.memory)};
+  return {seconds, candidate.step_bytes, std::ranges::max(candidate.memory),
+          static_cast<int>(candidate.stages.size())};
 }
 
 }  // namespace ferry

@@ -30,7 +30,8 @@ using MixedScore = std::function<double(const MixedCandidate&)>;
 struct MixedKey {
   double seconds = 0;
   Bytes step_bytes;
-  Bytes peak;  // of the fullest GPU
+  Bytes peak;      // of the fullest GPU
+  int stages = 0;  // each is a launch, a border and a place in the schedule
 
   bool operator==(const MixedKey&) const = default;
   /// Times closer than 1e-12 relative are equal.
@@ -42,6 +43,8 @@ class CandidateMaker {
  public:
   CandidateMaker(const BlockGraph& graph, const MixedMachine& machine, const LoadRules& rules,
                  HoldsRule holds, std::vector<char> rematerialised);
+  CandidateMaker(const CandidateMaker&) = delete;
+  CandidateMaker& operator=(const CandidateMaker&) = delete;
 
   MixedCandidate make(Placement placement);
   /// Whether no GPU is above its budget.
