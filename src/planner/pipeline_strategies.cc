@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "planner/mapping.h"
+#include "planner/mixed_shapes.h"
 #include "planner/orders.h"
 #include "planner/pipeline.h"
 #include "planner/pipeline_partition.h"
@@ -30,18 +31,8 @@ constexpr int kMostShifts = 64;
 struct PipelineStrategy {
   const char* name;
   OrderRule rule;
+  bool mixed = false;  // stages may also lie as Mixed-pipe puts them
 };
-
-/// The stages' devices, from 0 in order of first appearance: order rules know turns, not machines.
-std::vector<int> turns_of(const std::vector<int>& device_of_stage) {
-  std::vector<int> seen, turns;
-  for (const int device : device_of_stage) {
-    const auto at = std::ranges::find(seen, device);
-    turns.push_back(static_cast<int>(at - seen.begin()));
-    if (at == seen.end()) seen.push_back(device);
-  }
-  return turns;
-}
 
 /// The job's keys about stages and devices, checked, and what follows from them.
 class PipelineChoices {
@@ -132,7 +123,7 @@ class PipelineSearch {
         stages_of_device_(question.machine.devices.size()) {
     for (const int d : device_of_stage_) ++stages_of_device_[index(d)];
     const Pipeline pipeline = pipeline_of(even_ends());
-    in_flight_ = stages_in_flight(pipeline, orders_of(pipeline));
+    in_flight_ = stages_in_flight(pipeline, pipeline_orders(strategy_.rule, pipeline));
   }
 
   /// The fastest plan that fits; else what the thriftiest one lacks.
@@ -152,10 +143,8 @@ class PipelineSearch {
       }
     }
     try_roomiest(thriftiest);
-    if (const auto cross = choices_.cross_mapped()) {
-      device_of_stage_ = *cross;
-      try_shape(shape_of(best_shape_.ends, best_shape_.spare_slots));
-    }
+    try_cross_mapping();
+    if (strategy_.mixed && !given && !question_.options.devices) try_mixed();
     return std::move(*best_);
   }
 
@@ -173,37 +162,13 @@ class PipelineSearch {
   }
 
   Pipeline pipeline_of(const std::vector<int>& ends) const {
-    Pipeline pipeline;
-    int first = 0;
-    for (const int end : ends) {
-      double forward = 0, backward = 0;
-      for (; first < end; ++first) {
-        const ChainBlock& block = chain_.blocks[index(first)];
-        if (has_forward(block)) forward += block.forward.count;
-        backward += block.backward.count;
-      }
-      pipeline.forward.push_back(forward);
-      pipeline.backward.push_back(backward);
-    }
-    pipeline.device = turns_of(device_of_stage_);
-    pipeline.devices = 1 + *std::ranges::max_element(pipeline.device);
-    pipeline.micro_batches = question_.micro_batches;
-    return pipeline;
-  }
-
-  /// Megatron-LM's rule asks for whole rounds; where they are not, list scheduling with the windows
-  /// of 1F1B takes its place.
-  DeviceOrders orders_of(const Pipeline& pipeline) const {
-    const bool rounds = pipeline.device == cyclic_map(stages_, pipeline.devices) &&
-                        stages_ % pipeline.devices == 0 &&
-                        pipeline.micro_batches % pipeline.devices == 0;
-    const bool listed = strategy_.rule == OrderRule::interleaved && !rounds;
-    return order_of(listed ? OrderRule::one_f_one_b : strategy_.rule, pipeline);
+    return cut_pipeline(chain_, ends, device_of_stage_, question_.micro_batches);
   }
 
   PipelineShape shape_of(const std::vector<int>& ends, int spare) const {
     const Pipeline pipeline = pipeline_of(ends);
-    return {ends, device_of_stage_, sequence_of(pipeline, orders_of(pipeline)), spare};
+    return {ends, device_of_stage_,
+            sequence_of(pipeline, pipeline_orders(strategy_.rule, pipeline)), spare};
   }
 
   // ---- memory and time of cuts ----
@@ -246,7 +211,7 @@ class PipelineSearch {
 
   /// Shifts single cuts while that shortens the step without its copies.
   std::vector<int> shifted(std::vector<int> ends) const {
-    double best = step_without_copies(ends);
+    Micros best = step_of(ends);
     for (int shift = 0; shift < kMostShifts; ++shift) {
       std::vector<int> next;
       for (int s = 0; s + 1 < stages_; ++s) {
@@ -254,7 +219,7 @@ class PipelineSearch {
           std::vector<int> tried = ends;
           tried[index(s)] += by;
           if (!is_possible(tried)) continue;
-          const double step = step_without_copies(tried);
+          const Micros step = step_of(tried);
           if (step >= best) continue;
           best = step;
           next = std::move(tried);
@@ -276,25 +241,10 @@ class PipelineSearch {
     return true;
   }
 
-  double step_without_copies(const std::vector<int>& ends) const {
+  Micros step_of(const std::vector<int>& ends) const {
     const Pipeline pipeline = pipeline_of(ends);
-    const PipelineTimes times = earliest_times(pipeline, orders_of(pipeline));
-    std::vector<double> updates(index(pipeline.devices)), free(updates);
-    int b = 0;
-    for (int s = 0; s < stages_; ++s) {
-      const std::size_t turn = index(pipeline.device[index(s)]);
-      for (; b < ends[index(s)]; ++b) {
-        const ChainBlock& block = chain_.blocks[index(b)];
-        if (block.trainable) updates[turn] += block.device_update.count;
-      }
-      const double end = times.backward[index(s)].back() + pipeline.backward[index(s)];
-      free[turn] = std::max(free[turn], end);
-    }
-    double step = 0;  // clipping puts updates off until the last backward of all
-    for (std::size_t d = 0; d < free.size(); ++d) {
-      step = std::max(step, (question_.clips ? times.makespan : free[d]) + updates[d]);
-    }
-    return step;
+    const DeviceOrders orders = pipeline_orders(strategy_.rule, pipeline);
+    return step_without_copies(chain_, ends, pipeline, orders, question_.clips);
   }
 
   // ---- plans ----
@@ -314,6 +264,21 @@ class PipelineSearch {
   void try_roomiest(const std::vector<int>& ends) {
     for (int spare = kRoomySpare; spare > 0; spare /= 2) {
       if (!try_shape(shape_of(ends, spare))) return;
+    }
+  }
+
+  void try_cross_mapping() {
+    const auto cross = choices_.cross_mapped();
+    if (!cross) return;
+    device_of_stage_ = *cross;
+    try_shape(shape_of(best_shape_.ends, best_shape_.spare_slots));
+  }
+
+  void try_mixed() {
+    for (PipelineShape& shape : mixed_shapes(question_, chain_)) {
+      for (shape.spare_slots = kRoomySpare; try_shape(shape) && shape.spare_slots > 0;) {
+        shape.spare_slots /= 2;
+      }
     }
   }
 
@@ -394,6 +359,10 @@ StrategyAnswer plan_one_f_one_b(const PlanQuestion& question, const Chain& chain
 
 StrategyAnswer plan_interleaved(const PlanQuestion& question, const Chain& chain) {
   return plan_pipeline(question, chain, {"interleaved", OrderRule::interleaved});
+}
+
+StrategyAnswer plan_mixed_pipe(const PlanQuestion& question, const Chain& chain) {
+  return plan_pipeline(question, chain, {"mixed-pipe", OrderRule::one_f_one_b, true});
 }
 
 }  // namespace ferry

@@ -10,7 +10,7 @@
 namespace ferry {
 namespace {
 
-constexpr const char* kPipelines[] = {"gpipe", "1f1b", "interleaved"};
+constexpr const char* kPipelines[] = {"gpipe", "1f1b", "interleaved", "mixed-pipe"};
 
 // Weights and states at rest, with where they are.
 std::vector<std::string> homes_of(const Plan& plan) {

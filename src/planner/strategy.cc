@@ -76,6 +76,7 @@ std::span<const Strategy> strategies() {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
       Strategy{"1f1b", plan_one_f_one_b, nullptr, pipeline_lower_bound, true},
       Strategy{"interleaved", plan_interleaved, nullptr, pipeline_lower_bound, true},
+      Strategy{"mixed-pipe", plan_mixed_pipe, nullptr, pipeline_lower_bound, true},
       Strategy{"gpipe", plan_gpipe, nullptr, pipeline_lower_bound, false},
       Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
   };

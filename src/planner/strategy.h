@@ -57,6 +57,8 @@ StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
 StrategyAnswer plan_gpipe(const PlanQuestion& question, const Chain& chain);
 StrategyAnswer plan_one_f_one_b(const PlanQuestion& question, const Chain& chain);
 StrategyAnswer plan_interleaved(const PlanQuestion& question, const Chain& chain);
+/// 1f1b where a device may have blocks that are not neighbours, as Mixed-pipe assigns them.
+StrategyAnswer plan_mixed_pipe(const PlanQuestion& question, const Chain& chain);
 
 /// Stages pass through the devices, states at home on the host (mobius.cc).
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);
