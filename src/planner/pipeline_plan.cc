@@ -149,8 +149,11 @@ class PipelineWriter {
     }
     memory.scalars_end = end;
     end = round_up(end + kScalarSlot * scalars_of(d, own), kSlotAlignment);
-    memory.tokens = SlotPool(end, slot_size(chain_.tokens), 0);
-    end += slot_size(chain_.tokens) * most_tokens(d);
+    // With slots to spare the next micro-batch's tokens arrive while this one is in use.
+    const int most = most_tokens(d);
+    const int spare = shape_.spare_slots > 0 && most < question_.micro_batches ? 1 : 0;
+    memory.tokens = SlotPool(end, slot_size(chain_.tokens), spare);
+    if (most > 0) end += slot_size(chain_.tokens) * (most + spare);
     memory.activations = SlotPool(end, slot_size(chain_.activation), shape_.spare_slots);
   }
 

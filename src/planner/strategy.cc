@@ -73,12 +73,12 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 
 std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
-      Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
-      Strategy{"1f1b", plan_one_f_one_b, nullptr, pipeline_lower_bound, true},
-      Strategy{"interleaved", plan_interleaved, nullptr, pipeline_lower_bound, true},
-      Strategy{"mixed-pipe", plan_mixed_pipe, nullptr, pipeline_lower_bound, true},
-      Strategy{"gpipe", plan_gpipe, nullptr, pipeline_lower_bound, false},
-      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
+      Strategy{"resident", plan_resident, nullptr, resident_lower_bound, 1},
+      Strategy{"1f1b", plan_one_f_one_b, nullptr, pipeline_lower_bound, 2},
+      Strategy{"interleaved", plan_interleaved, nullptr, pipeline_lower_bound, 2},
+      Strategy{"mixed-pipe", plan_mixed_pipe, nullptr, pipeline_lower_bound, 2},
+      Strategy{"gpipe", plan_gpipe, nullptr, pipeline_lower_bound, 0},
+      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, 1},
   };
   return kStrategies;
 }
