@@ -73,7 +73,7 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
     const auto elements = static_cast<double>(costs.parameters);
     result.host_update = from_seconds(elements / update_rate(question)) + overhead;
     result.device_update = device_update_time(question, costs.parameters) + overhead;
-    result.device_update_workspace = device_update_workspace({.elements = costs.parameters});
+    result.device_update_workspace = device_update_workspace({{}, costs.parameters});
   }
   result.forward_workspace = costs.forward_workspace;
   result.backward_workspace = costs.backward_workspace;
