@@ -226,6 +226,15 @@ TEST(MixedPipe, AChainOfEqualBlocksStaysContiguous) {
   EXPECT_EQ(result.best.step_bytes, 3 * 2 * 2 * 1_MiB);  // three borders, both ways, two crossings
 }
 
+// The formulas bound {10, 6, 6, 6} on two GPUs by 14; the exact search proves 16.
+TEST(MixedPipe, AProvenOptimumIsTheBound) {
+  const MixedPipeResult result =
+      mixed_pipe(chain_of({10, 6, 6, 6}, 2, 0_B), options_for(equal_gpus(2, 1_GiB)));
+  EXPECT_EQ(result.objective, 16);
+  EXPECT_EQ(result.lower_bound, 16);
+  EXPECT_EQ(result.gap, 0);
+}
+
 // Speeds (2, 1, 1): loads within one block of proportional, and no GPU above its own budget.
 TEST(MixedPipe, UnequalGpusGetProportionalWork) {
   BlockGraph graph = chain_of(std::vector<double>(24, 0.0), 3, 1_B);
