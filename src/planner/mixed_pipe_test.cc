@@ -98,7 +98,7 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
   int fitting = 0;
   int lacking = 0;
   int candidates = 0;
-  for (std::uint64_t seed = 1; seed <= 2500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const RandomJob job = random_job(seed, 14);
     const StageBuilder builder(job.graph);
     const MixedScore score = [&](const MixedCandidate& candidate) {
@@ -130,7 +130,7 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
     EXPECT_EQ(result.empty_gpus.empty(),
               job.graph.size() >= job.machine.size() && result.empty_gpus.empty());
   }
-  EXPECT_GT(fitting, 1500);
+  EXPECT_GT(fitting, 1200);
   EXPECT_GT(lacking, 100);
   EXPECT_GT(candidates, 10000);
 }
