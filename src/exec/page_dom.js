@@ -31,7 +31,7 @@ function makeContext() {
 class Element {
   constructor(tag, width) {
     Object.assign(this, {tag, children: [], style: {}, className: '', hidden: false, listeners: {}, own: '', value: '',
-                         box: {left: 0, top: 0, width}, context: null});
+                         box: {left: 0, top: 0, width, height: 100}, context: null});
   }
   get textContent() { return this.own + this.children.map(child => child.textContent).join(''); }
   set textContent(text) { this.own = String(text); this.children = []; }
@@ -52,6 +52,8 @@ const page = {dark: false};
 const window = new Element('window', 0);
 Object.assign(window, {
   devicePixelRatio: 2,
+  innerWidth: 1000,
+  innerHeight: 800,
   requestAnimationFrame(act) { frames.push(act); },
   matchMedia() { return {matches: page.dark, addEventListener() {}}; },
   scrollBy() {},

@@ -172,13 +172,13 @@ def test_the_cursor_shows_a_run_and_what_it_waited_for(browser):
     browser.hover(x_of(STEP + 400), forward_row + 5)
 
     lines = browser.text("tip").split("\n")
-    assert lines[:3] == ["F.1", "forward on gpu0.compute, step 1", "900.00 us to 1.1000 ms, takes 200.00 us"]
+    assert lines[:3] == ["F.1", "forward on gpu0.compute, step 1", "900.00 us to 1.100 ms, takes 200.00 us"]
     before = lines.index("waits for")
     assert lines[before + 1] == "\u2022 F.0: queue, ended at 900.00 us, the last"
     assert lines[before + 2] == "\u2022 X.1: after, ended at 750.00 us"
     behind = lines.index("waited for by")
-    assert lines[behind + 1] == "\u2022 X.0 of step 2: next step, starts at 1.1000 ms"
-    assert lines[behind + 2] == "\u2022 F.0 of step 2: queue, starts at 1.2500 ms"
+    assert lines[behind + 1] == "\u2022 X.0 of step 2: next step, starts at 1.100 ms"
+    assert lines[behind + 2] == "\u2022 F.0 of step 2: queue, starts at 1.250 ms"
 
     strokes = browser.drawn()["strokes"]  # colour, line width, x, y, width, height
     thickness = {(round(x), round(width)): thick for _, thick, x, _, width, _ in strokes}
@@ -276,7 +276,7 @@ def test_the_header_and_tables_show_the_reports(browser):
 
 def test_the_page_follows_the_colour_scheme(small_page):
     backs = {Browser(small_page, dark=dark).call("theme().back") for dark in (False, True)}
-    assert backs == {"#ffffff", "#161a20"}
+    assert backs == {"#ffffff", "#12161c"}
 
 
 def test_a_hundred_thousand_tasks_stay_small_and_drawable(tmp_path):

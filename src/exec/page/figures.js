@@ -7,6 +7,15 @@ function timeText(nanoseconds) {
   }
   return nanoseconds.toFixed(0) + ' ns';
 }
+// A moment, to the microsecond however late it is.
+function momentText(nanoseconds) {
+  if (nanoseconds >= 1e9) return (nanoseconds / 1e9).toFixed(6) + ' s';
+  return nanoseconds >= 1e6 ? (nanoseconds / 1e6).toFixed(3) + ' ms' : timeText(nanoseconds);
+}
+// Without the zeros behind the last digit that counts.
+function roundTimeText(nanoseconds) {
+  return nanoseconds === 0 ? '0' : timeText(nanoseconds).replace(/\.?0+ /, ' ');
+}
 function bytesText(bytes) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let unit = 0;
@@ -29,9 +38,11 @@ function element(tag, text, className) {
   return made;
 }
 
-// Rows of texts; a cell {text, share} gets a bar of that share of its width.
+// Rows of texts; a cell {text, share} gets a bar of that share of its width. Without rows the
+// table's heading goes too.
 function fillTable(id, heads, rows) {
   const table = document.getElementById(id);
+  document.getElementById(id + '-figure').hidden = rows.length === 0;
   const head = element('tr');
   for (const text of heads) head.appendChild(element('th', text));
   table.appendChild(head);
@@ -40,7 +51,7 @@ function fillTable(id, heads, rows) {
     for (const value of row) {
       const cell = element('td', value.text === undefined ? value : value.text);
       if (value.share !== undefined) {
-        const end = percentText(Math.min(1, value.share));
+        const end = (100 * Math.min(1, value.share)).toFixed(1) + '%';
         cell.style.background = `linear-gradient(90deg, var(--bar) ${end}, transparent ${end})`;
       }
       line.appendChild(cell);
@@ -63,9 +74,10 @@ function showFigures(data) {
     r.name, used(r.utilisation), timeText(r.busy_seconds * 1e9),
     r.bubble === undefined ? '' : percentText(r.bubble), bytes(r.bytes)]));
   fillTable('pools', ['', 'used', 'bytes'], data.pools.map(p => [p.name, used(p.utilisation), bytes(p.bytes)]));
-  fillTable('places', ['', 'peak', 'budget', 'read per step', 'written per step'], data.places.map(p => [
-    p.name, {text: bytesText(p.peak), share: p.budget ? p.peak / p.budget : 0}, bytesText(p.budget),
-    bytes(p.read), bytes(p.written)]));
+  fillTable('places', ['', 'peak', 'budget'], data.places.map(p => [
+    p.name, {text: bytesText(p.peak), share: p.budget ? p.peak / p.budget : 0}, bytesText(p.budget)]));
+  fillTable('drives', ['', 'read', 'written'], data.places.filter(p => p.kind === 'drive').map(p => [
+    p.name, bytesText(p.read), bytesText(p.written)]));
 }
 
 // The bandwidth that the faster half of the bytes exceeds or reaches.

@@ -61,19 +61,19 @@ function describeRun(tip, model, run) {
   tip.appendChild(element('b', tasks.names[task]));
   tip.appendChild(element('div', `${data.kinds[tasks.kind[task]]} on ${data.resources[tasks.resource[task]].name}, step ${step(run)}`));
   const length = end[run] - start[run];
-  tip.appendChild(element('div', `${timeText(start[run])} to ${timeText(end[run])}, takes ${timeText(length)}`));
+  tip.appendChild(element('div', `${momentText(start[run])} to ${momentText(end[run])}, takes ${timeText(length)}`));
   if (tasks.bytes[task] > 0) {
     const rate = length > 0 ? `, ${rateText(tasks.bytes[task] / length * 1e9)}` : '';
     tip.appendChild(element('div', bytesText(tasks.bytes[task]) + rate));
   }
   const before = predecessors(model, run);
   before.sort((a, b) => end[b.run] - end[a.run] || Boolean(b.released) - Boolean(a.released));
-  listRelations(tip, 'waits for', before, one => `${name(one.run)}: ${one.why}, ended at ${timeText(end[one.run])}` +
+  listRelations(tip, 'waits for', before, one => `${name(one.run)}: ${one.why}, ended at ${momentText(end[one.run])}` +
       (one.released ? ', the last' : ''));
   if (heldByStep(model, run) >= 0) tip.appendChild(element('div', `held until step ${heldByStep(model, run)} ended`));
   const behind = successors(model, run);
   behind.sort((a, b) => start[a.run] - start[b.run]);
-  listRelations(tip, 'waited for by', behind, one => `${name(one.run)}: ${one.why}, starts at ${timeText(start[one.run])}`);
+  listRelations(tip, 'waited for by', behind, one => `${name(one.run)}: ${one.why}, starts at ${momentText(start[one.run])}`);
 }
 
 function describePlace(tip, view, place, time) {
@@ -85,7 +85,7 @@ function describePlace(tip, view, place, time) {
     total += level;
     if (level > 0) parts.push(`${byteColour(place.kinds[l])[0]} ${bytesText(level)}`);
   });
-  tip.appendChild(element('b', `${place.name} at ${timeText(time)}: ${bytesText(total)}`));
+  tip.appendChild(element('b', `${place.name} at ${momentText(time)}: ${bytesText(total)}`));
   for (const part of parts) tip.appendChild(element('div', part));
   tip.appendChild(element('div', `peak ${bytesText(place.peak)}, budget ${bytesText(place.budget)}`));
 }
@@ -101,10 +101,11 @@ function fillTip(view, x, y) {
     return;
   }
   tip.hidden = false;
-  const leftSide = x > view.width / 2;
-  tip.style.left = leftSide ? 'auto' : x + 14 + 'px';
-  tip.style.right = leftSide ? view.width - x + 14 + 'px' : 'auto';
-  tip.style.top = y + 16 + 'px';
+  // Beside the point, within the window.
+  const canvas = document.getElementById('timeline').getBoundingClientRect(), box = tip.getBoundingClientRect();
+  const right = canvas.left + x + 14, fits = right + box.width <= window.innerWidth;
+  tip.style.left = Math.max(0, fits ? right : right - 28 - box.width) + 'px';
+  tip.style.top = Math.max(0, Math.min(canvas.top + y + 16, window.innerHeight - box.height - 4)) + 'px';
 }
 
 function hold(view, run) {
@@ -127,17 +128,16 @@ function findRun(model, text, run) {
 }
 
 function fillLegend(data) {
-  const legend = document.getElementById('legend');
-  const add = (text, colour) => {
+  const add = (id, text, colour) => {
     const entry = element('span'), swatch = element('i');
     swatch.style.background = colour;
     entry.appendChild(swatch);
     entry.appendChild(element('span', text));
-    legend.appendChild(entry);
+    document.getElementById(id).appendChild(entry);
   };
-  data.kinds.forEach((kind, k) => add(kind, kTaskColours[k % kTaskColours.length]));
+  data.kinds.forEach((kind, k) => add('kinds', kind, kTaskColours[k % kTaskColours.length]));
   const shown = new Set(data.places.flatMap(place => Object.keys(place.levels)));
-  for (const kind of shown) add(...byteColour(kind));
+  for (const kind of shown) add('contents', ...byteColour(kind));
 }
 
 function start() {

@@ -10,7 +10,7 @@ function byteColour(kind) { return kByteColours[kind] || [kind, '#777777']; }
 const kThemes = {
   light: {back: '#ffffff', front: '#1c2430', soft: '#5b6675', line: '#d8dde4', row: '#f4f6f8',
           before: '#1257a8', released: '#d01f2e', behind: '#177a3c', label: '#101820', budget: '#c02030'},
-  dark: {back: '#161a20', front: '#e4e8ee', soft: '#98a3b3', line: '#2c3540', row: '#1a2028',
+  dark: {back: '#12161c', front: '#e4e8ee', soft: '#98a3b3', line: '#2c3540', row: '#1a2028',
          before: '#6fb4ff', released: '#ff5a66', behind: '#5fd68a', label: '#06090d', budget: '#ff6b76'}};
 const kGutter = 150, kAxis = 22, kRow = 18, kBar = 14, kGap = 8, kPlace = 72, kRight = 10;
 
@@ -181,7 +181,7 @@ function drawAxis(ctx, view, colours) {
   for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
     line(ctx, xOf(view, time), kAxis - 4, xOf(view, time), view.layout.height, colours.line, 1);
     ctx.fillStyle = colours.soft;
-    ctx.fillText(timeText(time), xOf(view, time), 12);
+    ctx.fillText(roundTimeText(time), xOf(view, time), 12);
   }
   view.model.stepEnd.forEach(end => {
     if (end >= view.from && end <= view.to) {
