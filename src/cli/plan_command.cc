@@ -1,10 +1,13 @@
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/question.h"
+#include "cli/simulation_tables.h"
 #include "cli/tables.h"
 #include "data/files.h"
+#include "exec/html.h"
 #include "plan/verify.h"
 
 namespace ferry {
@@ -32,16 +35,22 @@ int run_plan(const PlanCommand& command) {
 }
 
 int run_simulate(const SimulateCommand& command) {
+  std::optional<Bytes> endurance;
+  if (!command.endurance.empty()) endurance = parse_bytes(command.endurance);
   const Plan plan = read_plan(command.plan);
   require_verified(plan, command.plan);
   const Simulation simulation = simulate(plan);
   const std::string trace = command.trace.empty() ? command.plan + ".trace.json" : command.trace;
   write_file(trace, to_chrome_trace(plan, simulation.timeline));
+  if (!command.html.empty()) write_file(command.html, to_html(plan, simulation));
   if (command.json) {
-    std::fputs(simulation_json(plan, simulation).c_str(), stdout);
-  } else {
-    std::fputs(simulation_table(plan, simulation).c_str(), stdout);
-    std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+    std::fputs(simulation_json(plan, simulation, endurance).c_str(), stdout);
+    return kDone;
+  }
+  std::fputs(simulation_table(plan, simulation, endurance).c_str(), stdout);
+  std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+  if (!command.html.empty()) {
+    std::printf("page written to %s (open it in a browser)\n", command.html.c_str());
   }
   return kDone;
 }

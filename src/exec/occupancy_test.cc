@@ -61,13 +61,11 @@ TEST(Occupancy, ASlotIsHeldFromItsWriterToItsLastReader) {
   const auto levels = bytes_over_time(plan, simulate(plan, 1).timeline);
   // 10 us up, F.0 to 15, 7 us up, F.1 from 22 to 27, 10 us up, B from 37 to 57.
   const PlaceLevels& gpu = levels[1];
-  EXPECT_EQ(steps_of(of(gpu, ValueKind::weight)),
-            (Steps{{0, 100}, {15, 70}, {27, 100}, {57, 0}}));
+  EXPECT_EQ(steps_of(of(gpu, ValueKind::weight)), (Steps{{0, 100}, {15, 70}, {27, 100}, {57, 0}}));
   EXPECT_EQ(steps_of(of(gpu, ValueKind::activation)), (Steps{{10, 30}, {27, 0}}));
   EXPECT_EQ(steps_of(of(gpu, ValueKind::gradient)), (Steps{{37, 40}, {57, 0}}));
   EXPECT_EQ(steps_of(gpu.workspace), (Steps{{10, 50}, {15, 0}}));
-  EXPECT_EQ(steps_of(gpu.total),
-            (Steps{{0, 100}, {10, 180}, {15, 100}, {37, 140}, {57, 0}}));
+  EXPECT_EQ(steps_of(gpu.total), (Steps{{0, 100}, {10, 180}, {15, 100}, {37, 140}, {57, 0}}));
   EXPECT_EQ(highest(gpu.total), 180_B);
 }
 

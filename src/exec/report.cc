@@ -99,6 +99,14 @@ double BandwidthCdf::share_above(double bytes_per_second) const {
   return all > 0 ? static_cast<double>(bytes_above(bytes_per_second).count) / all : 0;
 }
 
+double BandwidthCdf::quantile(double share) const {
+  const double wanted = share * static_cast<double>(total().count);
+  for (const Point& point : points) {
+    if (static_cast<double>(point.bytes.count) >= wanted) return point.bytes_per_second;
+  }
+  return points.empty() ? 0 : points.back().bytes_per_second;
+}
+
 BandwidthCdf bandwidth_cdf(const Plan& plan, const Simulation& simulation) {
   BandwidthCdf cdf;
   for_last_step(plan, simulation.timeline, [&](const Task& task, const Span& span) {

@@ -46,6 +46,8 @@ struct BandwidthCdf {
   /// Moved faster than `bytes_per_second`, and their share of all; 0 when nothing moves.
   Bytes bytes_above(double bytes_per_second) const;
   double share_above(double bytes_per_second) const;
+  /// The lowest bandwidth at or below which this share of the bytes moves; 0 when nothing moves.
+  double quantile(double share) const;
 };
 
 /// Of one step's copies, every hop of a staged one counted.

@@ -87,7 +87,8 @@ TEST(Report, GPipesBubbleIsItsClosedForm) {
               (kStages - 1.0) / (kMicroBatches + kStages - 1.0), 1e-12);
 }
 
-// 3 MB at 1 GB/s, 1 MB at 4 GB/s of which 50 us pass before it draws on the link, in a step of 3 ms.
+// 3 MB at 1 GB/s, 1 MB at 4 GB/s of which 50 us pass before it draws on the link, in a step of 3
+// ms.
 TEST(Report, APoolIsUsedByWhatItsTasksDraw) {
   const Plan plan = plan_of(R"(
 pool root capacity=5e9
@@ -136,6 +137,9 @@ TEST(Report, TheBandwidthCurveCountsBytesBySpeed) {
   EXPECT_EQ(cdf.bytes_above(7e9), 6000000_B);
   EXPECT_EQ(cdf.bytes_above(1e10), 0_B);
   EXPECT_DOUBLE_EQ(cdf.share_above(5e9), 0.6);
+  EXPECT_DOUBLE_EQ(cdf.quantile(0.2), 1e9);
+  EXPECT_DOUBLE_EQ(cdf.quantile(0.21), 5e9);
+  EXPECT_DOUBLE_EQ(cdf.quantile(1), 1e10);
 }
 
 TEST(Report, NothingMovedIsAnEmptyCurve) {
@@ -144,6 +148,7 @@ TEST(Report, NothingMovedIsAnEmptyCurve) {
   EXPECT_TRUE(cdf.points.empty());
   EXPECT_EQ(cdf.share_above(0), 0);
   EXPECT_EQ(cdf.bytes_above(1e9), 0_B);
+  EXPECT_EQ(cdf.quantile(0.5), 0);
 }
 
 TEST(Report, AThinnedCurveKeepsItsEndAndItsOrder) {

@@ -13,7 +13,7 @@ std::size_t index(int id) { return static_cast<std::size_t>(id); }
 void write_names(const Plan& plan, JsonText& trace) {
   const auto metadata = [&](std::string_view what, int process, int track, std::string_view name) {
     trace.line();
-  trace.object();
+    trace.object();
     trace.string("name", what);
     trace.string("ph", "M");
     trace.integer("pid", process);
@@ -58,7 +58,7 @@ void write_flow(const Plan& plan, const Span& earlier, const Span& later, std::i
                 JsonText& trace) {
   const auto write_half = [&](std::string_view phase, const Span& span, Micros at) {
     trace.line();
-  trace.object();
+    trace.object();
     trace.string("name", "after");
     trace.string("cat", "after");
     trace.string("ph", phase);
