@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/question.h"
 #include "cli/simulation_tables.h"
@@ -34,9 +35,21 @@ int run_plan(const PlanCommand& command) {
   return kDone;
 }
 
+namespace {
+
+std::optional<Bytes> endurance_of(const SimulateCommand& command) {
+  if (command.endurance.empty()) return std::nullopt;
+  try {
+    return parse_bytes(command.endurance);
+  } catch (const UserError& error) {
+    throw UserError(std::string("--endurance: ") + error.what());
+  }
+}
+
+}  // namespace
+
 int run_simulate(const SimulateCommand& command) {
-  std::optional<Bytes> endurance;
-  if (!command.endurance.empty()) endurance = parse_bytes(command.endurance);
+  const std::optional<Bytes> endurance = endurance_of(command);
   const Plan plan = read_plan(command.plan);
   require_verified(plan, command.plan);
   const Simulation simulation = simulate(plan);

@@ -82,10 +82,17 @@ def page_of(plan: str | None, folder: Path) -> str:
 class Browser:
     """A page that has been opened."""
 
-    def __init__(self, page: str, dark: bool = False):
+    def __init__(self, page: str, dark: bool):
         tags = Tags(page)
         self.data = json.loads(tags.scripts[0])
         self.engine = MiniRacer()
+        try:
+            self.open(tags, dark)
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def open(self, tags: Tags, dark: bool):
         self.engine.eval(DOM)
         setup = {"ids": tags.ids, "data": tags.scripts[0], "dark": dark, "width": WIDTH}
         self.engine.eval(f"openPage({json.dumps(setup)})")
@@ -99,9 +106,9 @@ class Browser:
         """Sends an event; fails when no one listens."""
         self.engine.eval(f"fire({json.dumps(element)}, {json.dumps(event)}, {json.dumps(fields)})")
 
-    def drawn(self) -> dict:
-        """What the timeline's canvas was given since last asked: {fills, strokes, texts}."""
-        return self.call("takeDrawing('timeline')")
+    def drawn(self, canvas: str = "timeline") -> dict:
+        """What a canvas was given since last asked: {fills, strokes, texts, lines}."""
+        return self.call(f"takeDrawing({json.dumps(canvas)})")
 
     def text(self, element: str) -> str:
         return self.call(f"textOf({json.dumps(element)})")
@@ -125,8 +132,22 @@ def small_page(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def browser(small_page) -> Browser:
-    return Browser(small_page)
+def open_page():
+    """Opens pages, and closes their engines behind the test: an open one keeps Python from ending."""
+    opened = []
+
+    def open_one(page: str, dark: bool = False) -> Browser:
+        opened.append(Browser(page, dark))
+        return opened[-1]
+
+    yield open_one
+    for browser in opened:
+        browser.engine.close()
+
+
+@pytest.fixture
+def browser(open_page, small_page) -> Browser:
+    return open_page(small_page)
 
 
 def x_of(time: float) -> float:
@@ -180,7 +201,8 @@ def test_the_cursor_shows_a_run_and_what_it_waited_for(browser):
     assert lines[behind + 1] == "\u2022 X.0 of step 2: next step, starts at 1.100 ms"
     assert lines[behind + 2] == "\u2022 F.0 of step 2: queue, starts at 1.250 ms"
 
-    strokes = browser.drawn()["strokes"]  # colour, line width, x, y, width, height
+    assert browser.drawn()["fills"] == []  # the cursor alone draws nothing anew
+    strokes = browser.drawn("marks")["strokes"]  # colour, line width, x, y, width, height
     thickness = {(round(x), round(width)): thick for _, thick, x, _, width, _ in strokes}
 
     def mark(name: str, step: int) -> int:
@@ -274,15 +296,15 @@ def test_the_header_and_tables_show_the_reports(browser):
         assert name in [text for text in browser.text("resources").split("\n") + browser.text("places").split("\n")]
 
 
-def test_the_page_follows_the_colour_scheme(small_page):
-    backs = {Browser(small_page, dark=dark).call("theme().back") for dark in (False, True)}
-    assert backs == {"#ffffff", "#12161c"}
+def test_the_page_follows_the_colour_scheme(open_page, small_page):
+    fronts = {open_page(small_page, dark=dark).call("theme().front") for dark in (False, True)}
+    assert fronts == {"#1c2430", "#e4e8ee"}
 
 
-def test_a_hundred_thousand_tasks_stay_small_and_drawable(tmp_path):
+def test_a_hundred_thousand_tasks_stay_small_and_drawable(open_page, tmp_path):
     page = page_of(None, tmp_path)
     assert len(page.encode()) < 15e6
-    browser = Browser(page)
+    browser = open_page(page)
     tasks = browser.call("readTasks(JSON.parse(document.getElementById('data').textContent)).count")
     assert tasks > 100_000
     boxes = all_boxes(browser)

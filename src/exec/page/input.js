@@ -57,9 +57,11 @@ function listRelations(tip, title, relations, words) {
 function describeRun(tip, model, run) {
   const {tasks, data, start, end} = model, task = run % tasks.count;
   const step = other => Math.floor(other / tasks.count);
-  const name = other => tasks.names[other % tasks.count] + (step(other) === step(run) ? '' : ` of step ${step(other)}`);
+  const name = other =>
+      tasks.names[other % tasks.count] + (step(other) === step(run) ? '' : ` of step ${step(other)}`);
   tip.appendChild(element('b', tasks.names[task]));
-  tip.appendChild(element('div', `${data.kinds[tasks.kind[task]]} on ${data.resources[tasks.resource[task]].name}, step ${step(run)}`));
+  const resource = data.resources[tasks.resource[task]].name;
+  tip.appendChild(element('div', `${data.kinds[tasks.kind[task]]} on ${resource}, step ${step(run)}`));
   const length = end[run] - start[run];
   tip.appendChild(element('div', `${momentText(start[run])} to ${momentText(end[run])}, takes ${timeText(length)}`));
   if (tasks.bytes[task] > 0) {
@@ -68,12 +70,13 @@ function describeRun(tip, model, run) {
   }
   const before = predecessors(model, run);
   before.sort((a, b) => end[b.run] - end[a.run] || Boolean(b.released) - Boolean(a.released));
-  listRelations(tip, 'waits for', before, one => `${name(one.run)}: ${one.why}, ended at ${momentText(end[one.run])}` +
-      (one.released ? ', the last' : ''));
+  listRelations(tip, 'waits for', before, one =>
+      `${name(one.run)}: ${one.why}, ended at ${momentText(end[one.run])}` + (one.released ? ', the last' : ''));
   if (heldByStep(model, run) >= 0) tip.appendChild(element('div', `held until step ${heldByStep(model, run)} ended`));
   const behind = successors(model, run);
   behind.sort((a, b) => start[a.run] - start[b.run]);
-  listRelations(tip, 'waited for by', behind, one => `${name(one.run)}: ${one.why}, starts at ${momentText(start[one.run])}`);
+  listRelations(tip, 'waited for by', behind, one =>
+      `${name(one.run)}: ${one.why}, starts at ${momentText(start[one.run])}`);
 }
 
 function describePlace(tip, view, place, time) {
@@ -143,13 +146,19 @@ function fillLegend(data) {
 function start() {
   const data = JSON.parse(document.getElementById('data').textContent);
   const view = makeView(readModel(data)), canvas = document.getElementById('timeline');
-  let waiting = false, drag = null;
+  let waiting = false, drawnFrom = null, drawnTo = null, drag = null;
   const redraw = () => {
     if (waiting) return;
     waiting = true;
-    window.requestAnimationFrame(() => { waiting = false; draw(view, canvas); });
+    window.requestAnimationFrame(() => {
+      waiting = false;
+      if (view.from !== drawnFrom || view.to !== drawnTo) drawTimeline(view);
+      drawnFrom = view.from;
+      drawnTo = view.to;
+      drawMarks(view);
+    });
   };
-  const redrawAll = () => { drawBandwidths(data, theme()); redraw(); };
+  const redrawAll = () => { drawnFrom = null; drawBandwidths(data, theme()); redraw(); };
   const follow = relation => {
     const run = relation && relation.run;
     if (run !== undefined) hold(view, run);
@@ -211,7 +220,7 @@ function start() {
     hold(view, findRun(view.model, event.target.value, view.shown));
     redraw();
   });
-  window.addEventListener('resize', redraw);
+  window.addEventListener('resize', redrawAll);
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawAll);
   showFigures(data);
   fillLegend(data);

@@ -8,9 +8,9 @@ const kByteColours = {
   X: ['tokens', '#b89b2a'], N: ['norms', '#66777f'], L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
 function byteColour(kind) { return kByteColours[kind] || [kind, '#777777']; }
 const kThemes = {
-  light: {back: '#ffffff', front: '#1c2430', soft: '#5b6675', line: '#d8dde4', row: '#f4f6f8',
+  light: {front: '#1c2430', soft: '#5b6675', line: '#d8dde4', row: '#f4f6f8',
           before: '#1257a8', released: '#d01f2e', behind: '#177a3c', label: '#101820', budget: '#c02030'},
-  dark: {back: '#12161c', front: '#e4e8ee', soft: '#98a3b3', line: '#2c3540', row: '#1a2028',
+  dark: {front: '#e4e8ee', soft: '#98a3b3', line: '#2c3540', row: '#1a2028',
          before: '#6fb4ff', released: '#ff5a66', behind: '#5fd68a', label: '#06090d', budget: '#ff6b76'}};
 const kGutter = 150, kAxis = 22, kRow = 18, kBar = 14, kGap = 8, kPlace = 72, kRight = 10;
 
@@ -238,20 +238,30 @@ function drawRelations(ctx, view, colours) {
   mark(view.shown, colours.front, 2);
 }
 
-function draw(view, canvas) {
-  const colours = theme(), ratio = window.devicePixelRatio || 1, {height, rows} = view.layout;
-  view.width = canvas.getBoundingClientRect().width || view.width;
+// A canvas of the timeline's size, empty, to be drawn on in pixels of the page.
+function cleared(view, canvas) {
+  const ratio = window.devicePixelRatio || 1, {height} = view.layout;
   canvas.style.height = height + 'px';
   canvas.width = Math.round(view.width * ratio);
   canvas.height = Math.round(height * ratio);
   const ctx = canvas.getContext('2d');
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-  ctx.fillStyle = colours.back;
-  ctx.fillRect(0, 0, view.width, height);
+  return ctx;
+}
+
+// Everything but the marks, which come and go with the cursor.
+function drawTimeline(view) {
+  const canvas = document.getElementById('timeline'), colours = theme(), {rows} = view.layout;
+  view.width = canvas.getBoundingClientRect().width || view.width;
+  const ctx = cleared(view, canvas);
   ctx.fillStyle = colours.row;
   for (const row of rows) ctx.fillRect(kGutter, row.y + 1, view.width - kGutter - kRight, row.height - 2);
   drawAxis(ctx, view, colours);
   for (const row of rows) (row.place === undefined ? drawRuns : drawPlace)(ctx, view, row, colours);
   drawLabels(ctx, view, colours);
-  if (view.shown >= 0) drawRelations(ctx, view, colours);
+}
+
+function drawMarks(view) {
+  const ctx = cleared(view, document.getElementById('marks'));
+  if (view.shown >= 0) drawRelations(ctx, view, theme());
 }
