@@ -108,7 +108,9 @@ function fillTip(view, x, y) {
   const canvas = document.getElementById('timeline').getBoundingClientRect(), box = tip.getBoundingClientRect();
   const right = canvas.left + x + 14, fits = right + box.width <= window.innerWidth;
   tip.style.left = Math.max(0, fits ? right : right - 28 - box.width) + 'px';
-  tip.style.top = Math.max(0, Math.min(canvas.top + y + 16, window.innerHeight - box.height - 4)) + 'px';
+  const below = canvas.top + y + 20, above = below - 28 - box.height;
+  const top = below + box.height > window.innerHeight && above >= 0 ? above : below;
+  tip.style.top = Math.max(0, Math.min(top, window.innerHeight - box.height - 4)) + 'px';
 }
 
 function hold(view, run) {
