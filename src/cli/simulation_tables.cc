@@ -60,8 +60,9 @@ std::string drive_rows(const Plan& plan, std::optional<Bytes> endurance) {
   return text;
 }
 
-std::string gigabytes_per_second(double bytes_per_second) {
-  return print("%.2f GB/s", bytes_per_second / 1e9);
+std::string rate(double bytes_per_second) {
+  return bytes_per_second < 1e9 ? print("%.1f MB/s", bytes_per_second / 1e6)
+                                : print("%.2f GB/s", bytes_per_second / 1e9);
 }
 
 }  // namespace
@@ -74,9 +75,8 @@ std::string simulation_table(const Plan& plan, const Simulation& simulation,
   if (cdf.total().count > 0) {
     text +=
         print("%s moved per step, a tenth of it at %s or slower, half at %s, nine tenths at %s\n",
-              to_string(cdf.total()).c_str(), gigabytes_per_second(cdf.quantile(0.1)).c_str(),
-              gigabytes_per_second(cdf.quantile(0.5)).c_str(),
-              gigabytes_per_second(cdf.quantile(0.9)).c_str());
+              to_string(cdf.total()).c_str(), rate(cdf.quantile(0.1)).c_str(),
+              rate(cdf.quantile(0.5)).c_str(), rate(cdf.quantile(0.9)).c_str());
   }
   text += print("step %s, first step %s, busiest %s %s, critical path %s\n",
                 to_string(simulation.step).c_str(), to_string(simulation.first_step).c_str(),

@@ -296,6 +296,33 @@ def test_the_header_and_tables_show_the_reports(browser):
         assert name in [text for text in browser.text("resources").split("\n") + browser.text("places").split("\n")]
 
 
+def test_a_plan_that_only_tells_time_has_rows_for_resources_alone(open_page, tmp_path):
+    lines = [line for line in PLAN.splitlines() if not line.startswith(("value", "instance", "block"))]
+    plan = re.sub(r" (reads|writes)=\S+", "", "\n".join(lines) + "\n")
+    browser = open_page(page_of(plan.replace("precision=fp32", "precision=fp32 timing_only"), tmp_path))
+    assert len(all_boxes(browser)) == 15
+    assert browser.text("kinds").split() == ["load", "forward", "copy"]
+    assert browser.call("document.getElementById('contents').hidden") is True
+    rows = browser.call("layOut(readModel(JSON.parse(document.getElementById('data').textContent))).rows")
+    assert [row["resource"] for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "nanoseconds, full, short",
+    [
+        (0, "0 ns", "0"),
+        (20, "20 ns", "20 ns"),
+        (1500, "1.5000 us", "1.5 us"),
+        (2e8, "200.00 ms", "200 ms"),
+        (1e13, "10000 s", "10000 s"),
+        (1.2e15, "1200000 s", "1200000 s"),
+    ],
+)
+def test_times_are_written_with_five_digits(browser, nanoseconds, full, short):
+    assert browser.call(f"timeText({nanoseconds})") == full
+    assert browser.call(f"roundTimeText({nanoseconds})") == short
+
+
 def test_the_page_follows_the_colour_scheme(open_page, small_page):
     fronts = {open_page(small_page, dark=dark).call("theme().front") for dark in (False, True)}
     assert fronts == {"#1c2430", "#e4e8ee"}

@@ -3,7 +3,8 @@
 function timeText(nanoseconds) {
   const units = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us']];
   for (const [size, unit] of units) {
-    if (Math.abs(nanoseconds) >= size) return (nanoseconds / size).toPrecision(5) + ' ' + unit;
+    const number = nanoseconds / size;
+    if (number >= 1) return (number < 1e5 ? number.toPrecision(5) : number.toFixed(0)) + ' ' + unit;
   }
   return nanoseconds.toFixed(0) + ' ns';
 }
@@ -14,7 +15,8 @@ function momentText(nanoseconds) {
 }
 // Without the zeros behind the last digit that counts.
 function roundTimeText(nanoseconds) {
-  return nanoseconds === 0 ? '0' : timeText(nanoseconds).replace(/\.?0+ /, ' ');
+  const [number, unit] = timeText(nanoseconds).split(' ');
+  return nanoseconds === 0 ? '0' : `${Number(number)} ${unit}`;
 }
 function bytesText(bytes) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];

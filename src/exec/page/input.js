@@ -132,7 +132,7 @@ function findRun(model, text, run) {
   return -1;
 }
 
-function fillLegend(data) {
+function fillLegend(model) {
   const add = (id, text, colour) => {
     const entry = element('span'), swatch = element('i');
     swatch.style.background = colour;
@@ -140,9 +140,11 @@ function fillLegend(data) {
     entry.appendChild(element('span', text));
     document.getElementById(id).appendChild(entry);
   };
-  data.kinds.forEach((kind, k) => add('kinds', kind, kTaskColours[k % kTaskColours.length]));
-  const shown = new Set(data.places.flatMap(place => Object.keys(place.levels)));
-  for (const kind of shown) add('contents', ...byteColour(kind));
+  const {data, tasks} = model, used = new Set(tasks.kind);
+  data.kinds.forEach((kind, k) => used.has(k) && add('kinds', kind, kTaskColours[k % kTaskColours.length]));
+  const held = new Set(data.places.flatMap(place => Object.keys(place.levels)));
+  document.getElementById('contents').hidden = held.size === 0;
+  for (const kind of held) add('contents', ...byteColour(kind));
 }
 
 function start() {
@@ -225,7 +227,7 @@ function start() {
   window.addEventListener('resize', redrawAll);
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawAll);
   showFigures(data);
-  fillLegend(data);
+  fillLegend(view.model);
   redrawAll();
 }
 

@@ -18,7 +18,7 @@ function theme() {
   return kThemes[window.matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'];
 }
 
-// Where every row lies: resources by place, then the places.
+// Where every row lies: resources by place, then the places that hold something.
 function layOut(model) {
   const rows = [], order = model.data.resources.map((_, r) => r);
   order.sort((a, b) => model.data.resources[a].place - model.data.resources[b].place || a - b);
@@ -30,6 +30,7 @@ function layOut(model) {
     y += kRow;
   }
   for (let p = 0; p < model.places.length; ++p) {
+    if (model.places[p].kinds.length === 0) continue;
     y += kGap;
     rows.push({y, height: kPlace, place: p});
     y += kPlace;
@@ -174,7 +175,7 @@ function line(ctx, x0, y0, x1, y1, colour, width) {
 
 function drawAxis(ctx, view, colours) {
   const span = view.to - view.from, wanted = span / Math.max(2, (view.width - kGutter) / 110);
-  const power = 10 ** Math.floor(Math.log10(wanted));
+  const power = Math.max(1, 10 ** Math.floor(Math.log10(wanted)));
   const step = [1, 2, 5, 10].map(f => f * power).find(size => size >= wanted);
   ctx.font = '11px system-ui, sans-serif';
   ctx.textAlign = 'center';
