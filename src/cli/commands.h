@@ -22,7 +22,9 @@ int run_plan(const PlanCommand& command);
 
 struct SimulateCommand {
   std::string plan;
-  std::string trace;  // empty: PLAN.trace.json
+  std::string trace;      // empty: PLAN.trace.json
+  std::string html;       // empty: no page
+  std::string endurance;  // bytes that a drive may be written in its life; empty: unknown
   bool json = false;
 };
 int run_simulate(const SimulateCommand& command);

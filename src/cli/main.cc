@@ -49,6 +49,9 @@ int run(int argc, char** argv) {
   simulate_command->add_option("plan", simulate.plan, "plan file")->required();
   simulate_command->add_option("-o,--output", simulate.trace,
                                "Chrome trace; default PLAN.trace.json");
+  simulate_command->add_option("--html", simulate.html, "page for a browser");
+  simulate_command->add_option("--endurance", simulate.endurance,
+                               "bytes a drive may be written in its life: tells how long it lasts");
   simulate_command->add_flag("--json", simulate.json, "answer in JSON");
   simulate_command->callback([&] { exit_code = run_simulate(simulate); });
 
