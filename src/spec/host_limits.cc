@@ -146,16 +146,15 @@ HostLimits host_limits(const std::filesystem::path& root, int cores) {
     take_memory_limit(folder, {"memory.max", "memory.current", "inactive_file"}, root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "memory", false)) {
-    take_memory_limit(
-        folder, {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, root,
-        limits);
+    take_memory_limit(folder,
+                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                      root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", true)) {
     std::istringstream words(first_line(folder / "cpu.max"));
     std::string time, period;
     words >> time >> period;
-    take_quota({parse_whole(time), parse_whole(period)}, name_of(folder / "cpu.max", root),
-               limits);
+    take_quota({parse_whole(time), parse_whole(period)}, name_of(folder / "cpu.max", root), limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", false)) {
     take_quota({read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us")},

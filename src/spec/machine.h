@@ -28,13 +28,14 @@ struct MachineDevice {
   DeviceKind kind = DeviceKind::sim;
   int index = 0;  // the k of cuda:k or sim:k
   Bytes memory = {};
-  int threads = 0;               // of one sim kernel, at least 1; 0 for cuda
-  double flops_fp32 = 0;         // per second; 0: unknown
-  double flops_bf16 = 0;         // per second; 0: unknown
-  Rate memory_bandwidth = {};    // of the device's own memory
-  Rate up = {};                  // host to device
-  Rate down = {};                // device to host
-  Rate p2p = {};  // straight to or from another device, per direction; not limited: through the host
+  int threads = 0;             // of one sim kernel, at least 1; 0 for cuda
+  double flops_fp32 = 0;       // per second; 0: unknown
+  double flops_bf16 = 0;       // per second; 0: unknown
+  Rate memory_bandwidth = {};  // of the device's own memory
+  Rate up = {};                // host to device
+  Rate down = {};              // device to host
+  Rate p2p =
+      {};  // straight to or from another device, per direction; not limited: through the host
   Micros latency = {};           // of one copy, either way
   std::optional<int> root = {};  // indexes Machine::roots; none: a link of its own
   Origin origin = {};

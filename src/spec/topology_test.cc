@@ -133,8 +133,7 @@ TEST(Topology, GpusBehindASwitchShareItsSlowestLink) {
 
 TEST(Topology, APartitionLiesOnItsDrive) {
   const FakeSys sys("ferry_topology_partition");
-  const std::string drive =
-      "sys/devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme0/nvme0n1";
+  const std::string drive = "sys/devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme0/nvme0n1";
   sys.link("sys/dev/block/259:1", drive + "/nvme0n1p1");
   sys.write(drive + "/nvme0n1p1/partition", "1");
   const BlockDevice found = find_block_device(sys.path(), 259, 1);
