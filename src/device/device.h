@@ -56,6 +56,7 @@ class Device {
 struct PresentGpu {
   int index = 0;  // the k of cuda:k
   Bytes memory;   // free now
+  std::string pci_address = {};  // "0000:3b:00.0"; empty: unknown
 };
 
 /// The GPUs that torch can use here; none without a CUDA build of torch or without a driver.

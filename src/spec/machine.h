@@ -98,6 +98,7 @@ Machine parse_machine(const std::string& text, const std::string& source);
 struct FoundGpu {
   int index = 0;
   Bytes memory;
+  std::string pci_address = {};  // "0000:3b:00.0", as in topology.h; empty: unknown
 };
 
 /// This box: the cores and bytes that affinity, cgroups (v1 and v2) and other programs leave us.
