@@ -54,8 +54,8 @@ class Device {
 
 /// One GPU of this machine.
 struct PresentGpu {
-  int index = 0;  // the k of cuda:k
-  Bytes memory;   // free now
+  int index = 0;                 // the k of cuda:k
+  Bytes memory;                  // free now
   std::string pci_address = {};  // "0000:3b:00.0"; empty: unknown
 };
 

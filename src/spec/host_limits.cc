@@ -171,4 +171,18 @@ int cores_by_affinity() {
   return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
 }
 
+HostTotals host_totals(const std::filesystem::path& root) {
+  // "0-31,64-95"
+  std::istringstream ranges(first_line(root / "sys/devices/system/cpu/online"));
+  std::int64_t cores = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const auto first = parse_whole(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
+    if (first && last && *last >= *first) cores += *last - *first + 1;
+  }
+  const auto memory = read_entry(root / "proc/meminfo", "MemTotal:");
+  return {static_cast<int>(std::max<std::int64_t>(cores, 1)), {memory.value_or(0) * 1024}};
+}
+
 }  // namespace ferry

@@ -24,4 +24,11 @@ HostLimits host_limits(const std::filesystem::path& root, int cores);
 /// The cores this process may run on.
 int cores_by_affinity();
 
+/// The box's own cores that are online and its DRAM, whatever of them is ours.
+struct HostTotals {
+  int cores = 1;
+  Bytes memory;
+};
+HostTotals host_totals(const std::filesystem::path& root);
+
 }  // namespace ferry

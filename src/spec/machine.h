@@ -11,6 +11,8 @@
 
 namespace ferry {
 
+struct HostLimits;  // spec/host_limits.h
+
 /// A speed of transfer. Nothing known or nothing to hold back: 0.
 struct Rate {
   double bytes_per_second = 0;
@@ -105,6 +107,9 @@ struct FoundGpu {
 /// Without GPUs its one device is simulated: all cores, all host memory, nothing throttled.
 /// Throws ResourceError when the system does not say how much memory is free.
 Machine this_machine(const std::vector<FoundGpu>& gpus = {});
+
+/// The same for limits that are known already.
+Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus);
 
 /// parse_machine() reads it back to an equal Machine.
 std::string to_yaml(const Machine& machine);
