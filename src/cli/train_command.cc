@@ -72,6 +72,11 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
+  if (plan.timing_only) {
+    throw UserError(
+        (file.empty() ? "this plan" : file) +
+        ": only tells time and cannot train; leave plan.pure off and make a plan again");
+  }
   if (plan.micro_batches != question.micro_batches ||
       plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||
       plan.precision != question.precision || plan.clips != question.clips ||
@@ -96,6 +101,7 @@ int run_train(const TrainCommand& command) {
   const auto say = [](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
   Question question = read_question(command.job, command.overrides, say);
   const Job& job = question.job;
+  require_trainable(job);
   auto planned = plan_for(command, question.plan);
   if (!planned) return kDoesNotFit;
   require_same_question(planned->plan, question.plan, command.plan);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <tuple>
 
+#include "planner/bounds.h"
+
 namespace ferry {
 namespace {
 
@@ -68,6 +70,14 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 }
 
 }  // namespace
+
+std::span<const Strategy> strategies() {
+  static constexpr std::array kStrategies = {
+      Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
+      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
+  };
+  return kStrategies;
+}
 
 std::vector<Shortage> shortages(const Plan& plan) {
   std::vector<Shortage> result;

@@ -2,6 +2,7 @@
 // strategy implements its function.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,6 +19,8 @@ struct StrategyPlan {
   Plan plan;
   Simulation prediction;
   std::string remark;  // how it was chosen, in a few words
+  PlanReport report = {};
+  Micros lower_bound = {};  // of a pure program: its own; else the strategy's function gives it
 };
 
 /// The place that lacks most for the strategy's thriftiest plan.
@@ -30,6 +33,20 @@ struct Shortage {
 };
 
 using StrategyAnswer = std::variant<StrategyPlan, Shortage>;
+
+/// One strategy. A null function: the strategy has no such form.
+struct Strategy {
+  const char* name;
+  StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);  // a plan that can train
+  /// The paper's program alone (PlanJob::pure): a plan that only tells time. The question may be
+  /// without a model; programs/block_costs.h reads its profile.
+  StrategyAnswer (*program)(const PlanQuestion&);
+  Micros (*lower_bound)(const PlanQuestion&, const Chain&);  // with `plan`
+  bool competes;                                             // takes part in auto
+};
+
+/// All of them, in order of traffic: of equally fast plans the earlier strategy's is taken.
+std::span<const Strategy> strategies();
 
 /// Everything on the first device (resident.cc).
 StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
