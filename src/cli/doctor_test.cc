@@ -73,7 +73,7 @@ TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
   ASSERT_EQ(machine.devices.size(), 3u);
   EXPECT_EQ(machine.devices[0].up.bytes_per_second, 12.3e9);
   EXPECT_EQ(machine.devices[0].down.bytes_per_second, 13.1e9);
-  ASSERT_EQ(machine.roots.size(), 1u);                      // the third GPU has the other to itself
+  ASSERT_EQ(machine.roots.size(), 1u);  // the third GPU has the other to itself
   EXPECT_EQ(machine.roots[0].up.bytes_per_second, 13.1e9);
   EXPECT_EQ(machine.roots[0].down.bytes_per_second, 13e9);
   EXPECT_EQ(machine.devices[0].root, 0);
@@ -103,6 +103,22 @@ TEST(Doctor, ACgroupThatLimitsIsNamed) {
   EXPECT_EQ(found(examination, "host", "cores"), "3 | /sys/fs/cgroup/job/cpu.max; the box has 16");
   EXPECT_EQ(found(examination, "host", "memory"),
             "2.0 GiB | /sys/fs/cgroup/job/memory.max; the box has 8.6 GiB");
+}
+
+TEST(Doctor, ABusyBoxIsMeasuredWithAWarningOverFourTimesItsCaches) {
+  Workstation here("ferry_doctor_busy");
+  here.box.write("proc/loadavg", "6.5 1.0 1.0 1/100 1");
+  here.box.write("sys/devices/system/cpu/cpu0/cache/index3/size", "98304K");
+  here.box.write("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-15");
+  Bytes working_set;
+  here.probes.memory_bandwidth = [&](Bytes size, int threads) {
+    working_set = size;
+    EXPECT_EQ(threads, 8);
+    return 1e9;
+  };
+  const Examination examination = examine(here.probes, "x", kNoFolders);
+  EXPECT_EQ(working_set, 384_MiB);
+  EXPECT_TRUE(warns(examination, "load 6.5 on 8"));
 }
 
 TEST(Doctor, LinksStandInForCopiesThatCannotBeMeasured) {

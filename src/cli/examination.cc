@@ -11,7 +11,9 @@
 namespace ferry {
 namespace {
 
-constexpr Bytes kLeastWorkingSet = 16_MiB, kMostWorkingSet = 2_GiB;
+constexpr Bytes kLeastWorkingSet = 256_MiB, kMostWorkingSet = 4_GiB;
+constexpr Bytes kUnknownWorkingSet = 2_GiB;  // where the caches are unknown
+constexpr int kCaches = 4;                   // a working set of so many caches is read from DRAM
 constexpr double kSlower =
     0.95;  // of what a link could do: it was negotiated down, or shares lanes
 
@@ -44,7 +46,7 @@ std::string joined(const std::vector<std::string>& names) {
 class Examiner {
  public:
   Examiner(const Probes& probes, const std::string& name)
-      : probes_(probes), topology_(read_topology(probes.root)) {
+      : probes_(probes), topology_(read_topology(probes.root)), totals_(host_totals(probes.root)) {
     const HostLimits limits = host_limits(probes.root, probes.cores);
     machine_ = this_machine(limits, probes.gpus);
     machine_.name = name;
@@ -52,9 +54,14 @@ class Examiner {
   }
 
   Examination examine(std::span<const std::string> folders) {
+    std::vector<DriveFacts> drives;
+    for (const std::string& folder : folders) {  // first: what the user named may be wrong
+      probes_.say("measuring the drive of " + folder);
+      drives.push_back(probes_.drive(folder));
+    }
     measure_host();
     for (std::size_t d = 0; d < machine_.devices.size(); ++d) examine_device(d);
-    for (const std::string& folder : folders) examine_drive(folder);
+    for (const DriveFacts& drive : drives) examine_drive(drive);
     hang_on_roots();
     list_the_rest();
     return std::move(result_);
@@ -74,17 +81,23 @@ class Examiner {
   void warn(const std::string& what) { result_.warnings.push_back(what); }
 
   void find_limits(const HostLimits& limits) {
-    const HostTotals totals = host_totals(probes_.root);
     find("host", "cores", std::to_string(limits.cores),
-         limits.cores_limit + "; the box has " + std::to_string(totals.cores));
+         limits.cores_limit + "; the box has " + std::to_string(totals_.cores));
     find("host", "memory", to_string(machine_.host.memory),
-         limits.memory_limit + "; the box has " + to_string(totals.memory));
+         limits.memory_limit + "; the box has " + to_string(totals_.memory));
   }
 
   void measure_host() {
     Host& host = machine_.host;
+    const Bytes wanted =
+        totals_.cache > 0_B ? std::clamp(kCaches * totals_.cache, kLeastWorkingSet, kMostWorkingSet)
+                            : kUnknownWorkingSet;
     const Bytes working_set =
-        std::clamp(Bytes{host.memory.count / 8}, kLeastWorkingSet, kMostWorkingSet);
+        std::min(wanted, Bytes{std::max<std::int64_t>(host.memory.count / 8, 1)});
+    if (totals_.load > 0.5 * host.cores) {
+      warn("other programs keep the cores busy (load " + real_text(totals_.load) + " on " +
+           std::to_string(host.cores) + "): measured rates are too low");
+    }
     const std::string on = " over " + to_string(working_set) + ", " + std::to_string(host.cores) +
                            (host.cores == 1 ? " thread" : " threads");
     probes_.say("measuring memory and the optimizer");
@@ -155,9 +168,7 @@ class Examiner {
          ": another slot, or it saves power now");
   }
 
-  void examine_drive(const std::string& folder) {
-    probes_.say("measuring the drive of " + folder);
-    const DriveFacts facts = probes_.drive(folder);
+  void examine_drive(const DriveFacts& facts) {
     const BlockDevice block =
         find_block_device(probes_.root, facts.major_number, facts.minor_number);
     const PciDevice* pci = pci_at(block.address);
@@ -172,7 +183,8 @@ class Examiner {
     find(drive.name, "capacity", to_string(drive.capacity), "free now");
     take_rates(facts, link, drive);
     if (block.name.empty()) {
-      warn(folder + " is on no drive of this box (a network, memory or overlay file system)");
+      warn(facts.folder.string() +
+           " is on no drive of this box (a network, memory or overlay file system)");
     } else if (const auto [earlier, is_new] = drive_of_block_.emplace(block.name, drive.name);
                !is_new) {
       warn(drive.name + " and " + earlier->second + " are one drive (" + block.name +
@@ -272,6 +284,7 @@ class Examiner {
 
   const Probes& probes_;
   const std::vector<PciDevice> topology_;
+  const HostTotals totals_;
   Machine machine_;
   Examination result_;
   std::map<std::string, Members> members_;                 // by the root complex's name

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -131,6 +133,35 @@ void take_quota(const Quota& quota, const std::string& file, HostLimits& limits)
   limits.cores_limit = file;
 }
 
+// "0-31,64-95"
+int online_cores(const fs::path& cpus) {
+  std::istringstream ranges(first_line(cpus / "online"));
+  std::int64_t cores = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const auto first = parse_whole(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
+    if (first && last && *last >= *first) cores += *last - *first + 1;
+  }
+  return static_cast<int>(std::max<std::int64_t>(cores, 1));
+}
+
+// Each cache is listed by every core that shares it; its size is written as "32768K".
+Bytes last_level_caches(const fs::path& cpus) {
+  std::map<std::string, std::int64_t> by_sharers;
+  std::error_code error;
+  for (const auto& cpu : fs::directory_iterator(cpus, error)) {
+    const fs::path cache = cpu.path() / "cache/index3";
+    std::string size = first_line(cache / "size");
+    if (!size.ends_with('K')) continue;
+    size.pop_back();
+    by_sharers[first_line(cache / "shared_cpu_list")] = parse_whole(size).value_or(0) * 1024;
+  }
+  Bytes sum;
+  for (const auto& [sharers, bytes] : by_sharers) sum += {bytes};
+  return sum;
+}
+
 }  // namespace
 
 HostLimits host_limits(const std::filesystem::path& root, int cores) {
@@ -172,17 +203,13 @@ int cores_by_affinity() {
 }
 
 HostTotals host_totals(const std::filesystem::path& root) {
-  // "0-31,64-95"
-  std::istringstream ranges(first_line(root / "sys/devices/system/cpu/online"));
-  std::int64_t cores = 0;
-  for (std::string range; std::getline(ranges, range, ',');) {
-    const std::size_t dash = range.find('-');
-    const auto first = parse_whole(range.substr(0, dash));
-    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
-    if (first && last && *last >= *first) cores += *last - *first + 1;
-  }
+  const fs::path cpus = root / "sys/devices/system/cpu";
   const auto memory = read_entry(root / "proc/meminfo", "MemTotal:");
-  return {static_cast<int>(std::max<std::int64_t>(cores, 1)), {memory.value_or(0) * 1024}};
+  HostTotals totals{.cores = online_cores(cpus),
+                    .memory = {memory.value_or(0) * 1024},
+                    .cache = last_level_caches(cpus)};
+  std::ifstream(root / "proc/loadavg") >> totals.load;
+  return totals;
 }
 
 }  // namespace ferry

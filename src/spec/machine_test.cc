@@ -228,9 +228,17 @@ TEST(HostLimits, CgroupsOfVersion1Limit) {
 TEST(HostLimits, TheBoxItselfMayHaveMore) {
   const FakeBox root("ferry_host_limits_totals");
   root.write("sys/devices/system/cpu/online", "0-3,8,10-11");
+  for (const std::string core : {"0", "1", "2", "3"}) {
+    const std::string cache = "sys/devices/system/cpu/cpu" + core + "/cache/index3/";
+    root.write(cache + "size", "32768K");
+    root.write(cache + "shared_cpu_list", core < "2" ? "0-1" : "2-3");
+  }
+  root.write("proc/loadavg", "1.25 0.80 0.50 2/345 6789");
   const HostTotals totals = host_totals(root.path());
   EXPECT_EQ(totals.cores, 7);
   EXPECT_EQ(totals.memory, 9000000_KiB);
+  EXPECT_EQ(totals.cache, 64_MiB);
+  EXPECT_EQ(totals.load, 1.25);
 }
 
 TEST(HostLimits, WithoutMeminfoThereIsNoAnswer) {
