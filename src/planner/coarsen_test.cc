@@ -81,9 +81,9 @@ TEST(Coarsen, EmbeddingAndHeadStandAloneOnlyWhenThatIsLighter) {
 
 TEST(Coarsen, MoreClassesThanGroupsAreMerged) {
   BlockGraph graph = weighted_blocks({5, 1, 1, 5}, 1);
-  for (int b = 0; b < 4; ++b) {
-    graph.blocks[static_cast<std::size_t>(b)].kind = "kind" + std::to_string(b);
-  }
+  graph.blocks[1].kind = "second";
+  graph.blocks[2].kind = "third";
+  graph.blocks[3].kind = "fourth";
   EXPECT_EQ(coarsen(graph, 3), (Groups{{0}, {1, 2}, {3}}));
   EXPECT_EQ(coarsen(graph, 1), (Groups{{0, 1, 2, 3}}));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -58,7 +57,7 @@ class MixedSearch {
 
   MixedPipeResult run() {
     result_.rematerialised = maker_.rematerialised();
-    result_.lower_bound = assignment_lower_bound(maker_.block_model());
+    bound();
     sweep();
     if (seeds_.empty()) {
       explain_shortage();
@@ -80,6 +79,16 @@ class MixedSearch {
   }
 
  private:
+  // Blocks one by one, free of groups, runs and ties, are no worse off than in any candidate: what
+  // is proven about them bounds the candidates.
+  void bound() {
+    blocks_ = assign(maker_.block_model(), budgets_of(options_.machine), options_.exact_nodes);
+    result_.lower_bound = blocks_.lower_bound;
+    if (blocks_.period_exact) {
+      result_.lower_bound = std::max(result_.lower_bound, blocks_.period);
+    }
+  }
+
   void sweep() {
     const std::vector<int> counts = options_.group_counts.empty()
                                         ? swept_group_counts(maker_.gpus(), graph_.size())
@@ -114,14 +123,9 @@ class MixedSearch {
 
   // Proven when not even single blocks fit, whatever the groups were.
   void explain_shortage() {
-    const AssignResult blocks =
-        assign(maker_.block_model(), budgets_of(options_.machine), options_.exact_nodes);
     result_.shortage = nearest_;
-    if (blocks.gpu_of_item.empty()) {
-      result_.shortage = blocks.shortage;
-    } else {
-      result_.shortage.proven = false;
-    }
+    result_.shortage.proven = false;
+    if (blocks_.gpu_of_item.empty()) result_.shortage = blocks_.shortage;
   }
 
   void finish(RatedCandidate best) {
@@ -152,6 +156,7 @@ class MixedSearch {
   CandidateMaker maker_;
   std::vector<RatedSeed> seeds_;
   std::set<std::pair<std::vector<int>, std::vector<int>>> seen_;
+  AssignResult blocks_;  // every block an item of its own
   MixedShortage nearest_;
   MixedPipeResult result_;
 };

@@ -122,8 +122,13 @@ class Refiner {
     const int stages = static_cast<int>(here.stages.size());
     for (int s = 0; s < stages; ++s) {
       const MixedStage& stage = here.stages[at(s)];
+      const std::vector<int> rear(
+          stage.blocks.begin() + static_cast<std::ptrdiff_t>(stage.blocks.size() / 2),
+          stage.blocks.end());
       for (int g = 0; g < maker_.gpus(); ++g) {
-        if (g != stage.gpu) moves.push_back({{stage.blocks, g, -1}, {}});
+        if (g == stage.gpu) continue;
+        moves.push_back({{stage.blocks, g, -1}, {}});
+        if (rear.size() < stage.blocks.size()) moves.push_back({{rear, g, -1}, {}});
       }
       for (int other = s + 1; other < stages; ++other) {
         const MixedStage& partner = here.stages[at(other)];

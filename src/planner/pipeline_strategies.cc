@@ -254,6 +254,7 @@ class PipelineSearch {
     Plan plan = write_pipeline_plan(question_, chain_, shape, strategy_.name);
     std::vector<Shortage> lacking = shortages(plan);
     if (!lacking.empty()) return std::move(lacking.front());
+    if (best_ && find_busiest(plan).time >= best_->prediction.step) return std::nullopt;
     Simulation prediction = simulate(plan);
     if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
     best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};

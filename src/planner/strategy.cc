@@ -78,7 +78,14 @@ std::span<const Strategy> strategies() {
       Strategy{"interleaved", plan_interleaved, nullptr, pipeline_lower_bound, 2},
       Strategy{"mixed-pipe", plan_mixed_pipe, nullptr, pipeline_lower_bound, 2},
       Strategy{"gpipe", plan_gpipe, nullptr, pipeline_lower_bound, 0},
-      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, 1},
+      Strategy{"mobius", plan_mobius, nullptr, streaming_lower_bound, 1},
+      Strategy{"roundpipe", plan_roundpipe, nullptr, streaming_lower_bound, 1},
+      Strategy{"harmony-pp", plan_harmony_pp, nullptr, streaming_lower_bound, 1},
+      Strategy{"fuyou", plan_fuyou, nullptr, streaming_lower_bound, 1},
+      Strategy{"harmony-dp", plan_harmony_dp, nullptr, streaming_lower_bound, 1},
+      Strategy{"zero", plan_zero, nullptr, streaming_lower_bound, 1},
+      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, streaming_lower_bound, 0},
+      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, streaming_lower_bound, 0},
   };
   return kStrategies;
 }
