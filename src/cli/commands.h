@@ -44,4 +44,12 @@ struct PreviewCommand {
 };
 int run_preview(const PreviewCommand& command);
 
+struct DoctorCommand {
+  std::string machine;              // file to write; empty: none
+  std::vector<std::string> drives;  // folders on the drives to measure
+  std::string drive_size = "1 GiB";
+  bool json = false;
+};
+int run_doctor(const DoctorCommand& command);
+
 }  // namespace ferry

@@ -70,6 +70,18 @@ int run(int argc, char** argv) {
   preview_command->add_option("--samples", preview.samples, "how many")->check(CLI::PositiveNumber);
   preview_command->callback([&] { exit_code = run_preview(preview); });
 
+  DoctorCommand doctor;
+  CLI::App* doctor_command =
+      program.add_subcommand("doctor", "examine this box and write its machine file");
+  doctor_command->add_option("--machine", doctor.machine, "machine file to write");
+  doctor_command->add_option("--drive", doctor.drives, "folder on a drive to measure; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  doctor_command->add_option("--drive-size", doctor.drive_size,
+                             "bytes to write and read per drive");
+  doctor_command->add_flag("--json", doctor.json, "answer in JSON");
+  doctor_command->callback([&] { exit_code = run_doctor(doctor); });
+
   add_python_command(program, "init", "make a model directory with random weights", exit_code);
   add_python_command(program, "generate", "continue a prompt with a model", exit_code);
 
