@@ -114,7 +114,7 @@ void Figures::policies() {
                                     {256e9, 24, 203.8, 206.2, 264.6},
                                     {512e9, 32, 223.3, 206.2, 264.6}};
   for (const Policies& row : kPolicies) {
-    const std::string dram = " " + std::to_string(static_cast<int>(row.dram / 1e9)) + " GB";
+    const std::string dram = std::to_string(static_cast<int>(row.dram / 1e9)) + " GB";
     const auto asked = [&](int batch) {
       FuyouQuestion question = question_of(k70B, batch, ratel_server_4090(kDrives));
       question.model.host_available = row.dram - kUsedDram;
@@ -122,13 +122,13 @@ void Figures::policies() {
     };
     FuyouQuestion interblock = asked(row.interblock_batch);
     interblock.units = 1;
-    add("9a", named(k70B, row.interblock_batch) + " inter-block" + dram, interblock, row.interblock,
-        0.18);
+    add("9a", named(k70B, row.interblock_batch) + " inter-block " + dram, interblock,
+        row.interblock, 0.18);
     FuyouQuestion g10 = asked(32);
     g10.units = kEverything;
     g10.model.host_available = 0;  // all activations go to the drives
-    add("9a", named(k70B, 32) + " G10" + dram, g10, row.g10, 0.18);
-    add("9a", named(k70B, 32) + " optimized" + dram, asked(32), row.optimized, 0.10);
+    add("9a", named(k70B, 32) + " G10 " + dram, g10, row.g10, 0.18);
+    add("9a", named(k70B, 32) + " optimized " + dram, asked(32), row.optimized, 0.10);
   }
 }
 
