@@ -84,10 +84,10 @@ class FuyouWriter {
 FuyouWriter::FuyouWriter(const FuyouQuestion& question)
     : question_(question),
       step_(calibrated(question)),
-      blocks_(question.model.layers * kBlocksPerLayer),
+      blocks_(fuyou_blocks(question)),
       parameters_(question.model.parameters),
       spilled_(std::max(0.0, step_.swapped - question.model.host_available)),
-      plan_("fuyou", 1, question.model.layers * kBlocksPerLayer) {
+      plan_("fuyou", 1, fuyou_blocks(question)) {
   const StreamRates& rates = question.constants.rates;
   for (int block = 0; block < blocks_; ++block) plan_.set_stage(block, block / kBlocksPerLayer);
   const PlaceId gpu = plan_.place("gpu0", PlaceKind::device);
@@ -106,8 +106,7 @@ FuyouWriter::FuyouWriter(const FuyouQuestion& question)
   activations_read_ = plan_.link("activations_read", drives, rates.read, shared);
   activations_write_ = plan_.link("activations_write", drives, rates.write, shared);
 
-  const int group_blocks = std::clamp(
-      static_cast<int>(std::ceil(question.group_parameters * blocks_ / parameters_)), 1, blocks_);
+  const int group_blocks = fuyou_group_blocks(question);
   for (int first = 0; first < blocks_; first += group_blocks) {
     groups_.push_back({.first = first, .end = std::min(first + group_blocks, blocks_)});
   }
@@ -266,6 +265,14 @@ Plan FuyouWriter::write() {
 }
 
 }  // namespace
+
+int fuyou_blocks(const FuyouQuestion& question) { return question.model.layers * kBlocksPerLayer; }
+
+int fuyou_group_blocks(const FuyouQuestion& question) {
+  const int blocks = fuyou_blocks(question);
+  const double filled = question.group_parameters * blocks / question.model.parameters;
+  return static_cast<int>(std::clamp(std::ceil(filled), 1.0, static_cast<double>(blocks)));
+}
 
 double swapped_units(const FuyouQuestion& question) { return calibrated(question).units; }
 

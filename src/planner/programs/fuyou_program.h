@@ -35,6 +35,10 @@ struct FuyouQuestion {
   std::optional<double> units;    // x, swapped bytes over block inputs; nothing: the model's choice
 };
 
+/// Blocks of a group, the last one perhaps excepted; all blocks: 3 per layer.
+int fuyou_group_blocks(const FuyouQuestion& question);
+int fuyou_blocks(const FuyouQuestion& question);
+
 /// The x that the program swaps: as given, or as calibrated_step() chooses it.
 double swapped_units(const FuyouQuestion& question);
 
