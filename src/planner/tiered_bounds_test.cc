@@ -66,6 +66,12 @@ TEST(TieredBounds, DesktopTableComesOut) {
   }
 }
 
+TEST(TieredBounds, TheSplitMasterSavesFourBytesPerParameter) {
+  const StateTraffic split = state_traffic(0, 0);
+  EXPECT_EQ((split.read + split.written) * 13, 338);  // GB per step of 13B
+  EXPECT_EQ((kRatelTraffic.read + kRatelTraffic.written) * 13, 390);
+}
+
 TEST(TieredBounds, StatesOfSmallModelsFitIntoDram) {
   for (const auto& [billions, dram] : {std::pair{8.0, 128.0}, {8.0, 256.0}, {13.0, 256.0}}) {
     const TieredProblem problem = desktop(billions * 1e9, dram * 1e9, 1);

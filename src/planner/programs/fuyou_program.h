@@ -29,10 +29,12 @@ struct FuyouQuestion {
   /// The artifact's behaviour: an update keeps the drives from reading and writing. Off: the CPU is
   /// a resource of its own.
   bool artifact = true;
-  double group_parameters = 7e8;  // a group is closed when it holds as many
-  int upload_ahead = 3;           // blocks on the GPU before their turn
-  int read_ahead = 6;             // blocks in DRAM before their turn, at least upload_ahead
-  std::optional<double> units;    // x, swapped bytes over block inputs; nothing: the model's choice
+  // The artifact's sizes: a group is closed when it holds 7e8 parameters; a GPU FIFO of 3 blocks, 6
+  // staging buffers in DRAM.
+  double group_parameters = 7e8;
+  int upload_ahead = 3;         // blocks on the GPU before their turn
+  int read_ahead = 6;           // blocks in DRAM before their turn, at least upload_ahead
+  std::optional<double> units;  // x, swapped bytes over block inputs; nothing: the model's choice
 };
 
 /// Blocks of a group, the last one perhaps excepted; all blocks: 3 per layer.
