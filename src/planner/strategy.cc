@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "planner/bounds.h"
+#include "planner/programs/fuyou_strategy.h"
 
 namespace ferry {
 namespace {
@@ -77,11 +78,13 @@ std::span<const Strategy> strategies() {
       Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
       Strategy{"roundpipe", plan_roundpipe, nullptr, mobius_lower_bound, true},
       Strategy{"harmony-pp", plan_harmony_pp, nullptr, mobius_lower_bound, true},
-      Strategy{"fuyou", plan_fuyou, nullptr, mobius_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, plan_fuyou_program, mobius_lower_bound, true},
       Strategy{"harmony-dp", plan_harmony_dp, nullptr, mobius_lower_bound, true},
       Strategy{"zero", plan_zero, nullptr, mobius_lower_bound, true},
-      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, mobius_lower_bound, false},
-      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, mobius_lower_bound, false},
+      Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, mobius_lower_bound,
+               false},
+      Strategy{"fuyou-serial", plan_fuyou_serial, plan_fuyou_serial_program, mobius_lower_bound,
+               false},
   };
   return kStrategies;
 }

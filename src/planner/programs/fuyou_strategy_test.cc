@@ -64,6 +64,20 @@ TEST(FuyouStrategy, A175BModelRunsOnOneGpu) {
   EXPECT_LT(step, 217.9);  // what was measured with the artifact's host work
 }
 
+TEST(FuyouStrategy, APureQuestionIsAnsweredByTheProgram) {
+  PlanQuestion question = server_question("ratel-13b", 32, 256);
+  question.options.pure = true;
+  for (const char* name : {"fuyou", "fuyou-naive", "fuyou-serial"}) {
+    question.strategy = name;
+    const PlanAnswer answer = make_plan(question);
+    ASSERT_TRUE(std::holds_alternative<Planned>(answer)) << name;
+    const auto& planned = std::get<Planned>(answer);
+    EXPECT_TRUE(planned.plan.timing_only);
+    EXPECT_GE(planned.prediction.step, planned.lower_bound) << name;
+    EXPECT_GE(planned.report.figures.at("swapped_units"), 1);
+  }
+}
+
 TEST(FuyouStrategy, ComputeTakesTheProfilesTime) {
   const PlanQuestion asked = server_question("ratel-13b", 64, 768);
   const FuyouQuestion question = fuyou_question(asked, HandlerOrder::delayed);
