@@ -75,15 +75,15 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
-      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
-      Strategy{"roundpipe", plan_roundpipe, nullptr, mobius_lower_bound, true},
-      Strategy{"harmony-pp", plan_harmony_pp, nullptr, mobius_lower_bound, true},
-      Strategy{"fuyou", plan_fuyou, plan_fuyou_program, mobius_lower_bound, true},
-      Strategy{"harmony-dp", plan_harmony_dp, nullptr, mobius_lower_bound, true},
-      Strategy{"zero", plan_zero, nullptr, mobius_lower_bound, true},
-      Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, mobius_lower_bound,
+      Strategy{"mobius", plan_mobius, nullptr, streaming_lower_bound, true},
+      Strategy{"roundpipe", plan_roundpipe, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-pp", plan_harmony_pp, nullptr, streaming_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, plan_fuyou_program, streaming_lower_bound, true},
+      Strategy{"harmony-dp", plan_harmony_dp, nullptr, streaming_lower_bound, true},
+      Strategy{"zero", plan_zero, nullptr, streaming_lower_bound, true},
+      Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, streaming_lower_bound,
                false},
-      Strategy{"fuyou-serial", plan_fuyou_serial, plan_fuyou_serial_program, mobius_lower_bound,
+      Strategy{"fuyou-serial", plan_fuyou_serial, plan_fuyou_serial_program, streaming_lower_bound,
                false},
   };
   return kStrategies;
