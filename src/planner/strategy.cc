@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "planner/bounds.h"
+#include "planner/programs/fuyou_strategy.h"
 
 namespace ferry {
 namespace {
@@ -77,11 +78,13 @@ std::span<const Strategy> strategies() {
       Strategy{"mobius", plan_mobius, nullptr, streaming_lower_bound, true},
       Strategy{"roundpipe", plan_roundpipe, nullptr, streaming_lower_bound, true},
       Strategy{"harmony-pp", plan_harmony_pp, nullptr, streaming_lower_bound, true},
-      Strategy{"fuyou", plan_fuyou, nullptr, streaming_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, plan_fuyou_program, streaming_lower_bound, true},
       Strategy{"harmony-dp", plan_harmony_dp, nullptr, streaming_lower_bound, true},
       Strategy{"zero", plan_zero, nullptr, streaming_lower_bound, true},
-      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, streaming_lower_bound, false},
-      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, streaming_lower_bound, false},
+      Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, streaming_lower_bound,
+               false},
+      Strategy{"fuyou-serial", plan_fuyou_serial, plan_fuyou_serial_program, streaming_lower_bound,
+               false},
   };
   return kStrategies;
 }
