@@ -6,12 +6,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "exec/simulator.h"
 #include "plan/plan.h"
+#include "spec/harmony_profile.h"
 #include "spec/job.h"
 #include "spec/machine.h"
 #include "spec/model_spec.h"
@@ -32,6 +34,7 @@ struct PlanQuestion {
   PlanMode mode = PlanMode::train;
   std::string strategy = "auto";  // auto, or a name of strategy.h's table
   PlanJob options;
+  std::optional<HarmonyProfile> harmony;  // the profile, when it came in Harmony's form: all sizes
   Bytes device_budget;  // per device
   Bytes host_budget;
   std::string device_budget_source;  // where the limit comes from, for messages: "budget.device,

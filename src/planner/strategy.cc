@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "planner/bounds.h"
+#include "planner/programs/harmony.h"
 
 namespace ferry {
 namespace {
@@ -75,6 +76,8 @@ std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
       Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
+      Strategy{"harmony-dp", nullptr, program_harmony_dp, nullptr, false},
+      Strategy{"harmony-pp", nullptr, program_harmony_pp, nullptr, false},
   };
   return kStrategies;
 }

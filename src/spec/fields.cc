@@ -441,9 +441,7 @@ std::string expectation(const Field& field) {
               }
             },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
-            [&](Wholes*) {
-              return "a list of whole numbers" + of_unit + bounds_text(field);
-            },
+            [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
             [&](Bytes*) {
               return "a size" + bounds_text(field) +
                      " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace ferry {
 namespace {
@@ -93,6 +94,21 @@ HarmonyPacks packs_of(std::span<const int> counts) {
     first += count;
   }
   return packs;
+}
+
+void check_cover(const HarmonyPacks& packs, int end, const std::string& pass) {
+  int covered = 0;
+  for (const HarmonyPack pack : packs) {
+    if (pack.first != covered || pack.end <= pack.first) {
+      throw UserError("harmony: a " + pass + " pack begins at layer " + std::to_string(pack.first) +
+                      "; expected " + std::to_string(covered) + " and at least one layer");
+    }
+    covered = pack.end;
+  }
+  if (covered == end) return;
+  throw UserError("harmony: the " + pass + " packs cover " + std::to_string(covered) +
+                  " layers; expected " + std::to_string(end) +
+                  (pass == "forward" ? ", those before the last backward pack" : ""));
 }
 
 Bytes pack_memory(std::span<const HarmonyCost> layers, HarmonyPack pack) {

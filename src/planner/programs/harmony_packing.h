@@ -1,5 +1,5 @@
 // Harmony's packing methods: a chain of layers as consecutive packs that fit a GPU. Harmony,
-// layer_packing.py; papers differ in name only: a pack is a stage.
+// layer_packing.py. A pack is what other papers call a stage.
 #pragma once
 
 #include <optional>
@@ -31,6 +31,9 @@ std::string to_string(PackingMethod method);
 
 /// Packs of so many layers each, from layer 0.
 HarmonyPacks packs_of(std::span<const int> counts);
+
+/// Throws UserError unless `packs` cover layers [0, end) and each has one; `pass` names them.
+void check_cover(const HarmonyPacks& packs, int end, const std::string& pass);
 
 /// What a pack takes of a GPU's memory: the sum of its layers' peaks, their inputs but the first's
 /// left out, since the layer before holds them as its output.

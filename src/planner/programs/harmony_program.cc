@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/order.h"
 #include "planner/programs/harmony_events.h"
 
 namespace ferry {
@@ -20,15 +21,6 @@ std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 double known(Rate rate, double otherwise) {
   return rate.limited() ? rate.bytes_per_second : otherwise;
-}
-
-void check_packs(const HarmonyPacks& packs, int end, const std::string& pass) {
-  const int covered = packs.empty() ? 0 : packs.back().end;
-  if (covered == end) return;
-  throw UserError(
-      "harmony: the " + pass + " packs cover " + std::to_string(covered) + " layers; expected " +
-      std::to_string(end) +
-      (pass == "forward" ? ", those before the last backward pack" : ", the profile's"));
 }
 
 void check_batch(const HarmonyProfile& profile, HarmonyPass pass, int size, int samples) {
@@ -57,13 +49,17 @@ HarmonyServer harmony_server(const Machine& machine) {
   return server;
 }
 
+void check_problem(const HarmonyProblem& problem) {
+  if (problem.mode == HarmonyMode::pipeline || problem.minibatch % problem.gpus() == 0) return;
+  throw UserError("harmony-dp: " + std::to_string(problem.minibatch) + " samples on " +
+                  std::to_string(problem.gpus()) + " GPUs; expected a multiple of " +
+                  std::to_string(problem.gpus()));
+}
+
 void check_tuple(const HarmonyProblem& problem, const HarmonyTuple& tuple) {
-  if (problem.mode == HarmonyMode::data_parallel && problem.minibatch % problem.gpus() != 0) {
-    throw UserError("harmony-dp: " + std::to_string(problem.minibatch) + " samples on " +
-                    std::to_string(problem.gpus()) + " GPUs; expected a multiple of the GPUs");
-  }
-  check_packs(tuple.backward, static_cast<int>(problem.profile.layers.size()), "backward");
-  check_packs(tuple.forward, tuple.backward.back().first, "forward");
+  check_problem(problem);
+  check_cover(tuple.backward, static_cast<int>(problem.profile.layers.size()), "backward");
+  check_cover(tuple.forward, tuple.backward.back().first, "forward");
   const int samples = problem.samples();
   for (const int batch : {tuple.forward_batch, tuple.backward_batch}) {
     if (batch >= 1 && batch <= samples) continue;
@@ -86,6 +82,8 @@ HarmonyProgram write_harmony_program(const HarmonyProblem& problem, const Harmon
                                      bool prefetch) {
   return HarmonyEvents(problem, tuple, prefetch).write();
 }
+
+bool can_run(const HarmonyProgram& program) { return order_step(program.plan).cycle.empty(); }
 
 HarmonyEstimate estimate(const HarmonyProgram& program) {
   HarmonyEstimate result;

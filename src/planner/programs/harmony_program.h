@@ -74,13 +74,19 @@ struct HarmonyProgram {
   std::map<std::string, double> volumes;
 };
 
+/// Throws UserError when the GPUs cannot share the samples evenly.
+void check_problem(const HarmonyProblem& problem);
+
 /// Throws UserError when the tuple does not belong to the problem: packs that do not cover the
-/// layers, a micro-batch that was not measured or U_f < U_b, samples that GPUs cannot share evenly.
+/// layers, a micro-batch that was not measured, U_f < U_b; and as check_problem().
 void check_tuple(const HarmonyProblem& problem, const HarmonyTuple& tuple);
 
-/// With `prefetch`, or without. Requires: check_tuple() passed. The plan may deadlock (verify).
+/// With `prefetch`, or without. Requires: check_tuple() passed.
 HarmonyProgram write_harmony_program(const HarmonyProblem& problem, const HarmonyTuple& tuple,
                                      bool prefetch);
+
+/// False: its tasks wait for each other, Harmony's deadlock.
+bool can_run(const HarmonyProgram& program);
 
 /// What the simulator says of a program's one step.
 struct HarmonyEstimate {
@@ -90,7 +96,7 @@ struct HarmonyEstimate {
   double end_idle = 0;       // mean over GPUs, from a GPU's last event to the end of the step
 };
 
-/// Requires: verify(program.plan) found nothing.
+/// Requires: can_run(program).
 HarmonyEstimate estimate(const HarmonyProgram& program);
 
 }  // namespace ferry

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "plan/order.h"
 
 namespace ferry {
 namespace {
@@ -31,25 +30,10 @@ class Searcher {
     return std::move(found_);
   }
 
-  // U_b: what is given, or every measured size that divides the samples. A backward micro-batch is
-  // recomputed, so its forward has to be measured too.
-  static std::vector<int> backward_batches(const HarmonyProblem& problem,
-                                           const HarmonySearch& search) {
-    if (search.backward_batch > 0) return {search.backward_batch};
-    std::vector<int> sizes;
-    for (int size = 1; size <= problem.samples(); ++size) {
-      if (problem.samples() % size == 0 &&
-          is_measured(problem.profile, HarmonyPass::forward, size) &&
-          is_measured(problem.profile, HarmonyPass::backward, size)) {
-        sizes.push_back(size);
-      }
-    }
-    return sizes;
-  }
-
  private:
   std::vector<int> forward_batches(int least) const {
-    if (search_.forward_batch > 0) return {search_.forward_batch};
+    if (search_.forward_batch >= least) return {search_.forward_batch};
+    if (search_.forward_batch > 0) return {};
     std::vector<int> sizes;
     for (int size = least; size <= problem_.samples(); ++size) {
       if (problem_.samples() % size == 0 &&
@@ -94,9 +78,8 @@ class Searcher {
     costs.resize(static_cast<std::size_t>(backward.back().first));
     std::vector<Packing> result;
     for (const PackingMethod method : search_.forward_methods) {
-      auto packs = method == PackingMethod::reuse
-                       ? reuse_packs(backward, costs, search_.capacity)
-                       : pack_layers(method, costs, search_.capacity);
+      auto packs = method == PackingMethod::reuse ? reuse_packs(backward, costs, search_.capacity)
+                                                  : pack_layers(method, costs, search_.capacity);
       if (packs) result.push_back({std::move(*packs), to_string(method)});
     }
     return result;
@@ -108,7 +91,7 @@ class Searcher {
     if (std::any_of(found_.ranked.begin(), found_.ranked.end(), same)) return;
     check_tuple(problem_, tuple);
     const HarmonyProgram program = write_harmony_program(problem_, tuple, search_.prefetch);
-    if (!order_step(program.plan).cycle.empty()) return;  // Harmony's deadlock: it costs infinity
+    if (!can_run(program)) return;  // costs infinity
     found_.ranked.push_back({std::move(tuple), packing, simulate(program.plan, 1).step});
   }
 
@@ -148,13 +131,35 @@ std::vector<PackingMethod> read_methods(std::string_view list) {
 
 }  // namespace
 
+std::vector<int> backward_batches(const HarmonyProblem& problem, const HarmonySearch& search) {
+  if (search.backward_batch > 0) return {search.backward_batch};
+  std::vector<int> sizes;
+  for (int size = 1; size <= problem.samples(); ++size) {
+    if (problem.samples() % size == 0 && is_measured(problem.profile, HarmonyPass::forward, size) &&
+        is_measured(problem.profile, HarmonyPass::backward, size)) {
+      sizes.push_back(size);
+    }
+  }
+  return sizes;
+}
+
 HarmonyFound search_harmony(const HarmonyProblem& problem, const HarmonySearch& search) {
+  check_problem(problem);
+  if (search.backward) {
+    check_cover(*search.backward, static_cast<int>(problem.profile.layers.size()), "backward");
+  }
+  if (search.forward) check_cover(*search.forward, search.backward->back().first, "forward");
+  if (search.forward_batch > 0 && search.forward_batch < search.backward_batch) {
+    throw UserError("plan.forward_batch is " + std::to_string(search.forward_batch) +
+                    "; expected at least plan.backward_batch, " +
+                    std::to_string(search.backward_batch));
+  }
   return Searcher(problem, search).run();
 }
 
 Micros harmony_lower_bound(const HarmonyProblem& problem, const HarmonySearch& search) {
   Micros least{std::numeric_limits<double>::infinity()};
-  for (const int batch : Searcher::backward_batches(problem, search)) {
+  for (const int batch : backward_batches(problem, search)) {
     Micros step;
     const auto add = [&](int samples, double times) {
       for (const auto& cost : costs_at(problem.profile, HarmonyPass::backward, samples)) {

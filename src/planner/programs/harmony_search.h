@@ -11,7 +11,7 @@
 
 namespace ferry {
 
-/// What is left open is searched.
+/// What is left open is searched. Forward packs are given with backward packs only.
 struct HarmonySearch {
   std::vector<PackingMethod> forward_methods;
   std::vector<PackingMethod> backward_methods;  // reuse is none of them
@@ -37,6 +37,10 @@ struct HarmonyFound {
 /// Empty `ranked`: no method packs the layers into the capacity at any size. Throws UserError when
 /// what is given does not belong to the problem.
 HarmonyFound search_harmony(const HarmonyProblem& problem, const HarmonySearch& search);
+
+/// U_b: what is given, or every size that divides the samples and that both passes were measured
+/// with, since backward recomputes.
+std::vector<int> backward_batches(const HarmonyProblem& problem, const HarmonySearch& search);
 
 /// No four-tuple that the search may choose is faster: the least backward work of a step, recompute
 /// included, spread evenly over the GPUs.

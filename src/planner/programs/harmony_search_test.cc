@@ -62,8 +62,8 @@ TEST(HarmonySearch, WinnersAndCandidatesAreHarmonys) {
       {"vgg416", kPp, 4, 64, kTenGiB, kTwo, false, 42, 8, 15, 8, 16, 11.783, 0.5e-3},
   };
   for (const Winner& row : rows) {
-    SCOPED_TRACE(std::string(row.model) + " D=" + std::to_string(row.minibatch) + " N=" +
-                 std::to_string(row.gpus) + (row.mode == kDp ? " vDP" : " vPP"));
+    SCOPED_TRACE(std::string(row.model) + " D=" + std::to_string(row.minibatch) +
+                 " N=" + std::to_string(row.gpus) + (row.mode == kDp ? " vDP" : " vPP"));
     const auto begin = std::chrono::steady_clock::now();
     const auto profile = read_harmony_profile(kFolder / (std::string(row.model) + ".json"));
     const auto read = std::chrono::steady_clock::now();
