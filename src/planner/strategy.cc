@@ -76,8 +76,13 @@ std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
       Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
-      Strategy{"harmony-dp", nullptr, program_harmony_dp, nullptr, false},
-      Strategy{"harmony-pp", nullptr, program_harmony_pp, nullptr, false},
+      Strategy{"roundpipe", plan_roundpipe, nullptr, mobius_lower_bound, true},
+      Strategy{"harmony-pp", plan_harmony_pp, program_harmony_pp, mobius_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, nullptr, mobius_lower_bound, true},
+      Strategy{"harmony-dp", plan_harmony_dp, program_harmony_dp, mobius_lower_bound, true},
+      Strategy{"zero", plan_zero, nullptr, mobius_lower_bound, true},
+      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, mobius_lower_bound, false},
+      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, mobius_lower_bound, false},
   };
   return kStrategies;
 }

@@ -143,18 +143,24 @@ void report_search(const HarmonyFound& found, PlanReport& report) {
   }
 }
 
-void report_estimate(const HarmonyEstimate& one, const std::string& ending, PlanReport& report) {
-  report.figures["step_s" + ending] = one.step.seconds();
-  report.figures["compute_share" + ending] = one.compute_share;
-  report.figures["mean_end_idle" + ending] = one.end_idle;
+void report_variant(const HarmonyEstimate& estimated, bool prefetch, PlanReport& report) {
+  const std::string ending = prefetch ? "_prefetch" : "_no_prefetch";
+  report.figures["step_s" + ending] = estimated.step.seconds();
+  report.figures["compute_share" + ending] = estimated.compute_share;
+  report.figures["mean_end_idle" + ending] = estimated.end_idle;
 }
 
+// "8, 12, 8, 13 by reuse / time; best of 42".
 std::string remark_of(const HarmonyFound& found) {
-  const HarmonyTuple& tuple = found.ranked.front().tuple;
-  return "(" + std::to_string(tuple.forward_batch) + ", " + std::to_string(tuple.forward.size()) +
-         ", " + std::to_string(tuple.backward_batch) + ", " +
-         std::to_string(tuple.backward.size()) + ") by " + found.ranked.front().packing +
-         ", best of " + std::to_string(found.candidates);
+  const HarmonyCandidate& best = found.ranked.front();
+  std::string text = std::to_string(best.tuple.forward_batch);
+  for (const std::size_t number :
+       {best.tuple.forward.size(), static_cast<std::size_t>(best.tuple.backward_batch),
+        best.tuple.backward.size()}) {
+    text.append(", ").append(std::to_string(number));
+  }
+  return text.append(" by ").append(best.packing).append("; best of ").append(
+      std::to_string(found.candidates));
 }
 
 StrategyAnswer program(const PlanQuestion& question, HarmonyMode mode) {
@@ -166,19 +172,16 @@ StrategyAnswer program(const PlanQuestion& question, HarmonyMode mode) {
 
   HarmonyProgram chosen = write_harmony_program(problem, tuple, search.prefetch);
   HarmonyEstimate estimated = estimate(chosen);
-  const HarmonyProgram other_program = write_harmony_program(problem, tuple, !search.prefetch);
+  const HarmonyProgram other = write_harmony_program(problem, tuple, !search.prefetch);
 
   StrategyPlan result;
   PlanReport& report = result.report;
   report_packs(problem, tuple, report);
   report_search(found, report);
-  report_estimate(estimated, "", report);
-  report_estimate(estimated, search.prefetch ? "_prefetch" : "_no_prefetch", report);
-  if (can_run(other_program)) {
-    report_estimate(estimate(other_program), search.prefetch ? "_no_prefetch" : "_prefetch",
-                    report);
-  }
-  report.figures.erase("step_s");
+  report_variant(estimated, search.prefetch, report);
+  if (can_run(other)) report_variant(estimate(other), !search.prefetch, report);
+  report.figures["compute_share"] = estimated.compute_share;
+  report.figures["mean_end_idle"] = estimated.end_idle;
   report.figures["samples_per_s"] = problem.minibatch / estimated.step.seconds();
   report.figures["peak_bytes"] = static_cast<double>(chosen.peak.count);
   report.figures["u_fwd"] = tuple.forward_batch;
