@@ -93,20 +93,42 @@ std::vector<fs::path> limit_folders(const fs::path& root, const std::string& con
   return folders;
 }
 
-// What is left below a limit; pages of files that nobody uses now count as free.
-void take_memory_limit(const fs::path& folder, const char* limit_file, const char* usage_file,
-                       const char* inactive_key, std::int64_t& free) {
-  const auto limit = read_whole(folder / limit_file);
-  const auto usage = read_whole(folder / usage_file);
-  if (!limit || !usage) return;  // "max", or no such controller here
-  const std::int64_t inactive = read_entry(folder / "memory.stat", inactive_key).value_or(0);
-  const std::int64_t used = std::max<std::int64_t>(*usage - inactive, 0);
-  free = std::min(free, std::max<std::int64_t>(*limit - used, 0));
+/// A limit's file as the process sees it, wherever a test put the root.
+std::string name_of(const fs::path& file, const fs::path& root) {
+  return "/" + file.lexically_relative(root).string();
 }
 
-void take_quota(std::optional<std::int64_t> quota, std::optional<std::int64_t> period, int& cores) {
-  if (!quota || !period || *quota <= 0 || *period <= 0) return;  // -1 or "max": no quota
-  cores = static_cast<int>(std::clamp<std::int64_t>(*quota / *period, 1, cores));
+struct MemoryFiles {
+  const char* limit;
+  const char* usage;
+  const char* inactive_key;
+};
+
+// What is left below a limit; pages of files that nobody uses now count as free.
+void take_memory_limit(const fs::path& folder, const MemoryFiles& files, const fs::path& root,
+                       HostLimits& limits) {
+  const auto limit = read_whole(folder / files.limit);
+  const auto usage = read_whole(folder / files.usage);
+  if (!limit || !usage) return;  // "max", or no such controller here
+  const std::int64_t inactive = read_entry(folder / "memory.stat", files.inactive_key).value_or(0);
+  const std::int64_t used = std::max<std::int64_t>(*usage - inactive, 0);
+  const Bytes left{std::max<std::int64_t>(*limit - used, 0)};
+  if (left >= limits.memory) return;
+  limits.memory = left;
+  limits.memory_limit = name_of(folder / files.limit, root);
+}
+
+struct Quota {
+  std::optional<std::int64_t> time;
+  std::optional<std::int64_t> period;
+};
+
+void take_quota(const Quota& quota, const std::string& file, HostLimits& limits) {
+  if (!quota.time || !quota.period || *quota.time <= 0 || *quota.period <= 0) return;  // none
+  const std::int64_t cores = std::max<std::int64_t>(*quota.time / *quota.period, 1);
+  if (cores >= limits.cores) return;
+  limits.cores = static_cast<int>(cores);
+  limits.cores_limit = file;
 }
 
 }  // namespace
@@ -119,25 +141,27 @@ HostLimits host_limits(const std::filesystem::path& root, int cores) {
     throw ResourceError("'MemAvailable' is not in " + meminfo.string() +
                         "; write the host's memory into a machine file");
   }
-  std::int64_t free = *available * 1024;
+  HostLimits limits{.cores = cores, .memory = {*available * 1024}};
   for (const fs::path& folder : limit_folders(root, "memory", true)) {
-    take_memory_limit(folder, "memory.max", "memory.current", "inactive_file", free);
+    take_memory_limit(folder, {"memory.max", "memory.current", "inactive_file"}, root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "memory", false)) {
-    take_memory_limit(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                      "total_inactive_file", free);
+    take_memory_limit(
+        folder, {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, root,
+        limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", true)) {
     std::istringstream words(first_line(folder / "cpu.max"));
-    std::string quota, period;
-    words >> quota >> period;
-    take_quota(parse_whole(quota), parse_whole(period), cores);
+    std::string time, period;
+    words >> time >> period;
+    take_quota({parse_whole(time), parse_whole(period)}, name_of(folder / "cpu.max", root),
+               limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", false)) {
-    take_quota(read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us"),
-               cores);
+    take_quota({read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us")},
+               name_of(folder / "cpu.cfs_quota_us", root), limits);
   }
-  return {cores, {free}};
+  return limits;
 }
 
 int cores_by_affinity() {

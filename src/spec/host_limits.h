@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "base/units.h"
 
@@ -10,6 +11,9 @@ namespace ferry {
 struct HostLimits {
   int cores = 1;
   Bytes memory;  // that can be taken now without swapping or being killed
+  // What holds them back: "affinity", "free memory", or a cgroup's file ("/sys/fs/cgroup/cpu.max").
+  std::string cores_limit = "affinity";
+  std::string memory_limit = "free memory";
 };
 
 /// Reads ROOT/proc and ROOT/sys/fs/cgroup; `root` is "/" except in tests. Of the limits of a cgroup

@@ -34,6 +34,7 @@ struct MachineDevice {
   Rate memory_bandwidth = {};    // of the device's own memory
   Rate up = {};                  // host to device
   Rate down = {};                // device to host
+  Rate p2p = {};  // straight to or from another device, per direction; not limited: through the host
   Micros latency = {};           // of one copy, either way
   std::optional<int> root = {};  // indexes Machine::roots; none: a link of its own
   Origin origin = {};
@@ -62,14 +63,14 @@ struct Host {
 
 /// One NVMe drive. Described, and used by strategies of later releases.
 struct Drive {
-  std::string name;  // "ssd0"
-  std::string path;  // a directory on it
-  Bytes capacity;
-  Rate read;
-  Rate write;
-  bool duplex = false;             // reads and writes do not share one rate
-  std::optional<Bytes> endurance;  // that may be written in its life; none: unknown
-  std::optional<int> root;         // indexes Machine::roots
+  std::string name = {};  // "ssd0"
+  std::string path = {};  // a directory on it; empty: not here
+  Bytes capacity = {};
+  Rate read = {};
+  Rate write = {};
+  bool duplex = false;                  // reads and writes do not share one rate
+  std::optional<Bytes> endurance = {};  // that may be written in its life; none: unknown
+  std::optional<int> root = {};         // indexes Machine::roots
 
   bool operator==(const Drive&) const = default;
 };

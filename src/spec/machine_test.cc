@@ -20,7 +20,7 @@ roots:
   - {name: root0, up: 13 GB/s, down: 12.5 GB/s}
   - {name: root1}
 devices:
-  - {count: 2, kind: cuda, memory: 24 GiB, bf16: 80 TFLOP/s, up: 16 GB/s, down: 16 GB/s, root: root0}
+  - {count: 2, kind: cuda, memory: 24 GiB, bf16: 80 TFLOP/s, up: 16 GB/s, down: 16 GB/s, p2p: 50 GB/s, root: root0}
   - count: 2
     kind: sim
     memory: 1.5 GiB
@@ -28,6 +28,7 @@ devices:
     root: root1
 drives:
   - {name: ssd0, path: /nvme0, capacity: 2 TB, read: 7 GB/s, write: 5 GB/s, endurance: 1200 TB, root: root1}
+  - {count: 2, capacity: 1 TB, duplex: true}
 )";
 
 std::string error_of(const std::string& text) {
@@ -60,6 +61,7 @@ TEST(Machine, EveryKeyOfTheFileArrives) {
   EXPECT_EQ(machine.devices[1].index, 1);
   EXPECT_EQ(machine.devices[1].flops_bf16, 80e12);
   EXPECT_EQ(machine.devices[1].flops_fp32, 0);
+  EXPECT_EQ(machine.devices[1].p2p.bytes_per_second, 50e9);
   EXPECT_EQ(machine.devices[1].root, 0);
   EXPECT_EQ(machine.devices[3].name, "gpu3");
   EXPECT_EQ(machine.devices[3].index, 1);  // the second sim device
@@ -67,9 +69,14 @@ TEST(Machine, EveryKeyOfTheFileArrives) {
   EXPECT_EQ(machine.devices[3].latency, Micros{12.5});
   EXPECT_EQ(machine.devices[3].threads, 8);  // the host's cores
   EXPECT_EQ(machine.devices[3].origin.text, "m.yaml:10");
-  ASSERT_EQ(machine.drives.size(), 1u);
+  EXPECT_FALSE(machine.devices[2].p2p.limited());
+  ASSERT_EQ(machine.drives.size(), 3u);
   EXPECT_EQ(machine.drives[0].capacity.count, 2'000'000'000'000);
   EXPECT_EQ(machine.drives[0].root, 1);
+  EXPECT_EQ(machine.drives[1].name, "ssd1");
+  EXPECT_EQ(machine.drives[2].name, "ssd2");
+  EXPECT_EQ(machine.drives[2].path, "");
+  EXPECT_TRUE(machine.drives[2].duplex);
 }
 
 TEST(Machine, AWrittenMachineReadsBackEqual) {
@@ -129,6 +136,21 @@ TEST(Machine, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of(""), "m.yaml:1: 'name' is missing; expected a text");
 }
 
+TEST(Machine, EqualDrivesHaveNeitherOneNameNorOnePath) {
+  const auto with_drive = [](const std::string& drive) {
+    return with_device("{kind: sim, memory: 1 GiB}") + "drives:\n  - " + drive + "\n";
+  };
+  EXPECT_EQ(error_of(with_drive("{count: 2, name: a, capacity: 1 TB}")),
+            "m.yaml:7: 'name' and 'count' exclude each other; expected one of them");
+  EXPECT_EQ(error_of(with_drive("{count: 2, path: /a, capacity: 1 TB}")),
+            "m.yaml:7: 'path' and 'count' exclude each other; expected one of them");
+  EXPECT_EQ(error_of(with_drive("{name: r, capacity: 1 TB}")),
+            "m.yaml:7: 'r' is given twice; line 3 has it already");
+  EXPECT_EQ(error_of(with_drive("{count: 1024, capacity: 1 TB}")), "no error");
+  EXPECT_EQ(error_of(with_drive("{count: 1024, capacity: 1 TB}\n  - {capacity: 1 TB}")),
+            "m.yaml:8: more than 1024 drives");
+}
+
 TEST(Machine, WithoutGpusThisMachineSimulatesOne) {
   const Machine machine = this_machine();
   ASSERT_EQ(machine.devices.size(), 1u);
@@ -184,6 +206,8 @@ TEST(HostLimits, WithoutCgroupsAllThatIsAvailableIsOurs) {
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 8);
   EXPECT_EQ(limits.memory, 8000000_KiB);
+  EXPECT_EQ(limits.cores_limit, "affinity");
+  EXPECT_EQ(limits.memory_limit, "free memory");
 }
 
 TEST(HostLimits, CgroupsOfVersion2AndTheirParentsLimit) {
@@ -199,6 +223,8 @@ TEST(HostLimits, CgroupsOfVersion2AndTheirParentsLimit) {
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 3);
   EXPECT_EQ(limits.memory.count, 1048576000 - 40000000);
+  EXPECT_EQ(limits.cores_limit, "/sys/fs/cgroup/a/cpu.max");
+  EXPECT_EQ(limits.memory_limit, "/sys/fs/cgroup/a/memory.max");
 }
 
 TEST(HostLimits, CgroupsOfVersion1Limit) {
@@ -213,6 +239,8 @@ TEST(HostLimits, CgroupsOfVersion1Limit) {
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 1);  // half a core is one
   EXPECT_EQ(limits.memory.count, 2000000000);
+  EXPECT_EQ(limits.cores_limit, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us");
+  EXPECT_EQ(limits.memory_limit, "/sys/fs/cgroup/memory/box/memory.limit_in_bytes");
 }
 
 TEST(HostLimits, WithoutMeminfoThereIsNoAnswer) {

@@ -43,7 +43,7 @@ HarmonyServer harmony_server(const Machine& machine) {
   server.peer = std::numeric_limits<double>::infinity();
   for (const MachineDevice& device : machine.devices) {
     server.gpus.push_back({device.name, known(device.up, kSwap), known(device.down, kSwap)});
-    server.peer = std::min(server.peer, kPeer);
+    server.peer = std::min(server.peer, known(device.p2p, kPeer));
   }
   server.messages = known(machine.host.memory_bandwidth, kMessages);
   return server;
