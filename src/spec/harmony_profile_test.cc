@@ -109,9 +109,9 @@ TEST(HarmonyProfile, ErrorsNameThePlaceAndWhatIsExpected) {
             "found 4000.0");
   EXPECT_EQ(error_of(changed("\"k_bytes\": 8000,", "")),
             "small.json: layers[0]: 'k_bytes' is missing; expected a whole number");
-  EXPECT_EQ(error_of(changed("\"w_bytes\": 4000", "\"w_bytes\": 18446744073709551615"))
-                .substr(0, 55),
-            "small.json: layers[0]: 'w_bytes' must be a whole number");
+  EXPECT_EQ(
+      error_of(changed("\"w_bytes\": 4000", "\"w_bytes\": 18446744073709551615")).substr(0, 55),
+      "small.json: layers[0]: 'w_bytes' must be a whole number");
   EXPECT_EQ(error_of("[]"), "small.json: must be an object; found []");
   EXPECT_THROW(read_harmony_profile("missing.json"), UserError);
 }

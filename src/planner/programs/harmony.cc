@@ -159,8 +159,10 @@ std::string remark_of(const HarmonyFound& found) {
         best.tuple.backward.size()}) {
     text.append(", ").append(std::to_string(number));
   }
-  return text.append(" by ").append(best.packing).append("; best of ").append(
-      std::to_string(found.candidates));
+  return text.append(" by ")
+      .append(best.packing)
+      .append("; best of ")
+      .append(std::to_string(found.candidates));
 }
 
 StrategyAnswer program(const PlanQuestion& question, HarmonyMode mode) {

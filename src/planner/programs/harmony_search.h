@@ -13,11 +13,11 @@ namespace ferry {
 
 /// What is left open is searched. Forward packs are given with backward packs only.
 struct HarmonySearch {
-  std::vector<PackingMethod> forward_methods;
-  std::vector<PackingMethod> backward_methods;  // reuse is none of them
-  Bytes capacity;                               // of a GPU, for the packing methods
-  bool prefetch = true;                         // the variant that candidates are ranked by
-  int forward_batch = 0;                        // U_f; 0: searched
+  std::vector<PackingMethod> forward_methods = {};
+  std::vector<PackingMethod> backward_methods = {};  // reuse is none of them
+  Bytes capacity = {};                               // of a GPU, for the packing methods
+  bool prefetch = true;                              // the variant that candidates are ranked by
+  int forward_batch = 0;                             // U_f; 0: searched
   int backward_batch = 0;
   std::optional<HarmonyPacks> forward = std::nullopt;
   std::optional<HarmonyPacks> backward = std::nullopt;
