@@ -113,6 +113,10 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.harmony = harmony_profile(job.plan);
   plan.profile =
       plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size) : profile_for(question, say);
+  if (job.model.empty()) {  // the profile stands for the model, and its batch for the job's
+    plan.micro_batch_size = plan.profile.micro_batch_size;
+    plan.sequence = plan.profile.sequence;
+  }
   return question;
 }
 

@@ -75,14 +75,14 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
-      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
-      Strategy{"roundpipe", plan_roundpipe, nullptr, mobius_lower_bound, true},
-      Strategy{"harmony-pp", plan_harmony_pp, program_harmony_pp, mobius_lower_bound, true},
-      Strategy{"fuyou", plan_fuyou, nullptr, mobius_lower_bound, true},
-      Strategy{"harmony-dp", plan_harmony_dp, program_harmony_dp, mobius_lower_bound, true},
-      Strategy{"zero", plan_zero, nullptr, mobius_lower_bound, true},
-      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, mobius_lower_bound, false},
-      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, mobius_lower_bound, false},
+      Strategy{"mobius", plan_mobius, nullptr, streaming_lower_bound, true},
+      Strategy{"roundpipe", plan_roundpipe, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-pp", plan_harmony_pp, program_harmony_pp, streaming_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-dp", plan_harmony_dp, program_harmony_dp, streaming_lower_bound, true},
+      Strategy{"zero", plan_zero, nullptr, streaming_lower_bound, true},
+      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, streaming_lower_bound, false},
+      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, streaming_lower_bound, false},
   };
   return kStrategies;
 }
