@@ -185,6 +185,7 @@ HarmonyProfile parse_harmony_profile(const std::string& text, const std::string&
   HarmonyProfile profile;
   profile.name = top.text("model");
   profile.source = source;
+  profile.text = text;
   profile.forward_sizes = read_sizes(top, "fwd_microbatch_sizes");
   profile.backward_sizes = read_sizes(top, "bwd_microbatch_sizes");
   const Json& layers = top.list("layers");

@@ -37,6 +37,7 @@ struct HarmonyLayer {
 struct HarmonyProfile {
   std::string name;
   std::string source;  // the file, for messages
+  std::string text;    // as it was read: equal texts are equal profiles
   std::vector<int> forward_sizes;
   std::vector<int> backward_sizes;
   std::vector<HarmonyLayer> layers;

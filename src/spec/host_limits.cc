@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -131,6 +133,35 @@ void take_quota(const Quota& quota, const std::string& file, HostLimits& limits)
   limits.cores_limit = file;
 }
 
+// "0-31,64-95"
+int online_cores(const fs::path& cpus) {
+  std::istringstream ranges(first_line(cpus / "online"));
+  std::int64_t cores = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const auto first = parse_whole(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
+    if (first && last && *last >= *first) cores += *last - *first + 1;
+  }
+  return static_cast<int>(std::max<std::int64_t>(cores, 1));
+}
+
+// Each cache is listed by every core that shares it; its size is written as "32768K".
+Bytes last_level_caches(const fs::path& cpus) {
+  std::map<std::string, std::int64_t> by_sharers;
+  std::error_code error;
+  for (const auto& cpu : fs::directory_iterator(cpus, error)) {
+    const fs::path cache = cpu.path() / "cache/index3";
+    std::string size = first_line(cache / "size");
+    if (!size.ends_with('K')) continue;
+    size.pop_back();
+    by_sharers[first_line(cache / "shared_cpu_list")] = parse_whole(size).value_or(0) * 1024;
+  }
+  Bytes sum;
+  for (const auto& [sharers, bytes] : by_sharers) sum += {bytes};
+  return sum;
+}
+
 }  // namespace
 
 HostLimits host_limits(const std::filesystem::path& root, int cores) {
@@ -146,16 +177,15 @@ HostLimits host_limits(const std::filesystem::path& root, int cores) {
     take_memory_limit(folder, {"memory.max", "memory.current", "inactive_file"}, root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "memory", false)) {
-    take_memory_limit(
-        folder, {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, root,
-        limits);
+    take_memory_limit(folder,
+                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                      root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", true)) {
     std::istringstream words(first_line(folder / "cpu.max"));
     std::string time, period;
     words >> time >> period;
-    take_quota({parse_whole(time), parse_whole(period)}, name_of(folder / "cpu.max", root),
-               limits);
+    take_quota({parse_whole(time), parse_whole(period)}, name_of(folder / "cpu.max", root), limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", false)) {
     take_quota({read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us")},
@@ -170,6 +200,16 @@ int cores_by_affinity() {
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(CPU_COUNT(&cores), 1);
   // More than 1024 cores do not fit the set.
   return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+HostTotals host_totals(const std::filesystem::path& root) {
+  const fs::path cpus = root / "sys/devices/system/cpu";
+  const auto memory = read_entry(root / "proc/meminfo", "MemTotal:");
+  HostTotals totals{.cores = online_cores(cpus),
+                    .memory = {memory.value_or(0) * 1024},
+                    .cache = last_level_caches(cpus)};
+  std::ifstream(root / "proc/loadavg") >> totals.load;
+  return totals;
 }
 
 }  // namespace ferry

@@ -24,4 +24,15 @@ HostLimits host_limits(const std::filesystem::path& root, int cores);
 /// The cores this process may run on.
 int cores_by_affinity();
 
+/// The box itself, whatever of it is ours.
+struct HostTotals {
+  int cores = 1;    // online
+  Bytes memory;     // DRAM
+  Bytes cache;      // last-level caches of all cores together; 0: unknown
+  double load = 0;  // programs that ran or waited for a core in the last minute, on average
+};
+
+/// Reads ROOT/proc and ROOT/sys/devices/system/cpu; what is not there stays at its default.
+HostTotals host_totals(const std::filesystem::path& root);
+
 }  // namespace ferry

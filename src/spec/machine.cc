@@ -358,8 +358,7 @@ std::string to_yaml(const Machine& machine) {
   }
   if (!machine.drives.empty()) text += "drives:\n";
   for (const Drive& drive : machine.drives) {
-    DriveEntry entry{
-        .drive = drive, .name = drive.name, .root = root_name(machine, drive.root)};
+    DriveEntry entry{.drive = drive, .name = drive.name, .root = root_name(machine, drive.root)};
     if (!drive.path.empty()) entry.path = drive.path;
     std::vector<Field> fields = drive_fields(entry);
     std::erase_if(fields, [](const Field& field) { return field.name == "count"; });

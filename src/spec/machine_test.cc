@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "spec/fake_box.h"
 #include "spec/host_limits.h"
 
 namespace ferry {
@@ -95,7 +96,7 @@ TEST(Machine, TheFilesThatComeWithFerryAreReadable) {
     EXPECT_EQ(parse_machine(to_yaml(machine), "again"), machine);
     ++count;
   }
-  EXPECT_GE(count, 3);
+  EXPECT_GE(count, 23);
 }
 
 TEST(Machine, OneGpuMayHostSeveralLogicalDevices) {
@@ -182,27 +183,8 @@ TEST(Machine, TheDocumentedKeysAreTheOnesThatAreRead) {
       << machine_reference();
 }
 
-// A made-up /proc and /sys/fs/cgroup.
-class FakeRoot {
- public:
-  explicit FakeRoot(const std::string& name) : path_(fs::temp_directory_path() / name) {
-    fs::remove_all(path_);
-    write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    8000000 kB\n");
-  }
-  ~FakeRoot() { fs::remove_all(path_); }
-
-  void write(const std::string& file, const std::string& text) const {
-    fs::create_directories((path_ / file).parent_path());
-    std::ofstream(path_ / file) << text;
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  const fs::path path_;
-};
-
 TEST(HostLimits, WithoutCgroupsAllThatIsAvailableIsOurs) {
-  const FakeRoot root("ferry_host_limits_plain");
+  const FakeBox root("ferry_host_limits_plain");
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 8);
   EXPECT_EQ(limits.memory, 8000000_KiB);
@@ -211,15 +193,15 @@ TEST(HostLimits, WithoutCgroupsAllThatIsAvailableIsOurs) {
 }
 
 TEST(HostLimits, CgroupsOfVersion2AndTheirParentsLimit) {
-  const FakeRoot root("ferry_host_limits_v2");
-  root.write("proc/self/cgroup", "0::/a/b\n");
-  root.write("sys/fs/cgroup/a/b/memory.max", "max\n");
-  root.write("sys/fs/cgroup/a/b/memory.current", "100\n");
-  root.write("sys/fs/cgroup/a/memory.max", "1048576000\n");
-  root.write("sys/fs/cgroup/a/memory.current", "48576000\n");
-  root.write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 8576000\n");
-  root.write("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-  root.write("sys/fs/cgroup/a/cpu.max", "350000 100000\n");
+  const FakeBox root("ferry_host_limits_v2");
+  root.write("proc/self/cgroup", "0::/a/b");
+  root.write("sys/fs/cgroup/a/b/memory.max", "max");
+  root.write("sys/fs/cgroup/a/b/memory.current", "100");
+  root.write("sys/fs/cgroup/a/memory.max", "1048576000");
+  root.write("sys/fs/cgroup/a/memory.current", "48576000");
+  root.write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 8576000");
+  root.write("sys/fs/cgroup/a/b/cpu.max", "max 100000");
+  root.write("sys/fs/cgroup/a/cpu.max", "350000 100000");
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 3);
   EXPECT_EQ(limits.memory.count, 1048576000 - 40000000);
@@ -228,19 +210,35 @@ TEST(HostLimits, CgroupsOfVersion2AndTheirParentsLimit) {
 }
 
 TEST(HostLimits, CgroupsOfVersion1Limit) {
-  const FakeRoot root("ferry_host_limits_v1");
-  root.write("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/../out\n0::/\n");
-  root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");
-  root.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1000000000\n");
-  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000000\n");
-  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
-  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  const FakeBox root("ferry_host_limits_v1");
+  root.write("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/../out\n0::/");
+  root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000");
+  root.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1000000000");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000000");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000");
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 1);  // half a core is one
   EXPECT_EQ(limits.memory.count, 2000000000);
   EXPECT_EQ(limits.cores_limit, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us");
   EXPECT_EQ(limits.memory_limit, "/sys/fs/cgroup/memory/box/memory.limit_in_bytes");
+}
+
+TEST(HostLimits, TheBoxItselfMayHaveMore) {
+  const FakeBox root("ferry_host_limits_totals");
+  root.write("sys/devices/system/cpu/online", "0-3,8,10-11");
+  for (const std::string core : {"0", "1", "2", "3"}) {
+    const std::string cache = "sys/devices/system/cpu/cpu" + core + "/cache/index3/";
+    root.write(cache + "size", "32768K");
+    root.write(cache + "shared_cpu_list", core < "2" ? "0-1" : "2-3");
+  }
+  root.write("proc/loadavg", "1.25 0.80 0.50 2/345 6789");
+  const HostTotals totals = host_totals(root.path());
+  EXPECT_EQ(totals.cores, 7);
+  EXPECT_EQ(totals.memory, 9000000_KiB);
+  EXPECT_EQ(totals.cache, 64_MiB);
+  EXPECT_EQ(totals.load, 1.25);
 }
 
 TEST(HostLimits, WithoutMeminfoThereIsNoAnswer) {

@@ -164,10 +164,9 @@ std::optional<double> shared_link(std::span<const PciDevice* const> devices) {
 
 BlockDevice find_block_device(const fs::path& root, unsigned major_number, unsigned minor_number) {
   std::error_code error;
-  fs::path block = fs::canonical(root / "sys/dev/block" /
-                                     (std::to_string(major_number) + ":" +
-                                      std::to_string(minor_number)),
-                                 error);
+  fs::path block = fs::canonical(
+      root / "sys/dev/block" / (std::to_string(major_number) + ":" + std::to_string(minor_number)),
+      error);
   if (error) return {};
   for (int depth = 0; depth < kDeepestMapping; ++depth) {
     if (fs::exists(block / "partition", error)) block = block.parent_path();

@@ -46,7 +46,8 @@ struct PciDevice {
 std::vector<PciDevice> read_topology(const std::filesystem::path& root);
 
 /// The slowest known link that all of `devices` share on their way to the root complex, per
-/// direction, in bytes per second: that of a switch. Nothing when they share none, or it is unknown.
+/// direction, in bytes per second: that of a switch. Nothing when they share none, or it is
+/// unknown.
 std::optional<double> shared_link(std::span<const PciDevice* const> devices);
 
 /// Where a file system's bytes lie.

@@ -142,6 +142,12 @@ TEST(HarmonyStrategy, WhatCannotBePackedIsSaid) {
   ASSERT_TRUE(std::holds_alternative<Shortage>(answer));
   EXPECT_EQ(std::get<Shortage>(answer).need, 301_B);
   EXPECT_EQ(std::get<Shortage>(answer).have, 299_B);
+  const PlanAnswer remedied = make_plan(question);
+  ASSERT_TRUE(std::holds_alternative<DoesNotFit>(remedied));
+  const DoesNotFit& lacking = std::get<DoesNotFit>(remedied);
+  ASSERT_FALSE(lacking.remedies.empty());
+  EXPECT_EQ(lacking.remedies.front().change, "budget.device: 1 MiB");
+  EXPECT_GT(lacking.remedies.front().step, Micros{});
 
   question.device_budget = 300_B;  // fits, but greedy wants less than that
   question.options.packing = "greedy";
