@@ -8,6 +8,7 @@
 
 #include "planner/bounds.h"
 #include "planner/programs/fuyou_strategy.h"
+#include "planner/programs/harmony.h"
 
 namespace ferry {
 namespace {
@@ -77,9 +78,9 @@ std::span<const Strategy> strategies() {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
       Strategy{"mobius", plan_mobius, nullptr, streaming_lower_bound, true},
       Strategy{"roundpipe", plan_roundpipe, nullptr, streaming_lower_bound, true},
-      Strategy{"harmony-pp", plan_harmony_pp, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-pp", plan_harmony_pp, program_harmony_pp, streaming_lower_bound, true},
       Strategy{"fuyou", plan_fuyou, plan_fuyou_program, streaming_lower_bound, true},
-      Strategy{"harmony-dp", plan_harmony_dp, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-dp", plan_harmony_dp, program_harmony_dp, streaming_lower_bound, true},
       Strategy{"zero", plan_zero, nullptr, streaming_lower_bound, true},
       Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, streaming_lower_bound,
                false},
