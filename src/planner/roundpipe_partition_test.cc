@@ -22,7 +22,9 @@ std::string text(const RoundPipePartition& partition, RoundPipeStage::Pass pass)
     if (stage.pass != pass) continue;
     if (!result.empty()) result += " ";
     result += std::to_string(stage.first);
-    if (stage.end - 1 > stage.first) result += "-" + std::to_string(stage.end - 1);
+    if (stage.end - 1 == stage.first) continue;
+    result += '-';
+    result += std::to_string(stage.end - 1);
   }
   return result;
 }

@@ -113,7 +113,7 @@ PlanQuestion random_question(std::uint64_t seed) {
       static_cast<std::int64_t>(share * static_cast<double>(states_of(question).count)) +
       pick(random, {10'000, 100'000, 1'000'000})};
   question.host_budget = {states_of(question).count * pick(random, {1, 2, 4}) + 300'000};
-  question.strategy = std::string(random() % 3 == 0 ? "auto" : "mobius");
+  question.strategy = pick_strategy(random);
   return question;
 }
 

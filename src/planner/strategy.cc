@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "planner/bounds.h"
+#include "planner/programs/pipeline_programs.h"
 
 namespace ferry {
 namespace {
@@ -75,6 +76,17 @@ std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
       Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
+      Strategy{"roundpipe", plan_roundpipe, nullptr, mobius_lower_bound, true},
+      Strategy{"harmony-pp", plan_harmony_pp, nullptr, mobius_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, nullptr, mobius_lower_bound, true},
+      Strategy{"harmony-dp", plan_harmony_dp, nullptr, mobius_lower_bound, true},
+      Strategy{"zero", plan_zero, nullptr, mobius_lower_bound, true},
+      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, mobius_lower_bound, false},
+      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, mobius_lower_bound, false},
+      Strategy{"gpipe", nullptr, gpipe_program, nullptr, false},
+      Strategy{"1f1b", nullptr, one_f_one_b_program, nullptr, false},
+      Strategy{"interleaved", nullptr, interleaved_program, nullptr, false},
+      Strategy{"async-1f1b", nullptr, async_one_f_one_b_program, nullptr, false},
   };
   return kStrategies;
 }

@@ -54,6 +54,15 @@ StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
 /// Stages pass through the devices, states at home on the host (mobius.cc).
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);
 
+/// Stages in turn, or on every device (dispatched.cc).
+StrategyAnswer plan_harmony_pp(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_harmony_dp(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_roundpipe(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_zero(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_fuyou(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_fuyou_naive(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_fuyou_serial(const PlanQuestion& question, const Chain& chain);
+
 /// The places beyond their limits, with what they hold by kind of value; the worst first.
 std::vector<Shortage> shortages(const Plan& plan);
 

@@ -1,4 +1,4 @@
-#include "planner/even_cuts.h"
+#include "planner/even_stages.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-class EvenCuts {
+class EvenStages {
  public:
-  EvenCuts(const std::vector<double>& times, int stages)
+  EvenStages(const std::vector<double>& times, int stages)
       : count_(times.size()), stages_(static_cast<std::size_t>(stages)), sums_(1, 0.0) {
     for (const double time : times) sums_.push_back(sums_.back() + time);
   }
@@ -65,10 +65,10 @@ class EvenCuts {
 
 }  // namespace
 
-std::vector<int> even_cuts(const std::vector<double>& times, int stages) {
+std::vector<int> even_stages(const std::vector<double>& times, int stages) {
   FERRY_CHECK(stages >= 1 && static_cast<std::size_t>(stages) <= times.size(),
               "as many stages as blocks at most");
-  return EvenCuts(times, stages).run();
+  return EvenStages(times, stages).run();
 }
 
 }  // namespace ferry
