@@ -1,4 +1,5 @@
-// How long planning takes: every strategy, and auto, for 96 layers on eight devices with four drives.
+// How long planning takes: every strategy, and auto, for 96 layers on eight devices with four
+// drives.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -22,8 +23,11 @@ ModelSpec model_of(int layers, int hidden) {
 Machine machine_of(int devices, int drives) {
   Machine machine;
   machine.name = "bench";
-  machine.host = {.cores = 32, .memory = Bytes{256'000'000'000}, .memory_bandwidth = {150e9},
-                  .update_rate = 4e9, .origin = {}};
+  machine.host = {.cores = 32,
+                  .memory = Bytes{256'000'000'000},
+                  .memory_bandwidth = {150e9},
+                  .update_rate = 4e9,
+                  .origin = {}};
   machine.roots = {{"root0", {26e9}, {26e9}}, {"root1", {26e9}, {26e9}}};
   for (int d = 0; d < devices; ++d) {
     MachineDevice device;
@@ -38,8 +42,14 @@ Machine machine_of(int devices, int drives) {
     machine.devices.push_back(device);
   }
   for (int d = 0; d < drives; ++d) {
-    machine.drives.push_back({.name = "ssd" + std::to_string(d), .path = "", .capacity = Bytes{4'000'000'000'000},
-                              .read = {6.5e9}, .write = {3.4e9}, .duplex = false, .endurance = {}, .root = {}});
+    machine.drives.push_back({.name = "ssd" + std::to_string(d),
+                              .path = "",
+                              .capacity = Bytes{4'000'000'000'000},
+                              .read = {6.5e9},
+                              .write = {3.4e9},
+                              .duplex = false,
+                              .endurance = {},
+                              .root = {}});
   }
   return machine;
 }
@@ -57,7 +67,8 @@ int main(int argc, char** argv) {
   question.precision = Precision::bf16;
   question.device_budget = 24_GiB;
   question.host_budget = question.machine.host.memory;
-  question.profile = estimate_profile(question.model, question.machine, question.precision, {1, 1024});
+  question.profile =
+      estimate_profile(question.model, question.machine, question.precision, {1, 1024});
   const std::string only = argc > 6 ? argv[6] : "";
   const auto time = [&](const std::string& strategy) {
     question.strategy = strategy;

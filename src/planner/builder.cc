@@ -282,4 +282,6 @@ Plan PlanBuilder::finish() {
   return std::move(plan_);
 }
 
+Plan PlanBuilder::finish_unordered() { return std::move(plan_); }
+
 }  // namespace ferry

@@ -66,6 +66,8 @@ class PlanBuilder {
 
   /// Adds all edges and hands the plan over.
   Plan finish();
+  /// Hands the plan over without edges: enough to see whether it fits.
+  Plan finish_unordered();
 
  private:
   Task& add(TaskKind kind, std::string name, ResourceId resource);

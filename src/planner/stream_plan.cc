@@ -47,7 +47,7 @@ class StreamWriter {
     for (std::size_t v = 0; v < shape_.visits.size(); ++v) run(v);
     collect_and_update();
     builder_.settle(store_.end(), kHostGradientTurns);
-    return builder_.finish();
+    return builder_.finish_unordered();
   }
 
  private:

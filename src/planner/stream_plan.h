@@ -7,8 +7,9 @@
 
 namespace ferry {
 
-/// The plan, with all edges, whether or not it fits: each device's region of weights takes what its
-/// limit leaves, but at least what the largest visit needs. Requires: the machine has drives when
+/// The plan, whether or not it fits, without edges: order_accesses() (edges.h) adds them. Each
+/// device's region of weights takes what its limit leaves, but at least what the largest visit
+/// needs. Requires: the machine has drives when
 /// the shape uses them.
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain, const StreamShape& shape);
 

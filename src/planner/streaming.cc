@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "planner/edges.h"
 #include "planner/homes.h"
 #include "planner/queues.h"
 #include "planner/stream_plan.h"
@@ -35,10 +36,11 @@ std::optional<Shortage> StreamSearch::start(StreamShape thriftiest) {
   auto lacking = try_shape(thriftiest);
   if (!lacking || drive_array(question_.machine).count == 0) return lacking;
   rest_on_drives(thriftiest);
-  return best_ ? std::nullopt : try_shape([&] {
-    rest_all_on_drives(question_, chain_, resting_);
-    return thriftiest;
-  }());
+  if (best_) return std::nullopt;
+  resting_ = {};
+  rest_all_on_drives(question_, chain_, resting_);
+  tried_.clear();
+  return try_shape(thriftiest);
 }
 
 // Moves to the drives what DRAM does not hold; a little more where slots of the rings add up.
@@ -102,6 +104,7 @@ std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
   Plan plan = write_stream_plan(question_, chain_, shape);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
+  order_accesses(plan);
   Simulation prediction = simulate(plan);
   if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
   best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
