@@ -7,7 +7,10 @@
 #include <tuple>
 
 #include "planner/bounds.h"
+#include "planner/programs/mobius_program.h"
 #include "planner/programs/pipeline_programs.h"
+#include "planner/programs/roundpipe_program.h"
+#include "planner/programs/zero_program.h"
 
 namespace ferry {
 namespace {
@@ -75,12 +78,12 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
       Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
-      Strategy{"mobius", plan_mobius, nullptr, mobius_lower_bound, true},
-      Strategy{"roundpipe", plan_roundpipe, nullptr, mobius_lower_bound, true},
+      Strategy{"mobius", plan_mobius, mobius_program, mobius_lower_bound, true},
+      Strategy{"roundpipe", plan_roundpipe, roundpipe_program, mobius_lower_bound, true},
       Strategy{"harmony-pp", plan_harmony_pp, nullptr, mobius_lower_bound, true},
       Strategy{"fuyou", plan_fuyou, nullptr, mobius_lower_bound, true},
       Strategy{"harmony-dp", plan_harmony_dp, nullptr, mobius_lower_bound, true},
-      Strategy{"zero", plan_zero, nullptr, mobius_lower_bound, true},
+      Strategy{"zero", plan_zero, zero_program, mobius_lower_bound, true},
       Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, mobius_lower_bound, false},
       Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, mobius_lower_bound, false},
       Strategy{"gpipe", nullptr, gpipe_program, nullptr, false},
