@@ -3,6 +3,7 @@
 // peer-to-peer, everything passes through the host.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ class MachineQueues {
   ResourceId up(int device, const std::string& purpose);
   ResourceId down(int device, const std::string& purpose);
 
+  /// A queue of copies that all devices under one root complex share, one at a time in plan order,
+  /// named "root0.PURPOSE"; the device's own where it has no root. Asked again, the same queue.
+  ResourceId root_up(int device, const std::string& purpose);
+  ResourceId root_down(int device, const std::string& purpose);
+
  private:
   struct Direction {
     double rate = 0;
@@ -34,15 +40,19 @@ class MachineQueues {
     PlaceId place = -1;
     ResourceId compute = -1;
     Micros latency;
+    std::optional<int> root;
     Direction up;
     Direction down;
   };
 
   static std::size_t index(int id) { return static_cast<std::size_t>(id); }
   ResourceId lane(const Device& device, const Direction& direction, const std::string& purpose);
+  ResourceId shared_lane(int device, bool up, const std::string& purpose);
 
   TimingPlan& plan_;
   std::vector<Device> devices_;
+  std::vector<std::string> root_names_;
+  std::map<std::string, ResourceId> shared_;  // by name
 };
 
 }  // namespace ferry

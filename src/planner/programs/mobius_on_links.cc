@@ -32,10 +32,10 @@ class LinksWriter {
       for (; first < program.ends[j]; ++first) plan_.set_stage(first, static_cast<int>(j));
     }
     for (int d = 0; d < program.problem.devices; ++d) {
-      weights_.push_back(queues_.up(d, "weights_up"));
+      weights_.push_back(queues_.root_up(d, "weights_up"));
       inputs_.push_back(queues_.up(d, "acts_up"));
       outputs_.push_back(queues_.down(d, "acts_down"));
-      gradients_.push_back(queues_.down(d, "grads_down"));
+      gradients_.push_back(queues_.root_down(d, "grads_down"));
       visit_ends_.emplace_back();
       visit_starts_.emplace_back();
     }

@@ -90,13 +90,12 @@ TEST(MobiusProgram, AnyFeasiblePartitionTakesWhatTheEvaluatorSays) {
 // Test vectors P1 and P2 of the partitioner, in tenths of their units where bytes are whole.
 Profile six_layers() {
   Profile profile = equal_profile(6, 1, 3);
-  BlockProfile& block = profile.blocks.front();
+  BlockProfile block = profile.blocks.front();
   block.weights = 20_B;
   block.forward_workspace = 5_B;
   block.backward_workspace = 15_B;
   block.activation = block.activation_gradient = 2_B;
-  profile.blocks.push_back(block);
-  profile.blocks.push_back(block);
+  profile.blocks = {block, block, block};
   profile.blocks[1].key = "first";
   profile.blocks[1].activation_gradient = 0_B;
   profile.blocks[2].key = "last";

@@ -290,21 +290,25 @@ StrategyAnswer async_one_f_one_b_program(const PlanQuestion& question) {
   answer.prediction.step = {step};
   answer.prediction.busiest = answer.prediction.busiest * (1.0 / steps);
 
+  // While the pipeline fills, stages behind a window may hold more than they do later.
+  const DeviceOrders alone =
+      order_of(OrderRule::async_one_f_one_b, pipeline, {question.options.window});
+  std::vector<int> most = stages_in_flight(pipeline, alone);
+  for (std::size_t s = 0; s < most.size(); ++s) most[s] = std::max(most[s], in_flight[s]);
+
   PlanReport& report = answer.report;
-  report_stages(report, question, program, in_flight);
+  report_stages(report, question, program, most);
   std::vector<double>& device_held = report.series["device_in_flight"];
   device_held.assign(index(pipeline.devices), 0.0);
   std::vector<Staleness> staleness;
   for (std::size_t s = 0; s < in_flight.size(); ++s) {
-    device_held[index(pipeline.device[s])] += in_flight[s];
+    device_held[index(pipeline.device[s])] += most[s];
     staleness.push_back(steady_staleness(in_flight[s] - 1, pipeline.micro_batches));
   }
   report_staleness(report, staleness);
   report.figures["steps_in_plan"] = steps;
   report.figures["step"] = step;
   report.figures["bubble"] = 1 - efficiency(pipeline, step);
-  const DeviceOrders alone =
-      order_of(OrderRule::async_one_f_one_b, pipeline, {question.options.window});
   const double makespan = earliest_times(pipeline, alone).makespan;
   report.figures["makespan"] = makespan;
   report.figures["bubble_first"] = 1 - efficiency(pipeline, makespan);

@@ -73,8 +73,9 @@ TEST(PipelinePrograms, AWindowBoundsStalenessAndCostsTime) {
   const Planned planned = must_fit(question);
   EXPECT_EQ(planned.report.figures.at("staleness_max"), 1);
   EXPECT_EQ(planned.report.series.at("in_flight").front(), 5);
-  // Five micro-batches go round while one takes 8 (10 + 30).
-  EXPECT_NEAR(planned.prediction.step.count, 4 * 320 / 5.0, 1e-6);
+  // Five micro-batches go round while one takes 8 (10 + 30), and wait for each other a little.
+  EXPECT_GE(planned.prediction.step.count, 4 * 320 / 5.0);
+  EXPECT_LE(planned.prediction.step.count, 1.25 * 4 * 320 / 5.0);
 }
 
 TEST(PipelinePrograms, SeveralStagesPerDeviceTakeAPlannedOrder) {

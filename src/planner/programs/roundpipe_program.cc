@@ -41,14 +41,33 @@ double stage_memory(const EvaluatorProblem& problem, const std::vector<BlockCost
   return (problem.memory - workspace) / 2;
 }
 
-// plan.stages and plan.backward_stages as a partition.
+// Blocks per stage of both passes, in order of dispatch. plan.stages alone: backward is cut alike,
+// and its last stage is fused.
+struct AskedCounts {
+  std::vector<int> forward;
+  std::vector<int> backward;  // the first is fused
+};
+
+AskedCounts asked_counts(const PlanJob& options) {
+  AskedCounts counts{options.stages.value_or(std::vector<int>()),
+                     options.backward_stages.value_or(std::vector<int>())};
+  if (counts.backward.empty()) {
+    counts.backward.assign(counts.forward.rbegin(), counts.forward.rend());
+  }
+  return counts;
+}
+
+// plan.stages and plan.backward_stages as a partition; plan.stages may name the fused stage too.
 RoundPipePartition asked_partition(const PlanJob& options,
                                    const std::vector<RoundPipeLayer>& layers) {
-  if (!options.stages || !options.backward_stages || options.backward_stages->empty()) {
-    throw UserError("roundpipe: plan.stages and plan.backward_stages belong together");
-  }
+  AskedCounts counts = asked_counts(options);
   const int count = static_cast<int>(layers.size());
-  const int fused = options.backward_stages->front();
+  const std::vector<int> backward_ends = ends_of(counts.backward, count, "plan.backward_stages");
+  const int fused = counts.backward.front();
+  const bool whole = std::accumulate(counts.forward.begin(), counts.forward.end(), 0) == count;
+  if (whole && !counts.forward.empty() && counts.forward.back() == fused) {
+    counts.forward.pop_back();
+  }
   RoundPipePartition partition;
   const auto add = [&](Pass pass, int first, int end) {
     double time = 0;
@@ -60,13 +79,13 @@ RoundPipePartition asked_partition(const PlanJob& options,
     partition.t_max = std::max(partition.t_max, time);
   };
   int first = 0;
-  for (const int end : ends_of(*options.stages, count - fused, "plan.stages")) {
+  for (const int end : ends_of(counts.forward, count - fused, "plan.stages")) {
     add(Pass::forward, first, end);
     first = end;
   }
-  // From the last layer down: mirrored, the counts are ends again.
+  // From the last layer down.
   int end = count;
-  for (const int taken : ends_of(*options.backward_stages, count, "plan.backward_stages")) {
+  for (const int taken : backward_ends) {
     add(end == count ? Pass::fused : Pass::backward, count - taken, end);
     end = count - taken;
   }
@@ -83,7 +102,7 @@ Shape chosen_shape(const PlanQuestion& question, const RoundPipeProblem& problem
   const PlanJob& options = question.options;
   const int round = options.round > 0 ? options.round : problem.devices;
   const std::vector<int> rounds = even_rounds(problem.micro_batches, round);
-  if (options.stages || options.backward_stages) {
+  if (options.stages) {
     return {asked_partition(options, layers), rounds};
   }
   if (options.partition == Partitioner::search) {

@@ -3,11 +3,11 @@
 // in the paper's bubbles.
 //
 // plan.stages and plan.backward_stages give the cut in order of dispatch: forward stages, and
-// backward stages of which the first is fused; else the printed cost decides, with plan.partition:
-// search a simulation of the best few in the mode that runs. plan.round: the least micro-batches of
-// a round; 0: as many as devices. plan.flush false: steps follow each other on the next device in
-// turn, so that the plan has steps_in_plan steps until the first one is first again; its prediction
-// is that of one step.
+// backward stages of which the first is fused (plan.stages alone: backward is cut alike); else the
+// printed cost decides, with plan.partition: search a simulation of the best few in the mode that
+// runs. plan.round: the least micro-batches of a round; 0: as many as devices. plan.flush false:
+// steps follow each other on the next device in turn, so that the plan has steps_in_plan steps
+// until the first one is first again; its prediction is that of one step.
 //
 // Figures: bubble, bubble_first (one step on its own), bubble_steady (without a flush), makespan
 // (of one step on its own), step, t_max, cost (microseconds), rounds, steps_in_plan, staleness_*:

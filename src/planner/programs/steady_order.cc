@@ -38,11 +38,24 @@ Seats seats_of(const Pipeline& pipeline, const SteadyOrder& order) {
 
 SteadyOrder steady_one_f_one_b(const Pipeline& pipeline, int window) {
   FERRY_CHECK(one_stage_per_device(pipeline), "one stage per device");
+  const bool limited = window > 0 && window < pipeline.stages();
+  double period = 0;
+  double round_trip = 0;
+  for (std::size_t s = 0; s < pipeline.device.size(); ++s) {
+    period = std::max(period, pipeline.forward[s] + pipeline.backward[s]);
+    round_trip += pipeline.forward[s] + pipeline.backward[s];
+  }
+  if (limited) period = std::max(period, round_trip / window);
   SteadyOrder order(index(pipeline.devices));
+  double away = round_trip;  // from a stage's start of F to its end of B, without waiting
   for (int s = 0; s < pipeline.stages(); ++s) {
     int ahead = pipeline.depth(s);
-    if (window > 0) ahead = std::min(ahead, window - 1);
+    if (limited) {
+      const double periods = (away - pipeline.backward[index(s)]) / period;
+      ahead = std::min({ahead, window - 1, static_cast<int>(periods)});
+    }
     order[index(pipeline.device[index(s)])] = {{false, s, 0}, {true, s, ahead}};
+    away -= pipeline.forward[index(s)] + pipeline.backward[index(s)];
   }
   return order;
 }

@@ -19,8 +19,10 @@ struct SteadyTask {
 /// By device, in order.
 using SteadyOrder = std::vector<std::vector<SteadyTask>>;
 
-/// Asynchronous 1F1B with one stage per device: stage s holds min(d + 1, window) micro-batches;
-/// window 0: d + 1. Requires: one_stage_per_device(pipeline).
+/// Asynchronous 1F1B with one stage per device: stage s holds d + 1 micro-batches. With a window of
+/// fewer than the stages at most so many enter the pipeline, as fast as one round trip allows, and
+/// a stage holds what passes it in the time between its forward and its backward. Requires:
+/// one_stage_per_device(pipeline).
 SteadyOrder steady_one_f_one_b(const Pipeline& pipeline, int window);
 
 /// The planned order of a PeriodicResult.
