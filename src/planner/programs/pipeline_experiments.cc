@@ -23,11 +23,10 @@ namespace ferry {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kSequence = 512;         // tokens of a micro-batch
-constexpr double kRootRate = 13e9;     // bytes per second and direction of a PCIe 3.0 x16 root
-constexpr double kFastRate = 12e9;     // "more than half of the bytes above 12 GB/s"
-constexpr double kGpuFlops = 40e12;    // per second, where a machine does not say
-constexpr double kUpdateRate = 2.5e9;  // parameters per second: 28 bytes each at 70 GB/s
+constexpr int kSequence = 512;       // tokens of a micro-batch
+constexpr double kRootRate = 13e9;   // bytes per second and direction of a PCIe 3.0 x16 root
+constexpr double kFastRate = 12e9;   // "more than half of the bytes above 12 GB/s"
+constexpr double kGpuFlops = 40e12;  // per second, where a machine does not say
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
@@ -230,7 +229,6 @@ Machine commodity_server(const std::vector<int>& gpus) {
   Machine machine;
   machine.host.cores = 32;
   machine.host.memory = Bytes{1'500'000'000'000};
-  machine.host.update_rate = kUpdateRate;
   for (std::size_t r = 0; r < gpus.size(); ++r) {
     machine.name += (r == 0 ? "" : "+") + std::to_string(gpus[r]);
     machine.roots.push_back({"root" + std::to_string(r), {kRootRate}, {kRootRate}});
@@ -296,6 +294,7 @@ MobiusMeasurement measure_mobius(const Machine& machine, const GptShape& shape) 
   result.sequential_step = simulate(write_mobius_on_links(question, *sequential), 2).step.seconds();
   const auto zero = std::get<StrategyPlan>(zero_program(question));
   result.zero_step = zero.prediction.step.seconds();
+  result.zero_idle = zero.report.figures.at("bubble");
   return result;
 }
 
@@ -308,6 +307,8 @@ std::vector<ExperimentRow> mobius_experiments(const std::vector<Machine>& machin
       const std::string where = ", " + shape.name + " on " + machine.name;
       rows.push_back(band_row("zero / mobius step time" + where,
                               measured.zero_step / measured.mobius_step, 3.8, 5.1));
+      rows.push_back(
+          band_row("zero: share of a step without compute" + where, measured.zero_idle, 0.7, 0.7));
       rows.push_back(band_row("mobius bytes above 12 GB/s, cross mapping" + where,
                               measured.fast_bytes, 0.5, kInfinity));
       rows.push_back(band_row("sequential / cross step time" + where,

@@ -43,12 +43,15 @@ struct GptShape {
 /// parameter and token and attention, backward three times that (recompute, two products).
 Profile gpt_profile(const GptShape& shape, int sequence, double flops);
 
-/// What one server does with one model: M = N micro-batches of one sequence of 512 tokens, Mobius's
-/// even partitions (as many stages as devices, and two to six times as many) and the best of them.
+/// What one server does with one model: M = N micro-batches of one sequence of 512 tokens, 40
+/// TFLOP/s per device where the machine does not say, and the best of Mobius's even partitions (as
+/// many stages as devices, and two to six times as many). Updates take the machine's rate; a
+/// machine without one leaves them out on both sides, as commodity_server() does.
 struct MobiusMeasurement {
   double mobius_step = 0;      // seconds, cross mapping, on shared links
   double sequential_step = 0;  // seconds, the same with sequential mapping
   double zero_step = 0;        // seconds
+  double zero_idle = 0;        // share of zero's step in which devices do not compute
   double fast_bytes = 0;       // share of Mobius's bytes that copies moved above 12 GB/s
   int stages = 0;
 };

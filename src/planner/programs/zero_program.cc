@@ -23,9 +23,11 @@ constexpr std::size_t kBuffers = 2;  // layers whose weights a device holds
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
+Bytes whole(double bytes) { return {static_cast<std::int64_t>(bytes)}; }
+
 // The part of `bytes` that falls to one of `parts`: parts differ by a byte at most.
 Bytes part_of(double bytes, std::size_t part, std::size_t parts) {
-  const auto total = static_cast<std::int64_t>(bytes);
+  const std::int64_t total = whole(bytes).count;
   const auto n = static_cast<std::int64_t>(parts);
   return {total / n + (static_cast<std::int64_t>(part) < total % n ? 1 : 0)};
 }
@@ -72,53 +74,54 @@ class ZeroWriter {
   }
 
  private:
-  // One ring hop: shard `part` from device d to the next one, through the host.
-  TaskId hop(const std::string& name, Bytes bytes, std::size_t d,
-             const std::vector<ResourceId>& down, const std::vector<ResourceId>& up,
-             std::vector<TaskId> after) {
-    const std::size_t next = (d + 1) % devices_;
-    const TaskId sent = plan_.copy(name + "<", down[d], bytes, std::move(after));
-    return plan_.copy(name + ">", up[next], bytes, {sent});
+  // A ring through the host passes N - 1 of N parts on, down one link and up the next, in pieces so
+  // small that both directions run at once. Returns when each device has sent and received.
+  std::vector<std::vector<TaskId>> ring(const std::string& name, double bytes,
+                                        const std::vector<ResourceId>& down,
+                                        const std::vector<ResourceId>& up,
+                                        const std::vector<TaskId>& after) {
+    std::vector<std::vector<TaskId>> done(devices_);
+    for (std::size_t d = 0; d < devices_ && devices_ > 1; ++d) {
+      // Device d keeps part d; what it sends and receives are all parts but one.
+      const std::string number = std::to_string(d);
+      const Bytes sent = whole(bytes) - part_of(bytes, (d + 1) % devices_, devices_);
+      const Bytes received = whole(bytes) - part_of(bytes, d, devices_);
+      done[d].push_back(plan_.copy(name + "<" + number, down[d], sent, after));
+      done[d].push_back(plan_.copy(name + ">" + number, up[d], received, after));
+    }
+    return done;
   }
 
-  // When each device has all of the layer's weights.
-  std::vector<TaskId> gather(bool backward, std::size_t b) {
+  // What each device waits for until it has all of the layer's weights.
+  std::vector<std::vector<TaskId>> gather(bool backward, std::size_t b) {
     const double weights = backward ? blocks_[b].backward_upload : blocks_[b].forward_upload;
     const std::string name = (backward ? "WB." : "WF.") + std::to_string(b);
-    std::vector<TaskId> has(devices_);  // the shard that came last
+    std::vector<TaskId> shards;
     for (std::size_t d = 0; d < devices_; ++d) {
       // A buffer is free when the layer two before has been computed.
       std::vector<TaskId> after;
       if (computed_[d].size() >= kBuffers) {
         after.push_back(computed_[d][computed_[d].size() - kBuffers]);
       }
-      has[d] = plan_.copy(name + "." + std::to_string(d), gather_up_[d],
-                          part_of(weights, d, devices_), std::move(after));
-      if (!backward && b == 0) step_starts_.push_back(has[d]);
+      shards.push_back(plan_.copy(name + "." + std::to_string(d), gather_up_[d],
+                                  part_of(weights, d, devices_), std::move(after)));
+      if (!backward && b == 0) step_starts_.push_back(shards.back());
     }
-    for (std::size_t step = 1; step < devices_; ++step) {
-      std::vector<TaskId> next(devices_);
-      for (std::size_t d = 0; d < devices_; ++d) {
-        const std::size_t shard = (d + devices_ - (step - 1)) % devices_;
-        next[(d + 1) % devices_] =
-            hop(name + "." + std::to_string(d) + "." + std::to_string(step),
-                part_of(weights, shard, devices_), d, gather_down_, gather_up_, {has[d]});
-      }
-      has = std::move(next);
-    }
-    return has;
+    auto gathered = ring(name, weights, gather_down_, gather_up_, shards);
+    if (devices_ == 1) gathered.front() = shards;
+    return gathered;
   }
 
   void pass(bool backward, std::size_t b) {
-    const std::vector<TaskId> gathered = gather(backward, b);
+    const std::vector<std::vector<TaskId>> gathered = gather(backward, b);
     for (std::size_t d = 0; d < devices_; ++d) {
-      TaskId last = gathered[d];
+      TaskId last = gathered[d].back();
       for (int m = static_cast<int>(d); m < micro_batches_; m += static_cast<int>(devices_)) {
         const std::string name =
             (backward ? "B." : "F.") + std::to_string(b) + "." + std::to_string(m);
         const double time = backward ? blocks_[b].backward_time : blocks_[b].forward_time;
         last = plan_.add(backward ? TaskKind::backward : TaskKind::forward, name,
-                         queues_.compute(static_cast<int>(d)), {time}, {gathered[d]});
+                         queues_.compute(static_cast<int>(d)), {time}, gathered[d]);
         plan_.about(last, static_cast<int>(b), m);
       }
       computed_[d].push_back(last);
@@ -129,23 +132,13 @@ class ZeroWriter {
   void reduce_scatter(std::size_t b) {
     const double gradients = blocks_[b].gradient_download;
     const std::string name = "G." + std::to_string(b);
-    std::vector<TaskId> has(devices_);
-    for (std::size_t d = 0; d < devices_; ++d) has[d] = computed_[d].back();
-    for (std::size_t step = 1; step < devices_; ++step) {
-      std::vector<TaskId> next(devices_);
-      for (std::size_t d = 0; d < devices_; ++d) {
-        const std::size_t shard = (d + devices_ - step) % devices_;
-        const std::size_t to = (d + 1) % devices_;
-        next[to] = hop(name + "." + std::to_string(d) + "." + std::to_string(step),
-                       part_of(gradients, shard, devices_), d, reduce_down_, reduce_up_,
-                       {has[d]});
-      }
-      has = std::move(next);
-    }
+    std::vector<TaskId> computed;
+    for (std::size_t d = 0; d < devices_; ++d) computed.push_back(computed_[d].back());
+    const auto reduced = ring(name, gradients, reduce_down_, reduce_up_, computed);
     for (std::size_t d = 0; d < devices_; ++d) {
       scattered_.push_back(plan_.copy(name + "." + std::to_string(d), reduce_down_[d],
                                       part_of(gradients, d, devices_),
-                                      {has[d]}));
+                                      devices_ == 1 ? computed : reduced[d]));
     }
   }
 
