@@ -1,10 +1,14 @@
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/question.h"
+#include "cli/simulation_tables.h"
 #include "cli/tables.h"
 #include "data/files.h"
+#include "exec/html.h"
 #include "plan/verify.h"
 
 namespace ferry {
@@ -31,17 +35,35 @@ int run_plan(const PlanCommand& command) {
   return kDone;
 }
 
+namespace {
+
+std::optional<Bytes> endurance_of(const SimulateCommand& command) {
+  if (command.endurance.empty()) return std::nullopt;
+  try {
+    return parse_bytes(command.endurance);
+  } catch (const UserError& error) {
+    throw UserError(std::string("--endurance: ") + error.what());
+  }
+}
+
+}  // namespace
+
 int run_simulate(const SimulateCommand& command) {
+  const std::optional<Bytes> endurance = endurance_of(command);
   const Plan plan = read_plan(command.plan);
   require_verified(plan, command.plan);
   const Simulation simulation = simulate(plan);
   const std::string trace = command.trace.empty() ? command.plan + ".trace.json" : command.trace;
   write_file(trace, to_chrome_trace(plan, simulation.timeline));
+  if (!command.html.empty()) write_file(command.html, to_html(plan, simulation));
   if (command.json) {
-    std::fputs(simulation_json(plan, simulation).c_str(), stdout);
-  } else {
-    std::fputs(simulation_table(plan, simulation).c_str(), stdout);
-    std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+    std::fputs(simulation_json(plan, simulation, endurance).c_str(), stdout);
+    return kDone;
+  }
+  std::fputs(simulation_table(plan, simulation, endurance).c_str(), stdout);
+  std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+  if (!command.html.empty()) {
+    std::printf("page written to %s (open it in a browser)\n", command.html.c_str());
   }
   return kDone;
 }

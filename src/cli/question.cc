@@ -101,6 +101,10 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
       host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
   std::filesystem::create_directories(job.out);
   plan.profile = profile_for(question, say);
+  if (job.model.empty()) {  // the profile stands for the model, and its batch for the job's
+    plan.micro_batch_size = plan.profile.micro_batch_size;
+    plan.sequence = plan.profile.sequence;
+  }
   return question;
 }
 

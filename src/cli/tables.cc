@@ -2,27 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "cli/print.h"
+
 namespace ferry {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// printf into a string. The format is always a literal of this file.
-__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
-  std::array<char, 512> text{};
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  va_end(arguments);
-  return text.data();
-}
 
 /// The rows of the table: what a byte of a place is for, in the order in which shared bytes count.
 enum class Purpose { weights, optimizer, gradients, activations, tokens, workspace };
@@ -232,52 +222,6 @@ std::string does_not_fit_text(const DoesNotFit& answer) {
     text += print("  %-58s step %s\n", remedy.change.c_str(), to_string(remedy.step).c_str());
   }
   return text;
-}
-
-std::string simulation_table(const Plan& plan, const Simulation& simulation) {
-  std::vector<int> tasks(plan.resources.size());
-  for (const Task& task : plan.tasks) ++tasks[static_cast<std::size_t>(task.resource)];
-  std::string text =
-      print("%-20s %8s %12s %8s %12s\n", "resource", "tasks", "busy", "used", "bytes");
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
-    const ResourceUse& use = simulation.use[r];
-    text += print("%-20s %8d %12s %7.1f%% %12s\n", plan.resources[r].name.c_str(), tasks[r],
-                  to_string(use.busy).c_str(), use.utilisation * 100,
-                  use.bytes.count > 0 ? to_string(use.bytes).c_str() : "");
-  }
-  text += print("step %s, first step %s, busiest %s %s, critical path %s\n",
-                to_string(simulation.step).c_str(), to_string(simulation.first_step).c_str(),
-                simulation.busiest_name.c_str(), to_string(simulation.busiest).c_str(),
-                to_string(simulation.critical_path).c_str());
-  return text;
-}
-
-std::string simulation_json(const Plan& plan, const Simulation& simulation) {
-  Json object{{"strategy", plan.strategy},
-              {"step_seconds", simulation.step.seconds()},
-              {"first_step_seconds", simulation.first_step.seconds()},
-              {"busiest_seconds", simulation.busiest.seconds()},
-              {"busiest", simulation.busiest_name},
-              {"critical_path_seconds", simulation.critical_path.seconds()},
-              {"resources", Json::object()},
-              {"peak_bytes", Json::object()},
-              {"tasks", Json::array()}};
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
-    const ResourceUse& use = simulation.use[r];
-    object["resources"][plan.resources[r].name] = {{"busy_seconds", use.busy.seconds()},
-                                                   {"utilisation", use.utilisation},
-                                                   {"bytes", use.bytes.count}};
-  }
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
-    object["peak_bytes"][plan.places[p].name] = simulation.peak[p].count;
-  }
-  for (const Span& span : simulation.timeline.spans) {
-    object["tasks"].push_back({{"step", span.run.step},
-                               {"task", plan.tasks[static_cast<std::size_t>(span.run.task)].name},
-                               {"start", span.start.seconds()},
-                               {"end", span.end.seconds()}});
-  }
-  return object.dump(1) + "\n";
 }
 
 std::string step_line(const StepReport& report) {

@@ -18,10 +18,6 @@ std::string does_not_fit_json(const DoesNotFit& answer);
 /// "does not fit: gpu0 needs 96.0 MiB, has 64.0 MiB (budget.device, job.yaml:9)" and the remedies.
 std::string does_not_fit_text(const DoesNotFit& answer);
 
-/// One row per resource: utilisation, tasks, bytes.
-std::string simulation_table(const Plan& plan, const Simulation& simulation);
-std::string simulation_json(const Plan& plan, const Simulation& simulation);
-
 /// One aligned line.
 std::string step_line(const StepReport& report);
 

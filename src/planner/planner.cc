@@ -80,6 +80,7 @@ class Contest {
       return rank(a) < rank(b);
     };
     std::stable_sort(candidates_.begin(), candidates_.end(), better);
+    if (!question_.options.pure) bound_ = lower_bound(question_, chain_);
     return Planned{std::move(best_->plan), std::move(best_->report), std::move(best_->prediction),
                    bound_, std::move(candidates_)};
   }
@@ -87,9 +88,11 @@ class Contest {
  private:
   void enter(const Strategy& strategy) {
     const bool pure = question_.options.pure;
-    StrategyAnswer answer = pure ? strategy.program(question_) : strategy.plan(question_, chain_);
+    PlanQuestion question = question_;
+    if (best_ && !pure) question.faster_than = best_->prediction.step * (1 - kNoticeable);
+    StrategyAnswer answer = pure ? strategy.program(question) : strategy.plan(question, chain_);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
-      candidates_.push_back({strategy.name, false, {}, lack_text(*lacking)});
+      candidates_.push_back({strategy.name, false, {}, {}, {}, lack_text(*lacking)});
       // The strategy that lacks least says what is missing.
       if (!lacking_ || lacking->need - lacking->have < lacking_->need - lacking_->have) {
         lacking_ = std::move(*lacking);
@@ -97,9 +100,10 @@ class Contest {
       return;
     }
     StrategyPlan planned = std::get<StrategyPlan>(std::move(answer));
-    candidates_.push_back({strategy.name, true, planned.prediction.step, planned.remark});
     const Micros bound = pure ? planned.lower_bound : strategy.lower_bound(question_, chain_);
-    bound_ = best_ ? std::min(bound_, bound) : bound;
+    candidates_.push_back({strategy.name, true, planned.prediction.step, bound,
+                           planned.prediction.busiest_name, planned.remark});
+    if (pure) bound_ = best_ ? std::min(bound_, bound) : bound;
     const bool wins =
         !best_ || planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
     if (wins) {

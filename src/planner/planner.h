@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,6 +33,8 @@ struct PlanQuestion {
   PlanMode mode = PlanMode::train;
   std::string strategy = "auto";  // auto, or a name of strategy.h's table
   PlanJob options;
+  /// Of no use unless faster than this: strategies leave out shapes that cannot be.
+  std::optional<Micros> faster_than = {};
   Bytes device_budget;  // per device
   Bytes host_budget;
   std::string device_budget_source;  // where the limit comes from, for messages: "budget.device,
@@ -43,8 +46,10 @@ struct PlanQuestion {
 struct Candidate {
   std::string strategy;
   bool fits = false;
-  Micros step;         // predicted, steady state
-  std::string remark;  // why it lost, or which place lacks how much
+  Micros step;          // predicted, steady state
+  Micros lower_bound;   // no plan of this strategy is faster
+  std::string binding;  // the resource or pool that is busiest
+  std::string remark;   // why it lost, or which place lacks how much
 };
 
 /// Consecutive blocks that run as one on a device, in a pass.
@@ -68,7 +73,7 @@ struct Planned {
   Plan plan;  // verified
   PlanReport report;
   Simulation prediction;
-  Micros lower_bound;  // no schedule of this release's strategies is faster: docs/planner.md
+  Micros lower_bound;  // no schedule of any strategy is faster on this machine: docs/planner.md
   std::vector<Candidate> candidates;  // best first
 };
 

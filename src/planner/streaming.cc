@@ -94,6 +94,14 @@ int StreamSearch::all_activations() const {
   return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
 }
 
+// Whether the plan's busiest resource alone takes longer than what is known to be possible.
+bool StreamSearch::hopeless(const Plan& plan) const {
+  if (!best_) return false;  // a strategy answers with one plan at least
+  Micros known = best_->prediction.step;
+  if (question_.faster_than) known = std::min(known, *question_.faster_than);
+  return find_busiest(plan).time >= known;
+}
+
 /// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.
 std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
   StreamShape shape = offered;
@@ -104,6 +112,7 @@ std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
   Plan plan = write_stream_plan(question_, chain_, shape);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
+  if (hopeless(plan)) return std::nullopt;
   order_accesses(plan);
   Simulation prediction = simulate(plan);
   if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;

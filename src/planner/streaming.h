@@ -36,6 +36,7 @@ class StreamSearch {
 
  private:
   std::optional<Shortage> try_shape(const StreamShape& shape);
+  bool hopeless(const Plan& plan) const;
   void try_longest_ring(StreamShape shape, int slots);
   void rest_on_drives(const StreamShape& thriftiest);
   int all_activations() const;
