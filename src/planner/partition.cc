@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <set>
 
 #include "base/check.h"
@@ -213,6 +214,72 @@ class Climber {
   std::set<Ends> seen_;
 };
 
+// Descent over the partitions into one stage count: shift one cut, or shift a range of cuts together,
+// which makes one stage longer and another shorter by a block.
+class StageCountClimber {
+ public:
+  StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks)
+      : problem_(problem), blocks_(blocks) {}
+
+  std::optional<Partition> climb(int stages) {
+    Ends ends = even(stages);
+    if (ends.empty()) return std::nullopt;
+    double step = rate(ends);
+    for (int round = 0; round < kClimbRounds; ++round) {
+      if (!improve(ends, step)) break;
+    }
+    return Partition{ends, evaluate_stages(problem_, stages_of(blocks_, ends)).step};
+  }
+
+ private:
+  static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
+
+  double rate(const Ends& ends) const { return step_of_stages(problem_, stages_of(blocks_, ends)); }
+
+  // The most even partition into so few stages, with its longest stages halved until they are enough.
+  Ends even(int stages) const {
+    Ends ends = balanced_partition(problem_, blocks_, stages);
+    if (rate(ends) == std::numeric_limits<double>::infinity()) return {};
+    while (static_cast<int>(ends.size()) < stages) {
+      std::size_t longest = 0;
+      int most = 0;
+      for (std::size_t j = 0; j < ends.size(); ++j) {
+        const int size = ends[j] - (j == 0 ? 0 : ends[j - 1]);
+        if (size > most) {
+          most = size;
+          longest = j;
+        }
+      }
+      if (most < 2) return {};
+      ends.insert(ends.begin() + static_cast<std::ptrdiff_t>(longest), ends[longest] - most / 2);
+    }
+    return static_cast<int>(ends.size()) == stages ? ends : Ends{};
+  }
+
+  // Takes the first better neighbour of each range of cuts; false when there is none.
+  bool improve(Ends& ends, double& step) const {
+    bool improved = false;
+    for (std::size_t from = 0; from + 1 < ends.size(); ++from) {
+      for (std::size_t to = from; to + 1 < ends.size(); ++to) {
+        for (const int shift : {-1, 1}) {
+          Ends other = ends;
+          for (std::size_t i = from; i <= to; ++i) other[i] += shift;
+          if (other[from] <= (from == 0 ? 0 : other[from - 1]) || other[to] >= other[to + 1]) continue;
+          const double there = rate(other);
+          if (there >= step * (1 - 1e-9)) continue;
+          ends = std::move(other);
+          step = there;
+          improved = true;
+        }
+      }
+    }
+    return improved;
+  }
+
+  const EvaluatorProblem& problem_;
+  const std::vector<BlockCosts>& blocks_;
+};
+
 PartitionResult with_gap(PartitionResult result) {
   if (!result.best.empty() && !result.exact && result.best.front().step > 0) {
     const double step = result.best.front().step;
@@ -257,16 +324,9 @@ std::vector<int> balanced_partition(const EvaluatorProblem& problem,
   return best;
 }
 
-double partition_lower_bound(const EvaluatorProblem& problem,
-                             const std::vector<BlockCosts>& blocks) {
-  double chain = 0;
-  double longest = 0;
-  for (const BlockCosts& block : blocks) {
-    chain += block.forward_time + block.backward_time;
-    longest = std::max(longest, block.forward_time + block.backward_time);
-  }
-  const double m = problem.micro_batches;
-  return std::max(chain * m / problem.devices, chain + (m - 1) * longest);
+std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
+                                           const std::vector<BlockCosts>& blocks, int stages) {
+  return StageCountClimber(problem, blocks).climb(stages);
 }
 
 PartitionResult branch_and_bound(const EvaluatorProblem& problem,

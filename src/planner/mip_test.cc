@@ -1,0 +1,2 @@
+#include "planner/mip.h"
+#include <gtest/gtest.h>
