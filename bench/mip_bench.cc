@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
     ferry::MipLimits limits;
     limits.stages = c.stages;
     if (argc > 2) limits.seconds = std::atof(argv[2]);
+    if (std::getenv("S")) limits.stages = std::atoi(std::getenv("S"));
     const auto start = std::chrono::steady_clock::now();
     const ferry::MipResult result = ferry::solve_partition_mip(problem, blocks, limits);
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - start;

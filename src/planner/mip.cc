@@ -23,9 +23,13 @@ class MipSearch {
   MipResult run() {
     seed();
     list_stage_counts();
-    while (Candidate* next = lowest()) {
-      if (closed(*next) || spent()) break;
-      next->relaxed ? solve(*next) : relax(*next);
+    while (Candidate* const next = most_promising()) {
+      if (spent()) break;
+      if (next->relaxed) {
+        solve(*next);
+      } else {
+        relax(*next);
+      }
     }
     return report();
   }
@@ -46,12 +50,9 @@ class MipSearch {
   }
 
   void seed() {
-    if (limits_.stages == 0) {
-      auto found = search_partition(problem_, blocks_, 1).best;
-      if (!found.empty()) best_ = found.front();
-      return;
-    }
-    best_ = climb_stage_count(problem_, blocks_, limits_.stages);
+    if (limits_.stages != 0) return;
+    auto found = search_partition(problem_, blocks_, 1).best;
+    if (!found.empty()) best_ = std::move(found.front());
   }
 
   void list_stage_counts() {
@@ -72,17 +73,19 @@ class MipSearch {
     }
   }
 
-  Candidate* lowest() {
-    const auto found = std::min_element(
-        candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-          return a.known.lower_bound < b.known.lower_bound;
-        });
-    return found == candidates_.end() ? nullptr : &*found;
+  // The stage count with the lowest bound, of those that may still hold something faster.
+  Candidate* most_promising() {
+    Candidate* found = nullptr;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.solved || closed(candidate)) continue;
+      if (!found || candidate.known.lower_bound < found->known.lower_bound) found = &candidate;
+    }
+    return found;
   }
 
   bool closed(const Candidate& candidate) const {
-    return candidate.solved ||
-           (best_ && candidate.known.lower_bound >= best_->step * (1 - kSame / 2));
+    const double bound = candidate.known.lower_bound;
+    return bound == kUnbounded || (best_ && bound >= best_->step * (1 - kSame / 2));
   }
 
   bool spent() const { return iterations_ >= limits_.iterations || seconds_left() <= 0; }
@@ -105,66 +108,80 @@ class MipSearch {
     candidate.known.lower_bound = std::max(candidate.known.lower_bound, bound);
   }
 
+  // A better partition makes the cutoff lower and the program smaller.
+  void climb(Candidate& candidate) {
+    auto found = climb_stage_count(problem_, blocks_, candidate.known.stages);
+    if (found) offer(candidate, std::move(*found));
+  }
+
+  void offer(Candidate& candidate, Partition partition) {
+    candidate.known.step = std::min(candidate.known.step, partition.step);
+    if (!best_ || partition.step < best_->step) best_ = std::move(partition);
+  }
+
   void relax(Candidate& candidate) {
+    climb(candidate);
     candidate.relaxed = true;
-    const MipShape wanted = shape(candidate.known.stages);
-    const auto ranges = cut_ranges(problem_, blocks_, wanted);
-    if (!ranges) return raise(candidate, wanted.cutoff);
-    const PartitionProgram program(problem_, blocks_, wanted, *ranges);
-    const ProgramSolution solution =
-        solve_program(program.program(), program_limits(program, true));
-    count(candidate, solution);
-    raise(candidate, std::min(wanted.cutoff, solution.bound * program.time_unit()));
+    if (!closed(candidate)) run_program(candidate, true);
   }
 
   void solve(Candidate& candidate) {
     candidate.solved = true;
+    run_program(candidate, false);
+  }
+
+  void run_program(Candidate& candidate, bool relaxed) {
     const int stages = candidate.known.stages;
     const MipShape wanted = shape(stages);
     const auto ranges = cut_ranges(problem_, blocks_, wanted);
     if (!ranges) return raise(candidate, wanted.cutoff);
     const PartitionProgram program(problem_, blocks_, wanted, *ranges);
     std::vector<std::pair<int, double>> start;
-    if (best_ && static_cast<int>(best_->ends.size()) == stages) {
-      start = program.start(best_->ends);
-    }
+    if (best_ && static_cast<int>(best_->ends.size()) == stages) start = program.start(best_->ends);
     const ProgramSolution solution =
-        solve_program(program.program(), program_limits(program, false), start);
-    count(candidate, solution);
-    raise(candidate, std::min(wanted.cutoff, solution.bound * program.time_unit()));
-    if (solution.end != ProgramSolution::End::limit) candidate.solved = false;
-    if (!solution.columns.empty()) {
-      check(candidate, solution, program.ends(solution.columns), program.time_unit());
-    }
-  }
-
-  void check(Candidate& candidate, const ProgramSolution& solution, std::vector<int> ends,
-             double unit) {
-    const StageSchedule schedule = evaluate_stages(problem_, stages_of(blocks_, ends));
-    // Within the solver's tolerance of (4), but not within the device.
-    if (!schedule.feasible) return;
-    (void)solution; (void)unit;
-    candidate.known.step = std::min(candidate.known.step, schedule.step);
-    if (!best_ || schedule.step < best_->step) best_ = Partition{std::move(ends), schedule.step};
-  }
-
-  void count(Candidate& candidate, const ProgramSolution& solution) {
+        solve_program(program.program(), program_limits(program, relaxed), start);
     iterations_ += solution.iterations;
-    candidate.known.nodes += solution.nodes;
     nodes_ += solution.nodes;
+    candidate.known.nodes += solution.nodes;
+    // With a cutoff, "infeasible" means that nothing is faster than that.
+    raise(candidate, std::min(wanted.cutoff, solution.bound * program.time_unit()));
+    if (relaxed || solution.columns.empty()) return;
+    std::vector<int> ends = program.ends(solution.columns);
+    const StageSchedule schedule = evaluate_stages(problem_, stages_of(blocks_, ends));
+    if (!schedule.feasible) return;  // a stage exceeds G, but by less than the solver can tell
+    check(solution, schedule.step, program.time_unit());
+    offer(candidate, {std::move(ends), schedule.step});
+  }
+
+  // The program's optimum is the evaluator's step; a solution that was not polished may start stages
+  // later than needed. A stage overhead is charged for the smallest rest of an upload, which the
+  // solver may not see: then the step is the evaluator's, and only the bound must hold.
+  void check(const ProgramSolution& solution, double step, double unit) const {
+    const double objective = solution.objective * unit;
+    FERRY_CHECK(step >= solution.bound * unit * (1 - kSame), "the program's bound holds");
+    if (problem_.switches.stage_overhead > 0) return;
+    FERRY_CHECK(step <= objective * (1 + kSame), "the program's times are the evaluator's");
+    FERRY_CHECK(solution.end != ProgramSolution::End::optimal || step >= objective * (1 - kSame),
+                "the program's optimum is the evaluator's");
   }
 
   MipResult report() {
     MipResult result;
     result.nodes = nodes_;
     result.iterations = iterations_;
-    for (const Candidate& candidate : candidates_) result.stage_counts.push_back(candidate.known);
-    if (!best_) return result;
+    double least = kUnbounded;
+    for (const Candidate& candidate : candidates_) {
+      result.stage_counts.push_back(candidate.known);
+      least = std::min(least, candidate.known.lower_bound);
+    }
+    if (!best_) {
+      result.exact = least == kUnbounded;
+      return result;
+    }
     result.ends = best_->ends;
     result.step = best_->step;
-    const Candidate* const least = lowest();
-    result.lower_bound = std::min(best_->step, least->known.lower_bound);
-    result.gap = best_->step > 0 ? (best_->step - result.lower_bound) / best_->step : 0;
+    result.lower_bound = std::min(best_->step, least);
+    if (best_->step > 0) result.gap = (best_->step - result.lower_bound) / best_->step;
     result.exact = result.gap <= kSame;
     return result;
   }

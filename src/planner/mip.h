@@ -27,11 +27,11 @@ struct StageCountResult {
 };
 
 struct MipResult {
-  std::vector<int> ends;    // as in Partition; empty: nothing fits
+  std::vector<int> ends;    // as in Partition; empty: nothing fits if exact, else none was found
   double step = 0;          // by evaluate_stages()
   double lower_bound = 0;   // proven; never above the step
   double gap = 0;           // (step - lower_bound) / step
-  bool exact = false;       // the gap is within 1e-6, what the solver's arithmetic can tell
+  bool exact = false;       // proven to 1e-6 of the step, what the solver's arithmetic can tell
   std::int64_t nodes = 0;
   std::int64_t iterations = 0;
   std::vector<StageCountResult> stage_counts;  // ascending; those with a feasible partition

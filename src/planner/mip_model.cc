@@ -20,11 +20,13 @@ auto all_costs(const BlockCosts& b) {
                   b.gradient_download, b.update_time);
 }
 
+}  // namespace
+
 // What stages can hold: (4), and the path through all stages that spends the other M - 1
 // micro-batches in this one, which the cutoff must allow.
-class StageLimit {
+class StageReach {
  public:
-  StageLimit(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
+  StageReach(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
              const MipShape& shape)
       : problem_(problem), blocks_(blocks) {
     if (problem.micro_batches == 1 || shape.cutoff == kUnbounded) return;
@@ -34,7 +36,7 @@ class StageLimit {
   }
 
   /// The most layers that fit in a stage from `first` on, or up to `first` when `step` is -1.
-  int reach(int first, int step) const {
+  int layers(int first, int step) const {
     double forward = 0;
     double backward = 0;
     double time = 0;
@@ -57,7 +59,6 @@ class StageLimit {
   double time_ = kUnbounded;
 };
 
-}  // namespace
 
 std::vector<LayerRun> equal_runs(const std::vector<BlockCosts>& blocks) {
   std::vector<LayerRun> runs;
@@ -78,17 +79,17 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
                                                 const MipShape& shape) {
   const int layers = static_cast<int>(blocks.size());
   const int stages = shape.stages;
-  const StageLimit limit(problem, blocks, shape);
+  const StageReach reach(problem, blocks, shape);
   std::vector<CutRange> ranges(at(stages));
   int most = 0;
   for (int j = 0; j < stages; ++j) {
-    most = std::min(most + limit.reach(most, 1), layers - (stages - 1 - j));
+    most = std::min(most + reach.layers(most, 1), layers - (stages - 1 - j));
     ranges[at(j)].most = most;
   }
   int least = layers;
   for (int j = stages; j-- > 0;) {
     ranges[at(j)].least = least;
-    least = std::max(least - limit.reach(least - 1, -1), j);
+    least = std::max(least - reach.layers(least - 1, -1), j);
   }
   for (const CutRange& range : ranges) {
     if (range.least > range.most) return std::nullopt;
@@ -114,6 +115,7 @@ PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
     if (shape.every_micro_batch || m == 0 || m == last) listed_.push_back(m);
   }
   add_cuts();
+  add_stage_limits(StageReach(problem, blocks, shape));
   add_stages();
   add_pass(kForward);
   add_pass(kBackward);
@@ -153,6 +155,29 @@ void PartitionProgram::add_cuts() {
     LinearForm layers(-1);
     for (const auto& run : in_stage_) layers.add(run[at(j)]);
     program_.at_least_zero(layers);
+  }
+}
+
+// What cannot share a stage, by whole runs: when run `to` begins in stage j or before, then run `from`
+// is complete in stage j - 1 or before, if the last layer of `from` and the first of `to` together
+// exceed a stage. Likewise no stage is empty: when `from` is complete, the next run has begun one
+// stage later. Both follow from the rows above for whole numbers, but not for fractions.
+void PartitionProgram::add_stage_limits(const StageReach& reach) {
+  const int runs = static_cast<int>(runs_.size());
+  for (int from = 0; from < runs; ++from) {
+    const int last = runs_[at(from)].first + runs_[at(from)].count - 1;
+    const int beyond = last + reach.layers(last, 1);
+    int to = from + 1;
+    while (to < runs && runs_[at(to)].first < beyond) ++to;
+    for (int j = 1; j < shape_.stages; ++j) {
+      const LinearForm& complete = complete_[at(from)][at(j - 1)];
+      if (to < runs) {
+        program_.at_least_zero(LinearForm(complete).add(begun_[at(to)][at(j)], -1));
+      }
+      if (from + 1 < runs) {
+        program_.at_least_zero(LinearForm(begun_[at(from + 1)][at(j)]).add(complete, -1));
+      }
+    }
   }
 }
 

@@ -49,6 +49,8 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
                                                 const std::vector<BlockCosts>& blocks,
                                                 const MipShape& shape);
 
+class StageReach;
+
 class PartitionProgram {
  public:
   /// Requires: `ranges` are cut_ranges() of the same arguments.
@@ -75,6 +77,7 @@ class PartitionProgram {
   };
 
   void add_cuts();
+  void add_stage_limits(const StageReach& reach);
   void add_borders(int run, int stage);
   LinearForm passed_bytes(Direction direction, int stage) const;
   void add_stages();

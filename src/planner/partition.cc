@@ -177,6 +177,8 @@ std::vector<Ends> neighbours(const Ends& ends) {
 // Steps of the climb from one start; a bound on the time of planning, reached by none of the tests.
 constexpr int kClimbSteps = 24;
 
+constexpr std::size_t kStageCountsTried = 24;  // evenly spread, besides the multiples of the devices
+
 class Climber {
  public:
   Climber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks, int keep)
@@ -352,6 +354,10 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
     climber.climb(balanced_partition(problem, blocks, static_cast<int>(stages)));
   }
   climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
+  const int counts = static_cast<int>(std::max<std::size_t>(1, count / kStageCountsTried));
+  for (int stages = 1; stages < static_cast<int>(count); stages += counts) {
+    if (const auto found = climb_stage_count(problem, blocks, stages)) climber.climb(found->ends);
+  }
   PartitionResult result;
   result.best = climber.take();
   result.lower_bound = partition_lower_bound(problem, blocks);

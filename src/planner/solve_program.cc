@@ -121,6 +121,7 @@ ProgramSolution run(const LinearProgram& program, const ProgramLimits& limits,
   expect_ok(Highs_setIntOptionValue(h, "random_seed", 0), "random_seed");
   expect_ok(Highs_setStringOptionValue(h, "presolve", presolve), "presolve");
   expect_ok(Highs_setDoubleOptionValue(h, "mip_rel_gap", kRelativeGap), "mip_rel_gap");
+  expect_ok(Highs_setDoubleOptionValue(h, "mip_abs_gap", 0), "mip_abs_gap");
   expect_ok(Highs_setDoubleOptionValue(h, "time_limit", std::max(0.0, limits.seconds)),
             "time_limit");
   pass(h, program, limits.relaxed);
