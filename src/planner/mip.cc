@@ -37,15 +37,20 @@ class MipSearch {
  private:
   struct Candidate {
     StageCountResult known;
+    std::vector<int> ends;  // with the step known.step; empty: none seen
     bool relaxed = false;
     bool solved = false;
   };
 
-  MipShape shape(int stages) const {
+  // Only what is faster than the fastest seen of this stage count is of interest. The other stage
+  // counts' fastest would cut off more, but then most programs would have no solution, and HiGHS is
+  // asked twice before that is believed.
+  MipShape shape_of(const Candidate& candidate) const {
     MipShape result;
-    result.stages = stages;
+    result.stages = candidate.known.stages;
     result.every_micro_batch = limits_.every_micro_batch;
-    if (best_) result.cutoff = best_->step * (1 + kSame);
+    const double known = candidate.ends.empty() && best_ ? best_->step : candidate.known.step;
+    result.cutoff = known * (1 + kSame);
     return result;
   }
 
@@ -66,9 +71,7 @@ class MipSearch {
       Candidate candidate;
       candidate.known.stages = stages;
       candidate.known.lower_bound = stage_count_lower_bound(problem_, blocks_, stages);
-      if (best_ && static_cast<int>(best_->ends.size()) == stages) {
-        candidate.known.step = best_->step;
-      }
+      if (best_ && static_cast<int>(best_->ends.size()) == stages) offer(candidate, *best_);
       candidates_.push_back(candidate);
     }
   }
@@ -108,14 +111,17 @@ class MipSearch {
     candidate.known.lower_bound = std::max(candidate.known.lower_bound, bound);
   }
 
-  // A better partition makes the cutoff lower and the program smaller.
+  // A good partition is the program's start, and makes it smaller.
   void climb(Candidate& candidate) {
     auto found = climb_stage_count(problem_, blocks_, candidate.known.stages);
     if (found) offer(candidate, std::move(*found));
   }
 
   void offer(Candidate& candidate, Partition partition) {
-    candidate.known.step = std::min(candidate.known.step, partition.step);
+    if (partition.step < candidate.known.step) {
+      candidate.known.step = partition.step;
+      candidate.ends = partition.ends;
+    }
     if (!best_ || partition.step < best_->step) best_ = std::move(partition);
   }
 
@@ -131,13 +137,12 @@ class MipSearch {
   }
 
   void run_program(Candidate& candidate, bool relaxed) {
-    const int stages = candidate.known.stages;
-    const MipShape wanted = shape(stages);
+    const MipShape wanted = shape_of(candidate);
     const auto ranges = cut_ranges(problem_, blocks_, wanted);
     if (!ranges) return raise(candidate, wanted.cutoff);
     const PartitionProgram program(problem_, blocks_, wanted, *ranges);
     std::vector<std::pair<int, double>> start;
-    if (best_ && static_cast<int>(best_->ends.size()) == stages) start = program.start(best_->ends);
+    if (!candidate.ends.empty()) start = program.start(candidate.ends);
     const ProgramSolution solution =
         solve_program(program.program(), program_limits(program, relaxed), start);
     iterations_ += solution.iterations;

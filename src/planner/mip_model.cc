@@ -20,8 +20,6 @@ auto all_costs(const BlockCosts& b) {
                   b.gradient_download, b.update_time);
 }
 
-}  // namespace
-
 // What stages can hold: (4), and the path through all stages that spends the other M - 1
 // micro-batches in this one, which the cutoff must allow.
 class StageReach {
@@ -59,6 +57,8 @@ class StageReach {
   double time_ = kUnbounded;
 };
 
+
+}  // namespace
 
 std::vector<LayerRun> equal_runs(const std::vector<BlockCosts>& blocks) {
   std::vector<LayerRun> runs;
@@ -101,7 +101,7 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
 PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
                                    const std::vector<BlockCosts>& blocks, const MipShape& shape,
                                    const std::vector<CutRange>& ranges)
-    : problem_(problem), shape_(shape), ranges_(ranges), runs_(equal_runs(blocks)) {
+    : problem_(problem), blocks_(blocks), shape_(shape), ranges_(ranges), runs_(equal_runs(blocks)) {
   double compute = 0;
   double uploads = 0;
   for (const BlockCosts& block : blocks) {
@@ -115,7 +115,7 @@ PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
     if (shape.every_micro_batch || m == 0 || m == last) listed_.push_back(m);
   }
   add_cuts();
-  add_stage_limits(StageReach(problem, blocks, shape));
+  add_stage_limits();
   add_stages();
   add_pass(kForward);
   add_pass(kBackward);
@@ -162,7 +162,8 @@ void PartitionProgram::add_cuts() {
 // is complete in stage j - 1 or before, if the last layer of `from` and the first of `to` together
 // exceed a stage. Likewise no stage is empty: when `from` is complete, the next run has begun one
 // stage later. Both follow from the rows above for whole numbers, but not for fractions.
-void PartitionProgram::add_stage_limits(const StageReach& reach) {
+void PartitionProgram::add_stage_limits() {
+  const StageReach reach(problem_, blocks_, shape_);
   const int runs = static_cast<int>(runs_.size());
   for (int from = 0; from < runs; ++from) {
     const int last = runs_[at(from)].first + runs_[at(from)].count - 1;

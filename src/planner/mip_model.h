@@ -49,8 +49,6 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
                                                 const std::vector<BlockCosts>& blocks,
                                                 const MipShape& shape);
 
-class StageReach;
-
 class PartitionProgram {
  public:
   /// Requires: `ranges` are cut_ranges() of the same arguments.
@@ -77,7 +75,7 @@ class PartitionProgram {
   };
 
   void add_cuts();
-  void add_stage_limits(const StageReach& reach);
+  void add_stage_limits();
   void add_borders(int run, int stage);
   LinearForm passed_bytes(Direction direction, int stage) const;
   void add_stages();
@@ -89,6 +87,7 @@ class PartitionProgram {
   double passing(double bytes) const;
 
   const EvaluatorProblem& problem_;
+  const std::vector<BlockCosts>& blocks_;
   const MipShape shape_;
   const std::vector<CutRange>& ranges_;
   const std::vector<LayerRun> runs_;

@@ -122,6 +122,10 @@ ProgramSolution run(const LinearProgram& program, const ProgramLimits& limits,
   expect_ok(Highs_setStringOptionValue(h, "presolve", presolve), "presolve");
   expect_ok(Highs_setDoubleOptionValue(h, "mip_rel_gap", kRelativeGap), "mip_rel_gap");
   expect_ok(Highs_setDoubleOptionValue(h, "mip_abs_gap", 0), "mip_abs_gap");
+  // Our programs come with a good start, so the time is for the proof.
+  expect_ok(Highs_setBoolOptionValue(h, "mip_heuristic_run_feasibility_jump", 0),
+            "mip_heuristic_run_feasibility_jump");
+  expect_ok(Highs_setDoubleOptionValue(h, "mip_heuristic_effort", 0), "mip_heuristic_effort");
   expect_ok(Highs_setDoubleOptionValue(h, "time_limit", std::max(0.0, limits.seconds)),
             "time_limit");
   pass(h, program, limits.relaxed);
