@@ -142,7 +142,7 @@ class MipSearch {
     if (!ranges) return raise(candidate, wanted.cutoff);
     const PartitionProgram program(problem_, blocks_, wanted, *ranges);
     std::vector<std::pair<int, double>> start;
-    if (!candidate.ends.empty()) start = program.start(candidate.ends);
+    if (!candidate.ends.empty()) start = program.cuts().start(candidate.ends);
     const ProgramSolution solution =
         solve_program(program.program(), program_limits(program, relaxed), start);
     iterations_ += solution.iterations;
@@ -151,7 +151,7 @@ class MipSearch {
     // With a cutoff, "infeasible" means that nothing is faster than that.
     raise(candidate, std::min(wanted.cutoff, solution.bound * program.time_unit()));
     if (relaxed || solution.columns.empty()) return;
-    std::vector<int> ends = program.ends(solution.columns);
+    std::vector<int> ends = program.cuts().ends(solution.columns);
     const StageSchedule schedule = evaluate_stages(problem_, stages_of(blocks_, ends));
     if (!schedule.feasible) return;  // a stage exceeds G, but by less than the solver can tell
     check(solution, schedule.step, program.time_unit());

@@ -12,60 +12,29 @@
 //   micro-batch is touched.
 #pragma once
 
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "planner/linear_program.h"
-#include "planner/partition.h"
+#include "planner/mip_cuts.h"
 
 namespace ferry {
 
-/// Equal consecutive layers.
-struct LayerRun {
-  int first = 0;
-  int count = 0;
-  BlockCosts costs;  // of one of them
-};
-
-/// Merges equal neighbours. What no stage ever passes on, the first layer's activation gradient and
-/// the last one's activation, does not count.
-std::vector<LayerRun> equal_runs(const std::vector<BlockCosts>& blocks);
-
-struct MipShape {
-  int stages = 1;                  // S
-  double cutoff = kUnbounded;      // only steps up to this are of interest
-  bool every_micro_batch = false;  // writes (8) and (10) for all M, as printed
-};
-
-/// Where each stage can end: least and most layers up to and with it.
-struct CutRange {
-  int least = 0;
-  int most = 0;
-};
-
-/// The ranges that constraint (4) and the cutoff leave; nothing when there is no such partition.
-std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
-                                                const std::vector<BlockCosts>& blocks,
-                                                const MipShape& shape);
-
+/// The program of one stage count. Refers to its arguments; must not outlive them.
 class PartitionProgram {
  public:
   /// Requires: `ranges` are cut_ranges() of the same arguments.
   PartitionProgram(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
                    const MipShape& shape, const std::vector<CutRange>& ranges);
+  PartitionProgram(const PartitionProgram&) = delete;
+  PartitionProgram& operator=(const PartitionProgram&) = delete;
 
   const LinearProgram& program() const { return program_; }
 
   /// The caller's time in one unit of the objective, which is scaled to about one per layer.
   double time_unit() const { return unit_; }
 
-  /// The columns that fix a partition, as solve_program() wants its start. Requires: `ends` lie
-  /// within the ranges.
-  std::vector<std::pair<int, double>> start(const std::vector<int>& ends) const;
-
-  /// The partition of a solution.
-  std::vector<int> ends(const std::vector<double>& columns) const;
+  /// How the columns stand for partitions.
+  const CutColumns& cuts() const { return cuts_; }
 
  private:
   enum Direction { kForward, kBackward };
@@ -74,29 +43,17 @@ class PartitionProgram {
     double most_upload[2] = {0, 0};
   };
 
-  void add_cuts();
-  void add_stage_limits();
-  void add_borders(int run, int stage);
-  LinearForm passed_bytes(Direction direction, int stage) const;
   void add_stages();
   void add_pass(Direction direction);
   void add_load(Direction direction, int stage, int before);
   void add_ends();
-  LinearForm sum(int stage, double BlockCosts::*cost, double factor) const;
   LinearForm end_of(Direction direction, int stage) const;
-  double passing(double bytes) const;
 
   const EvaluatorProblem& problem_;
-  const std::vector<BlockCosts>& blocks_;
   const MipShape shape_;
-  const std::vector<CutRange>& ranges_;
-  const std::vector<LayerRun> runs_;
-  double unit_ = 1;
   LinearProgram program_;
-  std::vector<std::vector<LinearForm>> in_stage_;  // B_ij, [run][stage]
-  std::vector<std::vector<LinearForm>> through_;   // sum of B_ij' over j' <= j
-  std::vector<std::vector<LinearForm>> begun_;     // 1 when through_ > 0
-  std::vector<std::vector<LinearForm>> complete_;  // 1 when through_ is the whole run
+  const CutColumns cuts_;
+  double unit_ = 1;
   std::vector<Stage> stages_;
   std::vector<int> listed_;                        // micro-batches with a start time
   std::vector<std::vector<int>> start_[2];         // t^e, [stage][place in listed_]: columns

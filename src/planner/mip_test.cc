@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <random>
+#include <string>
 
 #include "planner/sample_chains.h"
 
@@ -65,7 +65,9 @@ TEST(Mip, TheOptimumOfUnevenChainsIsThatOfBruteForceAndBranchAndBound) {
     const double optimum = brute_force(chain, 0);
     expect_optimum(solve_partition_mip(chain.problem, chain.blocks, {}), optimum);
     const PartitionResult search = branch_and_bound(chain.problem, chain.blocks, 1);
-    if (!search.best.empty()) EXPECT_NEAR(search.best.front().step, optimum, 1e-9 * optimum);
+    ASSERT_EQ(search.best.empty(), optimum == std::numeric_limits<double>::infinity());
+    if (search.best.empty()) continue;
+    EXPECT_NEAR(search.best.front().step, optimum, 1e-9 * optimum);
   }
 }
 
@@ -82,7 +84,7 @@ TEST(Mip, OneStageCountHasTheBruteForceOptimum) {
 }
 
 TEST(Mip, MergedEqualLayersKeepTheOptimum) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const SampleChain chain = repeated_chain(seed, 10);
     MipLimits limits;
