@@ -66,7 +66,9 @@ class Sweep {
 
   double* starts(Times& times, std::size_t j) { return times.data() + j * listed_.size(); }
   double first(const Times& times, std::size_t j) const { return times[j * listed_.size()]; }
-  double last(const Times& times, std::size_t j) const { return times[(j + 1) * listed_.size() - 1]; }
+  double last(const Times& times, std::size_t j) const {
+    return times[(j + 1) * listed_.size() - 1];
+  }
 
   std::vector<std::vector<double>> by_stage(const Times& times) const {
     std::vector<std::vector<double>> result;
@@ -124,8 +126,8 @@ class Sweep {
         const StageCosts& before = stages_[j + slots_];
         const double begin = first(backward_, j + slots_);
         const double end = last(backward_, j + slots_) + before.backward_time;
-        const double prefetch = prefetched(problem_, before.backward_memory, end - begin,
-                                           stage.backward_upload);
+        const double prefetch =
+            prefetched(problem_, before.backward_memory, end - begin, stage.backward_upload);
         backward_prefetch_[j] = prefetch;
         t = std::max(t, end + loading(stage.backward_upload - prefetch));
       }

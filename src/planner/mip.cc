@@ -158,9 +158,9 @@ class MipSearch {
     offer(candidate, {std::move(ends), schedule.step});
   }
 
-  // The program's optimum is the evaluator's step; a solution that was not polished may start stages
-  // later than needed. A stage overhead is charged for the smallest rest of an upload, which the
-  // solver may not see: then the step is the evaluator's, and only the bound must hold.
+  // The program's optimum is the evaluator's step; a solution that was not polished may start
+  // stages later than needed. A stage overhead is charged for the smallest rest of an upload, which
+  // the solver may not see: then the step is the evaluator's, and only the bound must hold.
   void check(const ProgramSolution& solution, double step, double unit) const {
     const double objective = solution.objective * unit;
     FERRY_CHECK(step >= solution.bound * unit * (1 - kSame), "the program's bound holds");

@@ -55,7 +55,6 @@ class StageReach {
   double time_ = kUnbounded;
 };
 
-
 }  // namespace
 
 std::vector<LayerRun> equal_runs(const std::vector<BlockCosts>& blocks) {
@@ -116,9 +115,9 @@ CutColumns::CutColumns(const EvaluatorProblem& problem, const std::vector<BlockC
   add_neighbours();
 }
 
-// B_ij with sum_j B_ij = the layers of run i, by way of the running sums, whose ranges are known. With
-// runs of one layer each, begun and complete are the running sums themselves, and add_borders() says
-// idx(i) <= idx(i+1).
+// B_ij with sum_j B_ij = the layers of run i, by way of the running sums, whose ranges are known.
+// With runs of one layer each, begun and complete are the running sums themselves, and
+// add_borders() says idx(i) <= idx(i+1).
 void CutColumns::add_layers(int i) {
   const LayerRun& run = runs_[at(i)];
   const auto within = [&](int cut) { return std::clamp(cut - run.first, 0, run.count); };
@@ -126,7 +125,8 @@ void CutColumns::add_layers(int i) {
     const int least = within(ranges_[at(j)].least);
     const int most = within(ranges_[at(j)].most);
     LinearForm through(least);
-    if (least < most) through = LinearForm::of(program_.add({double(least), double(most), 0, true}));
+    if (least < most)
+      through = LinearForm::of(program_.add({double(least), double(most), 0, true}));
     through_[at(i)].push_back(through);
     add_borders(i, j);
 
@@ -166,8 +166,9 @@ void CutColumns::add_borders(int i, int j) {
       }
       if (column.upper >= run.count) {
         complete = LinearForm::of(program_.add({0, 1, 0, true}));
-        program_.at_least_zero(
-            LinearForm(through).add(complete, column.lower - run.count).add(LinearForm(column.lower), -1));
+        program_.at_least_zero(LinearForm(through)
+                                   .add(complete, column.lower - run.count)
+                                   .add(LinearForm(column.lower), -1));
         program_.at_least_zero(LinearForm(run.count - 1).add(complete, 1).add(through, -1));
       }
     }
@@ -179,10 +180,10 @@ void CutColumns::add_borders(int i, int j) {
   complete_[at(i)].push_back(complete);
 }
 
-// What cannot share a stage, by whole runs: when run `to` begins in stage j or before, then run `from`
-// is complete in stage j - 1 or before, if the last layer of `from` and the first of `to` together
-// exceed a stage. Likewise no stage is empty: when `from` is complete, the next run has begun one
-// stage later. Both follow from the rows above for whole numbers, but not for fractions.
+// What cannot share a stage, by whole runs: when run `to` begins in stage j or before, then run
+// `from` is complete in stage j - 1 or before, if the last layer of `from` and the first of `to`
+// together exceed a stage. Likewise no stage is empty: when `from` is complete, the next run has
+// begun one stage later. Both follow from the rows above for whole numbers, but not for fractions.
 void CutColumns::add_neighbours() {
   const StageReach reach(problem_, blocks_, shape_);
   const int runs = static_cast<int>(runs_.size());

@@ -1,5 +1,5 @@
-// Which layers are in which stage, as columns of the mixed-integer program (mip_model.h): the B_ij of
-// Mobius, section 3.2, over runs of equal layers.
+// Which layers are in which stage, as columns of the mixed-integer program (mip_model.h): the B_ij
+// of Mobius, section 3.2, over runs of equal layers.
 #pragma once
 
 #include <optional>
@@ -39,8 +39,8 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
                                                 const std::vector<BlockCosts>& blocks,
                                                 const MipShape& shape);
 
-/// B_ij, its sums over i and j, and the rows that make it a partition into contiguous stages, none of
-/// them empty. Refers to its arguments; must not outlive them.
+/// B_ij, its sums over i and j, and the rows that make it a partition into contiguous stages, none
+/// of them empty. Refers to its arguments; must not outlive them.
 class CutColumns {
  public:
   /// Adds columns and rows to `program`. Requires: `ranges` are cut_ranges() of the same arguments.

@@ -54,8 +54,8 @@ void PartitionProgram::add_stages() {
         stage.most_upload[e] += factor * program_.columns()[at(column)].upper;
       }
       if (problem_.memory > 0) {  // constraint (4): S^e_j <= G
-        program_.at_least_zero(LinearForm(kMemoryUnits)
-                                   .add(stage.memory[e], -kMemoryUnits / problem_.memory));
+        program_.at_least_zero(
+            LinearForm(kMemoryUnits).add(stage.memory[e], -kMemoryUnits / problem_.memory));
       }
     }
     stages_.push_back(std::move(stage));
@@ -63,7 +63,8 @@ void PartitionProgram::add_stages() {
 }
 
 LinearForm PartitionProgram::end_of(Direction direction, int stage) const {
-  return LinearForm::of(start_[direction][at(stage)].back()).add(stages_[at(stage)].time[direction]);
+  return LinearForm::of(start_[direction][at(stage)].back())
+      .add(stages_[at(stage)].time[direction]);
 }
 
 // t^e_{j,m} of one pass in the order of execution.

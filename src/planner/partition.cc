@@ -177,7 +177,8 @@ std::vector<Ends> neighbours(const Ends& ends) {
 // Steps of the climb from one start; a bound on the time of planning, reached by none of the tests.
 constexpr int kClimbSteps = 24;
 
-constexpr std::size_t kStageCountsTried = 24;  // evenly spread, besides the multiples of the devices
+constexpr std::size_t kStageCountsTried =
+    24;  // evenly spread, besides the multiples of the devices
 
 class Climber {
  public:
@@ -199,13 +200,25 @@ class Climber {
     }
   }
 
-  std::vector<Partition> take() { return podium_.take(); }
+  void offer(const Ends& ends) {
+    Partition partition{ends, 0};
+    rate(partition);
+  }
+
+  /// The best, with their steps by the evaluator to the last bit.
+  std::vector<Partition> take() {
+    std::vector<Partition> best = podium_.take();
+    for (Partition& partition : best) {
+      partition.step = evaluate_stages(problem_, stages_of(blocks_, partition.ends)).step;
+    }
+    std::sort(best.begin(), best.end(), comes_first);
+    return best;
+  }
 
  private:
   bool rate(Partition& partition) {
-    const StageSchedule schedule = evaluate_stages(problem_, stages_of(blocks_, partition.ends));
-    if (!schedule.feasible) return false;
-    partition.step = schedule.step;
+    partition.step = step_of_stages(problem_, stages_of(blocks_, partition.ends));
+    if (partition.step == std::numeric_limits<double>::infinity()) return false;
     if (!podium_.refuses(partition.step)) podium_.offer(partition);
     return true;
   }
@@ -216,8 +229,8 @@ class Climber {
   std::set<Ends> seen_;
 };
 
-// Descent over the partitions into one stage count: shift one cut, or shift a range of cuts together,
-// which makes one stage longer and another shorter by a block.
+// Descent over the partitions into one stage count: shift one cut, or shift a range of cuts
+// together, which makes one stage longer and another shorter by a block.
 class StageCountClimber {
  public:
   StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks)
@@ -238,7 +251,8 @@ class StageCountClimber {
 
   double rate(const Ends& ends) const { return step_of_stages(problem_, stages_of(blocks_, ends)); }
 
-  // The most even partition into so few stages, with its longest stages halved until they are enough.
+  // The most even partition into so few stages, with its longest stages halved until they are
+  // enough.
   Ends even(int stages) const {
     Ends ends = balanced_partition(problem_, blocks_, stages);
     if (rate(ends) == std::numeric_limits<double>::infinity()) return {};
@@ -266,7 +280,8 @@ class StageCountClimber {
         for (const int shift : {-1, 1}) {
           Ends other = ends;
           for (std::size_t i = from; i <= to; ++i) other[i] += shift;
-          if (other[from] <= (from == 0 ? 0 : other[from - 1]) || other[to] >= other[to + 1]) continue;
+          if (other[from] <= (from == 0 ? 0 : other[from - 1]) || other[to] >= other[to + 1])
+            continue;
           const double there = rate(other);
           if (there >= step * (1 - 1e-9)) continue;
           ends = std::move(other);
@@ -356,7 +371,7 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
   climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
   const int counts = static_cast<int>(std::max<std::size_t>(1, count / kStageCountsTried));
   for (int stages = 1; stages < static_cast<int>(count); stages += counts) {
-    if (const auto found = climb_stage_count(problem, blocks, stages)) climber.climb(found->ends);
+    if (const auto found = climb_stage_count(problem, blocks, stages)) climber.offer(found->ends);
   }
   PartitionResult result;
   result.best = climber.take();

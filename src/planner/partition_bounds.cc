@@ -77,8 +77,8 @@ class PassBound {
         const double longest = std::max({longest_, mean, first, last / d});
         const double room = static_cast<double>(count - devices) * problem_.memory;
         const double beside = (memory_[layers_ - q] - room) / problem_.bandwidth;
-        const double sum = std::max({compute, uploads + m * last + fill,
-                                     compute + uploads + beside});
+        const double sum =
+            std::max({compute, uploads + m * last + fill, compute + uploads + beside});
         least_last = std::min(least_last, std::max(chain + (m - 1) * longest, sum / d));
       }
       least_first = std::min(least_first, least_last);

@@ -1,5 +1,6 @@
-// How fast any partition of a chain could be by the evaluator, without solving anything: O(layers^2)
-// at most, and never above the optimum of the mixed-integer program. The proofs are in the .cc file.
+// How fast any partition of a chain could be by the evaluator, without solving anything:
+// O(layers^2) at most, and never above the optimum of the mixed-integer program. The proofs are in
+// the .cc file.
 #pragma once
 
 #include <vector>

@@ -50,8 +50,8 @@ TEST(PartitionBounds, TheBoundOfEqualStagesThatComputeOrTransferIsExact) {
     block.forward_upload = block.backward_upload = block.forward_memory = block.backward_memory = 1;
     const std::vector<BlockCosts> blocks(12, block);
     const EvaluatorProblem problem = flat_problem(4, 4, 2, bandwidth);
-    EXPECT_NEAR(stage_count_lower_bound(problem, blocks, 12),
-                evaluate_stages(problem, blocks).step, 1e-6);
+    EXPECT_NEAR(stage_count_lower_bound(problem, blocks, 12), evaluate_stages(problem, blocks).step,
+                1e-6);
   }
 }
 

@@ -50,9 +50,9 @@ SampleChain uneven_chain(std::uint64_t seed, std::size_t blocks, SampleCosts cos
     block.update_time = any(random) / 4;
     result.blocks.push_back(block);
   }
-  result.problem = flat_problem(1 + static_cast<int>(random() % 4),
-                                1 + static_cast<int>(random() % 4), 6 + 4 * any(random),
-                                any(random));
+  result.problem =
+      flat_problem(1 + static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 4),
+                   6 + 4 * any(random), any(random));
   const bool real =
       costs == SampleCosts::real || (costs == SampleCosts::either && random() % 2 == 0);
   if (real) {

@@ -13,8 +13,8 @@ struct SampleChain {
   std::vector<BlockCosts> blocks;
 };
 
-/// The six layers of the partitioner's test vectors: weights, inner activations and times; 0.2 passes
-/// between layers.
+/// The six layers of the partitioner's test vectors: weights, inner activations and times; 0.2
+/// passes between layers.
 std::vector<BlockCosts> six_layers();
 
 /// A question with all switches off.
@@ -32,8 +32,8 @@ SampleChain uneven_chain(std::uint64_t seed, std::size_t blocks, SampleCosts cos
 /// The same with runs of equal blocks.
 SampleChain repeated_chain(std::uint64_t seed, std::size_t blocks);
 
-/// An embedding, so many equal layers and a head, in the proportions of a 15B model on 24 GB devices
-/// with 13 GB/s; seconds and GB.
+/// An embedding, so many equal layers and a head, in the proportions of a 15B model on 24 GB
+/// devices with 13 GB/s; seconds and GB.
 SampleChain equal_layers(int layers, int devices, int micro_batches);
 
 /// Every feasible contiguous partition with its step. Requires: at most 20 blocks.

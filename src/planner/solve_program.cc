@@ -106,9 +106,9 @@ ProgramSolution read(void* highs, const LinearProgram& program, bool relaxed) {
   std::vector<double> duals(program.columns().size());
   std::vector<double> rows(program.rows().size());
   std::vector<double> row_duals(program.rows().size());
-  expect_ok(Highs_getSolution(highs, result.columns.data(), duals.data(), rows.data(),
-                              row_duals.data()),
-            "reading the solution");
+  expect_ok(
+      Highs_getSolution(highs, result.columns.data(), duals.data(), rows.data(), row_duals.data()),
+      "reading the solution");
   return result;
 }
 

@@ -5,8 +5,8 @@
 namespace ferry {
 namespace {
 
-// A knapsack: weights 5, 4, 3 in 10, values 10, 7, 4. The best are the first two; of fractions, these
-// and a third of the last.
+// A knapsack: weights 5, 4, 3 in 10, values 10, 7, 4. The best are the first two; of fractions,
+// these and a third of the last.
 LinearProgram knapsack() {
   LinearProgram program;
   LinearForm room(10);
