@@ -12,8 +12,8 @@
 namespace ferry {
 
 struct MipLimits {
-  int stages = 0;                     // only this stage count; 0: all
-  std::int64_t iterations = 400'000;  // of the simplex method, over all programs
+  int stages = 0;                  // only this stage count; 0: all
+  std::int64_t iterations = 5000;  // of the simplex method, over all programs
   double seconds = kUnbounded;     // a safety net: when it ends the search, another run may differ
   bool every_micro_batch = false;  // the program with all start times, as printed; slower
 };
