@@ -13,6 +13,7 @@ namespace ferry {
 namespace {
 
 constexpr double kSame = 1e-6;  // relative; what the solver's arithmetic can tell apart
+constexpr int kKicks = 50;      // milliseconds, against the seconds that a good start saves
 
 class MipSearch {
  public:
@@ -91,7 +92,11 @@ class MipSearch {
     return bound == kUnbounded || (best_ && bound >= best_->step * (1 - kSame / 2));
   }
 
-  bool spent() const { return iterations_ >= limits_.iterations || seconds_left() <= 0; }
+  bool spent() const { return effort_ >= limits_.effort || seconds_left() <= 0; }
+
+  static std::int64_t rows_of(const PartitionProgram& program) {
+    return static_cast<std::int64_t>(program.program().rows().size());
+  }
 
   double seconds_left() const {
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - began_;
@@ -101,7 +106,7 @@ class MipSearch {
   ProgramLimits program_limits(const PartitionProgram& program, bool relaxed) const {
     ProgramLimits limits;
     limits.relaxed = relaxed;
-    limits.iterations = limits_.iterations - iterations_;
+    limits.iterations = (limits_.effort - effort_) / rows_of(program);
     limits.seconds = seconds_left();
     if (best_) limits.enough = best_->step / program.time_unit();
     return limits;
@@ -112,8 +117,8 @@ class MipSearch {
   }
 
   // A good partition is the program's start, and makes it smaller.
-  void climb(Candidate& candidate) {
-    auto found = climb_stage_count(problem_, blocks_, candidate.known.stages);
+  void climb(Candidate& candidate, int kicks) {
+    auto found = climb_stage_count(problem_, blocks_, candidate.known.stages, kicks);
     if (found) offer(candidate, std::move(*found));
   }
 
@@ -126,14 +131,15 @@ class MipSearch {
   }
 
   void relax(Candidate& candidate) {
-    climb(candidate);
+    climb(candidate, 0);
     candidate.relaxed = true;
     if (!closed(candidate)) run_program(candidate, true);
   }
 
   void solve(Candidate& candidate) {
     candidate.solved = true;
-    run_program(candidate, false);
+    climb(candidate, kKicks);
+    if (!closed(candidate)) run_program(candidate, false);
   }
 
   void run_program(Candidate& candidate, bool relaxed) {
@@ -146,6 +152,7 @@ class MipSearch {
     const ProgramSolution solution =
         solve_program(program.program(), program_limits(program, relaxed), start);
     iterations_ += solution.iterations;
+    effort_ += std::max<std::int64_t>(1, solution.iterations) * rows_of(program);
     nodes_ += solution.nodes;
     candidate.known.nodes += solution.nodes;
     // With a cutoff, "infeasible" means that nothing is faster than that.
@@ -197,6 +204,7 @@ class MipSearch {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::optional<Partition> best_;
   std::vector<Candidate> candidates_;
+  std::int64_t effort_ = 0;
   std::int64_t iterations_ = 0;
   std::int64_t nodes_ = 0;
 };

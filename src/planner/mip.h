@@ -12,8 +12,10 @@
 namespace ferry {
 
 struct MipLimits {
-  int stages = 0;                  // only this stage count; 0: all
-  std::int64_t iterations = 5000;  // of the simplex method, over all programs
+  int stages = 0;  // only this stage count; 0: all
+  // Iterations of the simplex method times rows of the program, over all programs: the effort, in a
+  // unit that is the same in every run. The default takes some seconds.
+  std::int64_t effort = 15'000'000;
   double seconds = kUnbounded;     // a safety net: when it ends the search, another run may differ
   bool every_micro_batch = false;  // the program with all start times, as printed; slower
 };

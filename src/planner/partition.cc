@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <random>
 #include <set>
 
 #include "base/check.h"
@@ -236,18 +237,44 @@ class StageCountClimber {
   StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks)
       : problem_(problem), blocks_(blocks) {}
 
-  std::optional<Partition> climb(int stages) {
-    Ends ends = even(stages);
-    if (ends.empty()) return std::nullopt;
-    double step = rate(ends);
-    for (int round = 0; round < kClimbRounds; ++round) {
-      if (!improve(ends, step)) break;
+  std::optional<Partition> climb(int stages, int kicks) {
+    Ends best = even(stages);
+    if (best.empty()) return std::nullopt;
+    double step = rate(best);
+    descend(best, step);
+    for (int kick = 0; kick < kicks; ++kick) {
+      Ends other = kicked(best);
+      double there = rate(other);
+      if (there == std::numeric_limits<double>::infinity()) continue;
+      descend(other, there);
+      if (there >= step * (1 - 1e-9)) continue;
+      best = std::move(other);
+      step = there;
     }
-    return Partition{ends, evaluate_stages(problem_, stages_of(blocks_, ends)).step};
+    return Partition{best, evaluate_stages(problem_, stages_of(blocks_, best)).step};
   }
 
  private:
   static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
+  static constexpr int kShiftsPerKick =
+      4;  // enough to leave a local optimum, few enough to stay near
+
+  void descend(Ends& ends, double& step) const {
+    for (int round = 0; round < kClimbRounds; ++round) {
+      if (!improve(ends, step)) return;
+    }
+  }
+
+  // A few cuts shifted by a block each, drawn from a generator of fixed seed.
+  Ends kicked(const Ends& ends) {
+    Ends other = ends;
+    for (int shift = 0; shift < kShiftsPerKick && other.size() > 1; ++shift) {
+      const std::size_t i = random_() % (other.size() - 1);
+      const int cut = other[i] + (random_() % 2 == 0 ? 1 : -1);
+      if (cut > (i == 0 ? 0 : other[i - 1]) && cut < other[i + 1]) other[i] = cut;
+    }
+    return other;
+  }
 
   double rate(const Ends& ends) const { return step_of_stages(problem_, stages_of(blocks_, ends)); }
 
@@ -295,6 +322,7 @@ class StageCountClimber {
 
   const EvaluatorProblem& problem_;
   const std::vector<BlockCosts>& blocks_;
+  std::mt19937_64 random_;
 };
 
 PartitionResult with_gap(PartitionResult result) {
@@ -342,8 +370,9 @@ std::vector<int> balanced_partition(const EvaluatorProblem& problem,
 }
 
 std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
-                                           const std::vector<BlockCosts>& blocks, int stages) {
-  return StageCountClimber(problem, blocks).climb(stages);
+                                           const std::vector<BlockCosts>& blocks, int stages,
+                                           int kicks) {
+  return StageCountClimber(problem, blocks).climb(stages, kicks);
 }
 
 PartitionResult branch_and_bound(const EvaluatorProblem& problem,
@@ -371,7 +400,8 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
   climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
   const int counts = static_cast<int>(std::max<std::size_t>(1, count / kStageCountsTried));
   for (int stages = 1; stages < static_cast<int>(count); stages += counts) {
-    if (const auto found = climb_stage_count(problem, blocks, stages)) climber.offer(found->ends);
+    if (const auto found = climb_stage_count(problem, blocks, stages, 0))
+      climber.offer(found->ends);
   }
   PartitionResult result;
   result.best = climber.take();

@@ -49,9 +49,10 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
 std::vector<int> balanced_partition(const EvaluatorProblem& problem,
                                     const std::vector<BlockCosts>& blocks, int stages);
 
-/// Climbs from the most even partition into exactly `stages` stages; nothing when memory allows
-/// none. Deterministic.
+/// Climbs from the most even partition into exactly `stages` stages, and again `kicks` times from
+/// near the best; nothing when no such partition was found. Deterministic.
 std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
-                                           const std::vector<BlockCosts>& blocks, int stages);
+                                           const std::vector<BlockCosts>& blocks, int stages,
+                                           int kicks);
 
 }  // namespace ferry
