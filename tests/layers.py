@@ -20,7 +20,7 @@ MAY_SEE = {
     "simdev": {"base", "torch"},
     "device": {"base", "store", "simdev", "torch"},
     "train": {"base", "spec", "plan", "exec", "store", "optim", "data", "model", "device", "torch"},
-    "cli": {"base", "spec", "plan", "exec", "planner", "data", "train"},
+    "cli": {"base", "spec", "plan", "exec", "planner", "store", "data", "train"},
 }
 TORCH = ("torch/", "ATen/", "c10/")
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

@@ -17,12 +17,16 @@ struct PlanCommand {
   std::vector<std::string> overrides;
   std::string output;  // empty: OUT/plan
   bool json = false;
+  bool explain = false;
+  bool what_if = false;
 };
 int run_plan(const PlanCommand& command);
 
 struct SimulateCommand {
   std::string plan;
-  std::string trace;  // empty: PLAN.trace.json
+  std::string trace;      // empty: PLAN.trace.json
+  std::string html;       // empty: no page
+  std::string endurance;  // bytes that a drive may be written in its life; empty: unknown
   bool json = false;
 };
 int run_simulate(const SimulateCommand& command);
@@ -41,5 +45,13 @@ struct PreviewCommand {
   int samples = 3;
 };
 int run_preview(const PreviewCommand& command);
+
+struct DoctorCommand {
+  std::string machine;              // file to write; empty: none
+  std::vector<std::string> drives;  // folders on the drives to measure
+  std::string drive_size = "1 GiB";
+  bool json = false;
+};
+int run_doctor(const DoctorCommand& command);
 
 }  // namespace ferry

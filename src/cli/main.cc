@@ -42,6 +42,9 @@ int run(int argc, char** argv) {
   add_job(*plan_command, plan.job, plan.overrides);
   plan_command->add_option("-o,--output", plan.output, "plan file; default OUT/plan");
   plan_command->add_flag("--json", plan.json, "answer in JSON");
+  plan_command->add_flag("--explain", plan.explain, "list all candidates and why one wins");
+  plan_command->add_flag("--what-if", plan.what_if,
+                         "plan again with other amounts of DRAM, drives, devices and batch");
   plan_command->callback([&] { exit_code = run_plan(plan); });
 
   SimulateCommand simulate;
@@ -49,6 +52,9 @@ int run(int argc, char** argv) {
   simulate_command->add_option("plan", simulate.plan, "plan file")->required();
   simulate_command->add_option("-o,--output", simulate.trace,
                                "Chrome trace; default PLAN.trace.json");
+  simulate_command->add_option("--html", simulate.html, "page for a browser");
+  simulate_command->add_option("--endurance", simulate.endurance,
+                               "bytes a drive may be written in its life: tells how long it lasts");
   simulate_command->add_flag("--json", simulate.json, "answer in JSON");
   simulate_command->callback([&] { exit_code = run_simulate(simulate); });
 
@@ -66,6 +72,18 @@ int run(int argc, char** argv) {
   add_job(*preview_command, preview.job, preview.overrides);
   preview_command->add_option("--samples", preview.samples, "how many")->check(CLI::PositiveNumber);
   preview_command->callback([&] { exit_code = run_preview(preview); });
+
+  DoctorCommand doctor;
+  CLI::App* doctor_command =
+      program.add_subcommand("doctor", "examine this box and write its machine file");
+  doctor_command->add_option("--machine", doctor.machine, "machine file to write");
+  doctor_command->add_option("--drive", doctor.drives, "folder on a drive to measure; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  doctor_command->add_option("--drive-size", doctor.drive_size,
+                             "bytes to write and read per drive");
+  doctor_command->add_flag("--json", doctor.json, "answer in JSON");
+  doctor_command->callback([&] { exit_code = run_doctor(doctor); });
 
   add_python_command(program, "init", "make a model directory with random weights", exit_code);
   add_python_command(program, "generate", "continue a prompt with a model", exit_code);

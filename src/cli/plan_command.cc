@@ -1,10 +1,15 @@
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
+#include "base/error.h"
 #include "cli/commands.h"
+#include "cli/plan_cache.h"
+#include "cli/plan_tables.h"
 #include "cli/question.h"
-#include "cli/tables.h"
+#include "cli/simulation_tables.h"
 #include "data/files.h"
+#include "exec/html.h"
 #include "plan/verify.h"
 
 namespace ferry {
@@ -12,7 +17,7 @@ namespace ferry {
 int run_plan(const PlanCommand& command) {
   const auto say = [&](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
   const Question question = read_question(command.job, command.overrides, say);
-  const PlanAnswer answer = make_plan(question.plan);
+  const PlanAnswer answer = plan_or_cached(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);
     return kDoesNotFit;
@@ -22,26 +27,48 @@ int run_plan(const PlanCommand& command) {
                                          ? std::filesystem::path(question.job.out) / "plan"
                                          : std::filesystem::path(command.output);
   write_plan(planned.plan, file);
+  std::vector<Variation> variations;
+  if (command.what_if) variations = what_if(question.plan);
   if (command.json) {
-    std::fputs(plan_json(question.plan, planned).c_str(), stdout);
-  } else {
-    std::fputs(plan_table(question.plan, planned).c_str(), stdout);
-    std::printf("plan written to %s\n", file.c_str());
+    std::fputs(plan_json(question.plan, planned, variations).c_str(), stdout);
+    return kDone;
   }
+  std::fputs(plan_table(question.plan, planned).c_str(), stdout);
+  if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
+  if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);
+  std::printf("plan written to %s\n", file.c_str());
   return kDone;
 }
 
+namespace {
+
+std::optional<Bytes> endurance_of(const SimulateCommand& command) {
+  if (command.endurance.empty()) return std::nullopt;
+  try {
+    return parse_bytes(command.endurance);
+  } catch (const UserError& error) {
+    throw UserError(std::string("--endurance: ") + error.what());
+  }
+}
+
+}  // namespace
+
 int run_simulate(const SimulateCommand& command) {
+  const std::optional<Bytes> endurance = endurance_of(command);
   const Plan plan = read_plan(command.plan);
   require_verified(plan, command.plan);
   const Simulation simulation = simulate(plan);
   const std::string trace = command.trace.empty() ? command.plan + ".trace.json" : command.trace;
   write_file(trace, to_chrome_trace(plan, simulation.timeline));
+  if (!command.html.empty()) write_file(command.html, to_html(plan, simulation));
   if (command.json) {
-    std::fputs(simulation_json(plan, simulation).c_str(), stdout);
-  } else {
-    std::fputs(simulation_table(plan, simulation).c_str(), stdout);
-    std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+    std::fputs(simulation_json(plan, simulation, endurance).c_str(), stdout);
+    return kDone;
+  }
+  std::fputs(simulation_table(plan, simulation, endurance).c_str(), stdout);
+  std::printf("timeline written to %s (open it in ui.perfetto.dev)\n", trace.c_str());
+  if (!command.html.empty()) {
+    std::printf("page written to %s (open it in a browser)\n", command.html.c_str());
   }
   return kDone;
 }

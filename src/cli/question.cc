@@ -52,13 +52,13 @@ Profile measured(const Question& question, const std::function<void(const std::s
 
 Profile profile_for(const Question& question, const std::function<void(const std::string&)>& say) {
   const Job& job = question.job;
-  const bool here = is_here(question.plan.machine);
-  if (job.profile == "auto" && here) return measured(question, say);
-  if (job.profile == "auto" || job.profile == "estimate") {
+  const bool here = !job.plan.pure && is_here(question.plan.machine);
+  if (job.plan.profile == "auto" && here) return measured(question, say);
+  if (job.plan.profile == "auto" || job.plan.profile == "estimate") {
     return estimate_profile(question.plan.model, question.plan.machine, job.train.precision,
                             {job.train.micro_batch_size, job.data.sequence});
   }
-  return read_profile(job.profile);
+  return read_profile(job.plan.profile);
 }
 
 }  // namespace
@@ -69,8 +69,11 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   question.job = read_job(job_file, overrides);
   const Job& job = question.job;
   PlanQuestion& plan = question.plan;
-  plan.model = read_model_spec(job.model);
-  check_sequence(plan.model, job.data.sequence);
+  plan.options = job.plan;
+  if (!job.model.empty()) {
+    plan.model = read_model_spec(job.model);
+    check_sequence(plan.model, job.data.sequence);
+  }
   plan.machine = job.machine ? read_machine(*job.machine) : this_machine(find_gpus());
   if (job.threads > 0) {
     for (MachineDevice& device : plan.machine.devices) {
@@ -98,6 +101,10 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
       host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
   std::filesystem::create_directories(job.out);
   plan.profile = profile_for(question, say);
+  if (job.model.empty()) {  // the profile stands for the model, and its batch for the job's
+    plan.micro_batch_size = plan.profile.micro_batch_size;
+    plan.sequence = plan.profile.sequence;
+  }
   return question;
 }
 

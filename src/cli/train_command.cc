@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/plan_cache.h"
+#include "cli/plan_tables.h"
 #include "cli/python_tools.h"
 #include "cli/question.h"
 #include "cli/tables.h"
@@ -62,7 +64,7 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
     planned.lower_bound = planned.prediction.busiest;
     return planned;
   }
-  PlanAnswer answer = make_plan(question);
+  PlanAnswer answer = plan_or_cached(question);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs(does_not_fit_text(*no).c_str(), stdout);
     return std::nullopt;
@@ -72,6 +74,11 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
+  if (plan.timing_only) {
+    throw UserError(
+        (file.empty() ? "this plan" : file) +
+        ": only tells time and cannot train; leave plan.pure off and make a plan again");
+  }
   if (plan.micro_batches != question.micro_batches ||
       plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||
       plan.precision != question.precision || plan.clips != question.clips ||
@@ -96,6 +103,7 @@ int run_train(const TrainCommand& command) {
   const auto say = [](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
   Question question = read_question(command.job, command.overrides, say);
   const Job& job = question.job;
+  require_trainable(job);
   auto planned = plan_for(command, question.plan);
   if (!planned) return kDoesNotFit;
   require_same_question(planned->plan, question.plan, command.plan);

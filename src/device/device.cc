@@ -5,6 +5,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/check.h"
@@ -32,6 +34,19 @@ void load_cuda(const std::string& name) {
   // cuDNN's attention gave NaN gradients on H100 and H200 from torch 2.11 on
   // (pytorch/pytorch#196678).
   at::globalContext().setSDPUseCuDNN(false);
+}
+
+/// From the CUDA runtime that torch loaded, without its headers. Empty when it does not say.
+std::string pci_address(int index) {
+  const auto ask =
+      reinterpret_cast<int (*)(char*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));
+  std::array<char, 32> text{};
+  if (ask == nullptr || ask(text.data(), static_cast<int>(text.size()), index) != 0) return "";
+  std::string address = text.data();  // "0000:3B:00.0"; sysfs writes small letters
+  std::ranges::transform(address, address.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return address;
 }
 
 c10::impl::VirtualGuardImpl guard_of(c10::Device device) {
@@ -101,7 +116,7 @@ std::vector<PresentGpu> present_gpus() {
   for (int index = 0; index < guard.deviceCount(); ++index) {
     const auto memory = c10::getDeviceAllocator(c10::DeviceType::CUDA)
                             ->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
-    found.push_back({index, {static_cast<std::int64_t>(memory.first)}});
+    found.push_back({index, {static_cast<std::int64_t>(memory.first)}, pci_address(index)});
   }
   return found;
 }

@@ -54,8 +54,9 @@ class Device {
 
 /// One GPU of this machine.
 struct PresentGpu {
-  int index = 0;  // the k of cuda:k
-  Bytes memory;   // free now
+  int index = 0;                 // the k of cuda:k
+  Bytes memory;                  // free now
+  std::string pci_address = {};  // "0000:3b:00.0"; empty: unknown
 };
 
 /// The GPUs that torch can use here; none without a CUDA build of torch or without a driver.

@@ -170,32 +170,6 @@ Micros critical_path(const Plan& plan) {
   return longest;
 }
 
-// The resource or pool that a step keeps busy for longest: no schedule of these tasks is faster.
-void find_busiest(const Plan& plan, Simulation& simulation) {
-  std::vector<double> drawn(plan.resources.size());  // microseconds at full speed
-  std::vector<double> busy(plan.resources.size());
-  for (const Task& task : plan.tasks) {
-    const Work work = work_of(plan, task);
-    drawn[index(task.resource)] += work.drawn;
-    busy[index(task.resource)] += work.lead + work.drawn;
-  }
-  std::vector<double> pools(plan.pools.size());
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
-    for (const Draw& draw : plan.resources[r].draws) {
-      const std::size_t pool = index(draw.pool);
-      pools[pool] += drawn[r] * (draw.rate / plan.pools[pool].capacity);
-    }
-  }
-  const auto consider = [&](double micros, const std::string& name) {
-    if (micros < simulation.busiest.count) return;
-    if (micros == simulation.busiest.count && !simulation.busiest_name.empty()) return;
-    simulation.busiest = {micros};
-    simulation.busiest_name = name;
-  };
-  for (std::size_t r = 0; r < busy.size(); ++r) consider(busy[r], plan.resources[r].name);
-  for (std::size_t p = 0; p < pools.size(); ++p) consider(pools[p], plan.pools[p].name);
-}
-
 // What the last step's tasks took of each resource, relative to the time of a step.
 std::vector<ResourceUse> last_step_use(const Plan& plan, const Timeline& timeline, int last,
                                        Micros step) {
@@ -212,6 +186,32 @@ std::vector<ResourceUse> last_step_use(const Plan& plan, const Timeline& timelin
 
 }  // namespace
 
+Busiest find_busiest(const Plan& plan) {
+  Busiest busiest;
+  std::vector<double> drawn(plan.resources.size());  // microseconds at full speed
+  std::vector<double> busy(plan.resources.size());
+  for (const Task& task : plan.tasks) {
+    const Work work = work_of(plan, task);
+    drawn[index(task.resource)] += work.drawn;
+    busy[index(task.resource)] += work.lead + work.drawn;
+  }
+  std::vector<double> pools(plan.pools.size());
+  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+    for (const Draw& draw : plan.resources[r].draws) {
+      const std::size_t pool = index(draw.pool);
+      pools[pool] += drawn[r] * (draw.rate / plan.pools[pool].capacity);
+    }
+  }
+  const auto consider = [&](double micros, const std::string& name) {
+    if (micros < busiest.time.count) return;
+    if (micros == busiest.time.count && !busiest.name.empty()) return;
+    busiest = {{micros}, name};
+  };
+  for (std::size_t r = 0; r < busy.size(); ++r) consider(busy[r], plan.resources[r].name);
+  for (std::size_t p = 0; p < pools.size(); ++p) consider(pools[p], plan.pools[p].name);
+  return busiest;
+}
+
 Simulation simulate(const Plan& plan, int steps) {
   FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
   Simulator simulator(plan);
@@ -222,7 +222,9 @@ Simulation simulate(const Plan& plan, int steps) {
   Simulation simulation;
   const std::vector<Micros>& ends = clock.ends();
   simulation.first_step = ends.front();
-  find_busiest(plan, simulation);
+  const Busiest busiest = find_busiest(plan);
+  simulation.busiest = busiest.time;
+  simulation.busiest_name = busiest.name;
   // Where steps overlap, the last one had parts of it done before the one before ended and nothing
   // runs behind it: its own span can be shorter than any steady state.
   const Micros last = steps == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];

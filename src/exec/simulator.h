@@ -22,6 +22,15 @@ struct Simulation {
   std::vector<Bytes> peak;  // per place: slots and workspace
 };
 
+/// The resource or pool that a step keeps busy for longest: no schedule of these tasks is faster.
+struct Busiest {
+  Micros time;
+  std::string name;
+};
+
+/// O(tasks); looks at no edge.
+Busiest find_busiest(const Plan& plan);
+
 /// Simulates `steps` steps (at least 1; 3 reach the steady state of every strategy of this
 /// release). Deterministic: ties in time are broken by task id. Requires: verify(plan) found
 /// nothing.

@@ -1,78 +1,19 @@
 #include "exec/timeline.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <map>
 
-#include "base/check.h"
+#include "exec/json_text.h"
 
 namespace ferry {
 namespace {
 
-// Appends "NAME":TEXT pairs of one JSON object per event.
-class TraceText {
- public:
-  void begin() { text_ += text_.empty() ? "{\"traceEvents\":[\n{" : ",\n{"; }
-  void end() { text_ += '}'; }
-
-  void string(std::string_view key, std::string_view value) {
-    start(key);
-    quote(value);
-  }
-  void number(std::string_view key, double value) {
-    FERRY_CHECK(std::isfinite(value), "a timeline holds finite times");
-    std::array<char, 32> digits{};
-    const auto [stop, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-    start(key);
-    text_.append(digits.data(), stop);
-  }
-  void integer(std::string_view key, std::int64_t value) {
-    start(key);
-    text_ += std::to_string(value);
-  }
-  // Opens an object as the value of `key`; end() closes it.
-  void object(std::string_view key) {
-    start(key);
-    text_ += '{';
-  }
-
-  std::string take() {
-    text_ += text_.empty() ? "{\"traceEvents\":[]" : "\n]";
-    return std::move(text_ += ",\"displayTimeUnit\":\"ms\"}\n");
-  }
-
- private:
-  void start(std::string_view key) {
-    if (text_.back() != '{') text_ += ',';
-    quote(key);
-    text_ += ':';
-  }
-  void quote(std::string_view value) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    text_ += '"';
-    for (const char c : value) {
-      const auto code = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') {
-        (text_ += '\\') += c;
-      } else if (code < 0x20 || code >= 0x7f) {
-        text_ += "\\u00";
-        (text_ += kHex[code >> 4]) += kHex[code & 15];
-      } else {
-        text_ += c;
-      }
-    }
-    text_ += '"';
-  }
-
-  std::string text_;
-};
-
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-void write_names(const Plan& plan, TraceText& trace) {
+void write_names(const Plan& plan, JsonText& trace) {
   const auto metadata = [&](std::string_view what, int process, int track, std::string_view name) {
-    trace.begin();
+    trace.line();
+    trace.object();
     trace.string("name", what);
     trace.string("ph", "M");
     trace.integer("pid", process);
@@ -91,16 +32,17 @@ void write_names(const Plan& plan, TraceText& trace) {
 }
 
 // The fields that say when and on which track an event is.
-void write_position(const Plan& plan, const Span& span, Micros at, TraceText& trace) {
+void write_position(const Plan& plan, const Span& span, Micros at, JsonText& trace) {
   const ResourceId resource = plan.tasks[index(span.run.task)].resource;
   trace.number("ts", at.count);
   trace.integer("pid", plan.resources[index(resource)].place);
   trace.integer("tid", resource);
 }
 
-void write_span(const Plan& plan, const Span& span, TraceText& trace) {
+void write_span(const Plan& plan, const Span& span, JsonText& trace) {
   const Task& task = plan.tasks[index(span.run.task)];
-  trace.begin();
+  trace.line();
+  trace.object();
   trace.string("name", task.name);
   trace.string("ph", "X");
   write_position(plan, span, span.start, trace);
@@ -113,9 +55,10 @@ void write_span(const Plan& plan, const Span& span, TraceText& trace) {
 }
 
 void write_flow(const Plan& plan, const Span& earlier, const Span& later, std::int64_t id,
-                TraceText& trace) {
+                JsonText& trace) {
   const auto write_half = [&](std::string_view phase, const Span& span, Micros at) {
-    trace.begin();
+    trace.line();
+    trace.object();
     trace.string("name", "after");
     trace.string("cat", "after");
     trace.string("ph", phase);
@@ -149,7 +92,9 @@ std::vector<ResourceUse> resource_use(const Plan& plan, const Timeline& timeline
 }
 
 std::string to_chrome_trace(const Plan& plan, const Timeline& timeline) {
-  TraceText trace;
+  JsonText trace;
+  trace.object();
+  trace.array("traceEvents");
   write_names(plan, trace);
   std::map<int, std::vector<const Span*>> steps;  // step -> by task, null where it did not run
   for (const Span& span : timeline.spans) {
@@ -168,7 +113,10 @@ std::string to_chrome_trace(const Plan& plan, const Timeline& timeline) {
       }
     }
   }
-  return trace.take();
+  trace.end();
+  trace.string("displayTimeUnit", "ms");
+  trace.end();
+  return trace.take() + "\n";
 }
 
 }  // namespace ferry

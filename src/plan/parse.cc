@@ -112,6 +112,7 @@ void PlanParser::parse_step(PlanLine& line) {
   plan_.precision = static_cast<Precision>(line.choice("precision", kPrecisionWords));
   plan_.staleness = line.integer_or("staleness", 0, {});
   plan_.clips = line.flag("clips");
+  plan_.timing_only = line.flag("timing_only");
 }
 
 void PlanParser::parse_block(PlanLine& line) {

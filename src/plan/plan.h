@@ -106,6 +106,7 @@ enum class TaskKind {
   copy,      // copy: reads one instance, writes another of the same value at another place
   clip,      // host, once: reads every N.b and L.m; writes C when the step clips
   update,    // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b
+  work,      // anything else that takes time, on any resource; in timing-only plans
 };
 
 struct Task {
@@ -132,6 +133,10 @@ struct Plan {
   Precision precision = Precision::fp32;
   bool clips = false;  // updates read C
   int staleness = 0;   // forward and backward read weights with all but this many updates applied
+  /// A paper's program as it stands: tasks with durations and an order, but no values. It can be
+  /// simulated, not trained; of the rules, 0 and 1 apply. Tasks may be of any kind on any resource
+  /// (copies on copies' only), and `block` may name the first block of a stage.
+  bool timing_only = false;
 
   std::vector<PlanBlock> blocks;
   std::vector<Pool> pools;

@@ -62,6 +62,7 @@ void print_step(const Plan& plan, PlanText& text) {
   text.field("precision", word(plan.precision));
   text.field("staleness", plan.staleness);
   if (plan.clips) text.flag("clips");
+  if (plan.timing_only) text.flag("timing_only");
   text.end();
 }
 

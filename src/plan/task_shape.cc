@@ -45,6 +45,7 @@ void Shapes::fill(const Task& task, TaskShape& shape) const {
       shape.writes.push_back({{ValueKind::state, task.block, -1}});
       break;
     case TaskKind::copy:
+    case TaskKind::work:
       break;
   }
 }

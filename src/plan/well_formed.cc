@@ -70,6 +70,7 @@ class FormCheck {
   Finding memory() const;
   Finding tasks() const;
   Finding references(const Task& task) const;
+  Finding tells_time(const Task& task) const;
   Finding indices(const Task& task) const;
   Finding runs_on(const Task& task) const;
   Finding copy(const Task& task) const;
@@ -95,6 +96,10 @@ Finding FormCheck::step() const {
   }
   if (plan_.blocks.empty()) return "the plan has no block";
   if (plan_.tasks.empty()) return "the plan has no task";
+  if (plan_.timing_only) {
+    if (plan_.values.empty() && plan_.instances.empty()) return {};
+    return "the plan only tells time, but has values or instances";
+  }
   if (static_cast<std::size_t>(plan_.micro_batches) > plan_.values.size()) {
     return std::to_string(plan_.micro_batches) + " micro-batches have only " +
            std::to_string(plan_.values.size()) + " values";
@@ -114,6 +119,7 @@ Finding FormCheck::blocks() const {
              std::to_string(stage) + "; stages count from 0 without gaps";
     }
     stage = block.stage;
+    if (plan_.timing_only) continue;
     if (plan_.mode == PlanMode::train && block.fused != last) {
       return name + (last ? " is the last and has to be fused" : " is fused and not the last");
     }
@@ -192,7 +198,7 @@ Finding FormCheck::values() const {
     if (value.kind == ValueKind::weight) has_weight[static_cast<std::size_t>(value.block)] = true;
   }
   for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
-    if (plan_.blocks[b].trainable && !has_weight[b]) {
+    if (plan_.blocks[b].trainable && !has_weight[b] && !plan_.timing_only) {
       return "block " + std::to_string(b) + " is trainable, but there is no value W." +
              std::to_string(b);
     }
@@ -227,6 +233,10 @@ Finding FormCheck::tasks() const {
   TaskShape shape;
   for (const Task& task : plan_.tasks) {
     if (auto finding = references(task)) return finding;
+    if (plan_.timing_only) {
+      if (auto finding = tells_time(task)) return finding;
+      continue;
+    }
     if (auto finding = indices(task)) return finding;
     if (auto finding = runs_on(task)) return finding;
     if (task.kind == TaskKind::copy) {
@@ -254,6 +264,24 @@ Finding FormCheck::references(const Task& task) const {
   if (!is_time(task.micros)) return name + " has no proper duration";
   if (task.bytes < Bytes{} || task.workspace < Bytes{}) {
     return name + " has a negative number of bytes";
+  }
+  return {};
+}
+
+// A task of a plan that only tells time: of any kind, on any resource that can time it.
+Finding FormCheck::tells_time(const Task& task) const {
+  const std::string name = "task '" + task.name + "'";
+  if (!task.reads.empty() || !task.writes.empty()) {
+    return name + " reads or writes, but the plan only tells time";
+  }
+  if (task.block >= 0 && !in_range(task.block, plan_.blocks.size())) {
+    return name + " is of no block of the plan";
+  }
+  if (task.micro_batch >= plan_.micro_batches) return name + " is of no micro-batch of the plan";
+  const Resource& resource = plan_.resources[static_cast<std::size_t>(task.resource)];
+  if ((task.kind == TaskKind::copy) != (resource.kind == ResourceKind::copy)) {
+    return name + " is a " + std::string(word(task.kind)) + " on '" + resource.name +
+           "', which is of kind " + std::string(word(resource.kind));
   }
   return {};
 }
@@ -302,6 +330,8 @@ Finding FormCheck::runs_on(const Task& task) const {
       break;
     case TaskKind::update:
       fits = resource.kind != ResourceKind::copy;
+      break;
+    case TaskKind::work:
       break;
   }
   if (fits) return {};

@@ -16,8 +16,8 @@ inline constexpr std::array<std::string_view, 2> kModeWords = {"train", "evaluat
 inline constexpr std::array<std::string_view, 2> kPrecisionWords = {"bf16", "fp32"};
 inline constexpr std::array<std::string_view, 3> kPlaceWords = {"device", "host", "drive"};
 inline constexpr std::array<std::string_view, 3> kResourceWords = {"compute", "copy", "host"};
-inline constexpr std::array<std::string_view, 6> kTaskWords = {"load", "forward", "backward",
-                                                               "copy", "clip",    "update"};
+inline constexpr std::array<std::string_view, 7> kTaskWords = {
+    "load", "forward", "backward", "copy", "clip", "update", "work"};
 inline constexpr std::array<std::string_view, 9> kValueWords = {"W",  "S", "G", "N", "A",
                                                                 "dA", "X", "L", "C"};
 

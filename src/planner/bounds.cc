@@ -1,6 +1,7 @@
 #include "planner/bounds.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "planner/queues.h"
 
@@ -26,10 +27,6 @@ Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
     work.sums += block.gradients;
   }
   return work;
-}
-
-Micros transfer(Bytes bytes, double rate) {
-  return from_seconds(static_cast<double>(bytes.count) / rate);
 }
 
 // The rate of all links of one direction together, root complexes included.
@@ -64,6 +61,62 @@ double roots_rate(const PlanQuestion& question, bool up) {
   return joint;
 }
 
+// The least cores that a device's task takes.
+double fewest_cores(const PlanQuestion& question) {
+  double fewest = compute_cores(question, 0);
+  for (int d = 1; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    fewest = std::min(fewest, compute_cores(question, d));
+  }
+  return fewest;
+}
+
+// The least time in which all links of one direction together move `bytes`.
+Micros link_time(const PlanQuestion& question, double bytes, bool up) {
+  const double rate = std::min(joint_rate(question, up), std::max(1.0, roots_rate(question, up)));
+  return from_seconds(bytes / rate);
+}
+
+// What has to move because it does not fit. States that a device updates rest on that device; all
+// others are updated on the host, so their weights go up and their sums come down; and what neither
+// devices nor DRAM hold rests on the drives, where every byte is read and written once per step.
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
+  constexpr double kMost = std::numeric_limits<double>::infinity();
+  double states = 0;
+  double weights_share = kMost;  // the least over blocks, of W + S
+  double sums_share = kMost;
+  double update_micros = kMost;  // of the host, per byte of W + S
+  for (const ChainBlock& block : chain.blocks) {
+    const auto at_rest = static_cast<double>((block.weights + block.states).count);
+    if (!block.trainable || at_rest <= 0) continue;
+    states += at_rest;
+    weights_share = std::min(weights_share, static_cast<double>(block.weights.count) / at_rest);
+    sums_share = std::min(sums_share, static_cast<double>(block.gradients.count) / at_rest);
+    update_micros = std::min(update_micros, block.host_update.count / at_rest);
+  }
+  double devices = 0;
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    devices += static_cast<double>(device_limit(question, d).count);
+  }
+  const double on_host = std::max(0.0, states - devices);  // updated there
+  if (on_host <= 0) return {};
+  Micros bound{on_host * update_micros};
+  bound = std::max(bound, link_time(question, on_host * weights_share, true));
+  bound = std::max(bound, link_time(question, on_host * sums_share, false));
+
+  const auto host = static_cast<double>(host_limit(question).count);
+  const double on_drives = std::max(0.0, on_host - host);
+  if (const DriveArray drives = drive_array(question.machine); drives.count > 0) {
+    const Micros reads = from_seconds(on_drives / drives.read.bytes_per_second);
+    const Micros writes = from_seconds(on_drives / drives.write.bytes_per_second);
+    bound = std::max(bound, drives.duplex ? std::max(reads, writes) : reads + writes);
+  }
+  if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
+    const double moved = on_host * (weights_share + sums_share) + 2 * on_drives;
+    bound = std::max(bound, from_seconds(moved / dram.bytes_per_second));
+  }
+  return bound;
+}
+
 }  // namespace
 
 Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain) {
@@ -71,28 +124,36 @@ Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain) {
   return work.chain * question.micro_batches + work.updates;
 }
 
-Micros mobius_lower_bound(const PlanQuestion& question, const Chain& chain) {
+Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const Work work = work_of(question, chain, false);
+  const Micros compute = work.chain * question.micro_batches;
+  const double cores = std::max(1, question.machine.host.cores);
+  Micros bound = lower_bound(question, chain);
+  bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
+  if (question.mode != PlanMode::train) return bound;
+  for (const bool up : {true, false}) {
+    const Bytes moved = up ? work.weights : work.sums;
+    bound = std::max(bound, link_time(question, static_cast<double>(moved.count), up));
+  }
+  return bound;
+}
+
+Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
   const Work work = work_of(question, chain, false);
   const Micros compute = work.chain * question.micro_batches;
   const int devices = static_cast<int>(question.machine.devices.size());
-  const double cores = std::max(1, question.machine.host.cores);
-
+  const double share = fewest_cores(question) / std::max(1, question.machine.host.cores);
   Micros bound = compute * (1.0 / devices);
-  double fewest_cores = compute_cores(question, 0);
-  for (int d = 1; d < devices; ++d) {
-    fewest_cores = std::min(fewest_cores, compute_cores(question, d));
-  }
-  bound = std::max(bound, compute * (fewest_cores / cores) + work.updates);
-  if (question.mode != PlanMode::train) return bound;
+  if (question.mode != PlanMode::train) return std::max(bound, compute * share);
 
+  Micros updates;  // on the cores, wherever they run
+  for (const ChainBlock& block : chain.blocks) {
+    if (block.trainable) updates += std::min(block.host_update, block.device_update * share);
+  }
+  bound = std::max(bound, compute * share + updates);
   // The next step's first forward waits for the embedding's update, which waits for its gradient.
   bound = std::max(bound, work.chain);
-  for (const bool up : {true, false}) {
-    const Bytes moved = up ? work.weights : work.sums;
-    bound = std::max(bound, transfer(moved, joint_rate(question, up)));
-    bound = std::max(bound, transfer(moved, std::max(1.0, roots_rate(question, up))));
-  }
-  return bound;
+  return std::max(bound, capacity_bound(question, chain));
 }
 
 }  // namespace ferry

@@ -1,4 +1,4 @@
-// How fast any plan of a strategy can be, whatever its schedule. Derived in docs/planner.md.
+// How fast a step could be at best: what schedules are measured against. Proofs: docs/planner.md.
 #pragma once
 
 #include "base/units.h"
@@ -7,10 +7,13 @@
 
 namespace ferry {
 
-/// No `resident` plan of the question is faster: all its work on one device.
+/// No schedule of any strategy is faster on this machine, profile and batch.
+Micros lower_bound(const PlanQuestion& question, const Chain& chain);
+
+/// The same of plans with everything on the first device.
 Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain);
 
-/// No `mobius` plan is faster: compute, host cores, links, updates, one micro-batch's way.
-Micros mobius_lower_bound(const PlanQuestion& question, const Chain& chain);
+/// The same of plans whose states rest on the host or the drives and are updated by the host.
+Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain);
 
 }  // namespace ferry

@@ -24,7 +24,7 @@ std::size_t index(int id) { return static_cast<std::size_t>(id); }
 }  // namespace
 
 PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
-                         const std::string& strategy, int devices)
+                         const std::string& strategy, int devices, bool drives)
     : question_(question), chain_(chain) {
   plan_.mode = question.mode;
   plan_.strategy = strategy;
@@ -37,7 +37,7 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
   }
-  queues_ = add_queues(plan_, question, devices);
+  queues_ = add_queues(plan_, question, devices, drives);
 }
 
 void PlanBuilder::set_stage(int block, int stage) { plan_.blocks[index(block)].stage = stage; }
@@ -87,17 +87,24 @@ InstanceId PlanBuilder::instance(ValueId value, PlaceId place, Bytes offset, boo
 }
 
 Bytes PlanBuilder::lay_out_home(PlaceId place) {
-  Bytes end;
+  return lay_out_homes([place](ValueKind, int) { return place; })[place];
+}
+
+std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
+    const std::function<PlaceId(ValueKind kind, int block)>& place_of) {
+  std::map<PlaceId, Bytes> ends;
   for (std::size_t b = 0; b < chain_.size(); ++b) {
     if (!chain_.blocks[b].trainable) continue;
     for (const ValueKind kind : {ValueKind::weight, ValueKind::state}) {
       const int block = static_cast<int>(b);
       const ValueId id = value(kind, block, -1);
+      const PlaceId place = place_of(kind, block);
+      Bytes& end = ends[place];
       home_[{static_cast<int>(kind), block}] = instance(id, place, end, true);
       end = round_up(end + bytes(id), kHomeAlignment);
     }
   }
-  return end;
+  return ends;
 }
 
 InstanceId PlanBuilder::home(ValueKind kind, int block) const {
@@ -168,11 +175,17 @@ void PlanBuilder::clip(std::vector<InstanceId> reads, InstanceId scale) {
 }
 
 void PlanBuilder::update(int block, ResourceId queue, std::vector<InstanceId> reads) {
+  update(block, queue, home(ValueKind::weight, block), home(ValueKind::state, block),
+         std::move(reads));
+}
+
+void PlanBuilder::update(int block, ResourceId queue, InstanceId weights, InstanceId states,
+                         std::vector<InstanceId> reads) {
   const ChainBlock& costs = chain_.blocks[index(block)];
   const bool on_host = queue == queues_.update;
   Task& task = add(TaskKind::update, numbered("U", block, -1), queue);
   task.block = block;
-  task.writes = {home(ValueKind::weight, block), home(ValueKind::state, block)};
+  task.writes = {weights, states};
   task.reads = std::move(reads);
   task.reads.insert(task.reads.begin(), task.writes.begin(), task.writes.end());
   task.micros = on_host ? costs.host_update : costs.device_update;
@@ -186,19 +199,25 @@ void PlanBuilder::settle(Bytes host_end, int gradient_slots) {
   set_workspaces();
 }
 
-// A checkpoint whose device slot survived until backward went to the host in vain.
+// A checkpoint whose device slot survived until backward went to the host, and from there to the
+// drives, in vain.
 void PlanBuilder::drop_unread_copies() {
-  std::vector<bool> read(plan_.instances.size(), false);
-  for (const Task& task : plan_.tasks) {
-    for (const InstanceId id : task.reads) read[index(id)] = true;
-  }
-  std::erase_if(plan_.tasks, [&](const Task& task) {
-    if (task.kind != TaskKind::copy) return false;
-    const Instance& to = plan_.instances[index(task.writes.front())];
-    const ValueKind kind = plan_.values[index(to.value)].kind;
-    const bool activation = kind == ValueKind::activation || kind == ValueKind::activation_gradient;
-    return activation && to.place == queues_.host && !read[index(task.writes.front())];
-  });
+  const auto drop = [&] {
+    std::vector<bool> read(plan_.instances.size(), false);
+    for (const Task& task : plan_.tasks) {
+      for (const InstanceId id : task.reads) read[index(id)] = true;
+    }
+    return std::erase_if(plan_.tasks, [&](const Task& task) {
+      if (task.kind != TaskKind::copy) return false;
+      const Instance& to = plan_.instances[index(task.writes.front())];
+      const ValueKind kind = plan_.values[index(to.value)].kind;
+      const bool activation =
+          kind == ValueKind::activation || kind == ValueKind::activation_gradient;
+      const bool at_device = plan_.places[index(to.place)].kind == PlaceKind::device;
+      return activation && !at_device && !read[index(task.writes.front())];
+    });
+  };
+  while (drop() > 0) continue;
 }
 
 void PlanBuilder::drop_unused_instances() {
@@ -237,13 +256,13 @@ void PlanBuilder::place_host_activations(Bytes host_end, int gradient_slots) {
   Bytes end = round_up(host_end, kSlotAlignment);
   const Bytes slot = round_up(chain_.activation, kSlotAlignment);
   for (Instance& instance : plan_.instances) {
-    if (instance.place != queues_.host) continue;
+    if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
     if (plan_.values[index(instance.value)].kind != ValueKind::activation) continue;
     instance.offset = end;
     end += slot;
   }
   for (Instance& instance : plan_.instances) {
-    if (instance.place != queues_.host) continue;
+    if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
     const Value& held = plan_.values[index(instance.value)];
     if (held.kind != ValueKind::activation_gradient) continue;
     const int turn = plan_.blocks[index(held.block)].stage % gradient_slots;
@@ -262,5 +281,7 @@ Plan PlanBuilder::finish() {
   order_accesses(plan_);
   return std::move(plan_);
 }
+
+Plan PlanBuilder::finish_unordered() { return std::move(plan_); }
 
 }  // namespace ferry

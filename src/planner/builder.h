@@ -4,6 +4,7 @@
 // queues are added at the end by order_accesses() (edges.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -18,10 +19,11 @@ namespace ferry {
 
 class PlanBuilder {
  public:
-  /// Both must outlive the builder. Adds the machine's first `devices` devices and the blocks;
+  /// Both must outlive the builder. Adds the machine's first `devices` devices, with `drives` its
+  /// drives, and the blocks;
   /// every block is in stage 0 until set_stage().
   PlanBuilder(const PlanQuestion& question, const Chain& chain, const std::string& strategy,
-              int devices);
+              int devices, bool drives = false);
 
   const Queues& queues() const { return queues_; }
   const DeviceQueues& device(int k) const { return queues_.devices[static_cast<std::size_t>(k)]; }
@@ -38,6 +40,9 @@ class PlanBuilder {
   /// Lays out W.b and S.b of all blocks in block order from the place's first byte, 4096-aligned,
   /// as home instances. The same for every mode and strategy. Returns where they end.
   Bytes lay_out_home(PlaceId place);
+  /// The same with each value at the place that `place_of` gives it; where each place's homes end.
+  std::map<PlaceId, Bytes> lay_out_homes(
+      const std::function<PlaceId(ValueKind kind, int block)>& place_of);
   InstanceId home(ValueKind kind, int block) const;
 
   /// Appends a task; its name comes from its kind. Copies get their bytes from the value.
@@ -49,14 +54,20 @@ class PlanBuilder {
   void copy(ResourceId queue, InstanceId from, InstanceId to);
   void clip(std::vector<InstanceId> reads, InstanceId scale);
   void update(int block, ResourceId queue, std::vector<InstanceId> reads);
+  /// The same where weights and states are not at home.
+  void update(int block, ResourceId queue, InstanceId weights, InstanceId states,
+              std::vector<InstanceId> reads);
 
   /// Removes copies of activations that nobody reads, then instances and values that nothing uses,
-  /// and gives the host's activations their slots from `host_end` on. Then sets the workspaces.
+  /// and gives the host's activations at kUnplaced their slots from `host_end` on. Then sets the
+  /// workspaces.
   /// `gradient_slots`: how many dA.b.m of one micro-batch are on the host at once.
   void settle(Bytes host_end, int gradient_slots);
 
   /// Adds all edges and hands the plan over.
   Plan finish();
+  /// Hands the plan over without edges: enough to see whether it fits.
+  Plan finish_unordered();
 
  private:
   Task& add(TaskKind kind, std::string name, ResourceId resource);
@@ -74,6 +85,9 @@ class PlanBuilder {
   std::map<std::pair<int, int>, InstanceId> home_;                      // kind, block
   std::unordered_map<std::string, int> names_;  // how often a copy's name was wanted
 };
+
+/// The offset of an activation on the host that settle() is to place.
+inline constexpr Bytes kUnplaced{-1};
 
 /// Alignment of slots on devices, and of home slots.
 inline constexpr Bytes kSlotAlignment{512};

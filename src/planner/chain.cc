@@ -57,10 +57,62 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   return result;
 }
 
+// A block that exists on paper only: its layout is what the profile says.
+ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) {
+  constexpr std::int64_t kStateBytesBf16 = 10;  // lo16, m, v
+  constexpr std::int64_t kStateBytesFp32 = 8;   // m, v
+  const Micros overhead = question.profile.task_overhead;
+  const bool halves = question.precision == Precision::bf16;
+  ChainBlock result;
+  result.kind = BlockKind::mlp;
+  result.trainable = costs.parameters > 0 && costs.weights > Bytes{};
+  result.weights = costs.weights;
+  if (result.trainable) {
+    result.states = Bytes{costs.parameters} * (halves ? kStateBytesBf16 : kStateBytesFp32);
+    result.gradients = costs.gradients > Bytes{} ? costs.gradients : Bytes{costs.parameters} * 4;
+    const auto elements = static_cast<double>(costs.parameters);
+    result.host_update = from_seconds(elements / update_rate(question)) + overhead;
+    result.device_update = device_update_time(question, costs.parameters) + overhead;
+    result.device_update_workspace = device_update_workspace({{}, costs.parameters});
+  }
+  result.forward_workspace = costs.forward_workspace;
+  result.backward_workspace = costs.backward_workspace;
+  result.forward = costs.forward + overhead;
+  result.backward = costs.backward + overhead;
+  return result;
+}
+
+// The profile's chain in place of a model's. Boundaries are as large as the largest of them.
+Chain paper_chain(const PlanQuestion& question) {
+  Chain chain;
+  for (const int at : question.profile.chain) {
+    const BlockProfile& costs = question.profile.blocks[static_cast<std::size_t>(at)];
+    chain.blocks.push_back(paper_block(question, costs));
+    chain.activation =
+        std::max({chain.activation, costs.activation, costs.activation_gradient, Bytes{1}});
+  }
+  if (chain.size() < 2) {
+    throw UserError("profile '" + question.profile.name +
+                    "' has a chain of one block; a plan needs a first and a last one");
+  }
+  chain.blocks.front().kind = BlockKind::embedding;
+  chain.blocks.back().kind = BlockKind::head;
+  chain.blocks.back().fused = question.mode == PlanMode::train;
+  for (const ChainBlock& block : chain.blocks) {
+    if (block.trainable) continue;
+    throw UserError("profile '" + question.profile.name +
+                    "': a plan updates every block, so each needs 'weights' and 'parameters'; "
+                    "plan.pure: true asks for a paper's program, which needs neither");
+  }
+  chain.tokens = 16 * Bytes{std::int64_t{question.micro_batch_size} * question.sequence};
+  return chain;
+}
+
 }  // namespace
 
 Chain make_chain(const PlanQuestion& question) {
   check_profile(question);
+  if (question.model.blocks.empty()) return paper_chain(question);
   const BatchShape shape{question.micro_batch_size, question.sequence};
   Chain chain;
   for (const BlockSpec& block : question.model.blocks) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "planner/chain.h"
+#include "planner/queues.h"
 #include "spec/layout.h"
 
 namespace ferry {
@@ -18,10 +19,6 @@ constexpr double kHostBandwidth = 10e9;  // per core that works on it
 constexpr double kGpuBandwidth = 400e9;
 constexpr Micros kSimTask{100};  // of an operator sequence on the CPU
 constexpr Micros kGpuTask{20};
-
-// AdamW reads and writes the split weights and both moments and reads the gradient: 28 bytes per
-// parameter.
-constexpr double kUpdateTraffic = 28;
 
 double flops_of(const MachineDevice& device, Precision precision) {
   const double given = precision == Precision::bf16 ? device.flops_bf16 : device.flops_fp32;

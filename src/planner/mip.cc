@@ -12,8 +12,9 @@
 namespace ferry {
 namespace {
 
-constexpr double kSame = 1e-6;  // relative; what the solver's arithmetic can tell apart
-constexpr int kKicks = 50;      // milliseconds, against the seconds that a good start saves
+constexpr double kSame = 1e-6;          // relative; what the solver's arithmetic can tell apart
+constexpr int kRelaxedIterations = 10;  // of a relaxation cost as one among cuts and branching
+constexpr int kKicks = 50;              // milliseconds, against the seconds that a good start saves
 
 class MipSearch {
  public:
@@ -107,6 +108,7 @@ class MipSearch {
     ProgramLimits limits;
     limits.relaxed = relaxed;
     limits.iterations = (limits_.effort - effort_) / rows_of(program);
+    if (relaxed) limits.iterations *= kRelaxedIterations;
     limits.seconds = seconds_left();
     if (best_) limits.enough = best_->step / program.time_unit();
     return limits;
@@ -152,7 +154,9 @@ class MipSearch {
     const ProgramSolution solution =
         solve_program(program.program(), program_limits(program, relaxed), start);
     iterations_ += solution.iterations;
-    effort_ += std::max<std::int64_t>(1, solution.iterations) * rows_of(program);
+    const std::int64_t iterations =
+        relaxed ? solution.iterations / kRelaxedIterations : solution.iterations;
+    effort_ += std::max<std::int64_t>(1, iterations) * rows_of(program);
     nodes_ += solution.nodes;
     candidate.known.nodes += solution.nodes;
     // With a cutoff, "infeasible" means that nothing is faster than that.

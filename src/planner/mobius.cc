@@ -5,21 +5,19 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
-#include <set>
-#include <tuple>
 
 #include "planner/allocate.h"
 #include "planner/mapping.h"
-#include "planner/mobius_plan.h"
 #include "planner/partition.h"
 #include "planner/queues.h"
 #include "planner/strategy.h"
+#include "planner/stream_shape.h"
+#include "planner/streaming.h"
 
 namespace ferry {
 namespace {
 
 constexpr int kPartitionsTried = 6;  // the evaluator's best; the simulator chooses among them
-constexpr int kRoomyRing = 8;        // slots with which copies no longer wait for slots, as a rule
 
 Bytes least_device_limit(const PlanQuestion& question) {
   Bytes least{std::numeric_limits<std::int64_t>::max()};
@@ -80,10 +78,33 @@ EvaluatorProblem problem_of(const PlanQuestion& question, const Chain& chain) {
   return problem;
 }
 
-class ShapeSearch {
+// Stage j in slot j mod N, forward and backward; all micro-batches before a device changes stage.
+StreamShape mobius_shape(const PlanQuestion& question, const std::vector<int>& ends,
+                         const std::vector<int>& device_of_slot) {
+  StreamShape shape;
+  shape.strategy = "mobius";
+  shape.devices = static_cast<int>(device_of_slot.size());
+  const int stages = static_cast<int>(ends.size());
+  const auto visit = [&](StageVisit::Pass pass, int j) {
+    const auto at = static_cast<std::size_t>(j);
+    const int device = device_of_slot[at % device_of_slot.size()];
+    shape.visits.push_back(
+        {pass, device, j == 0 ? 0 : ends[at - 1], ends[at], 0, question.micro_batches});
+  };
+  for (int j = 0; j < stages; ++j) visit(StageVisit::Pass::forward, j);
+  if (question.mode == PlanMode::train) {
+    for (int j = stages; j-- > 0;) visit(StageVisit::Pass::backward, j);
+  }
+  return shape;
+}
+
+class MobiusSearch {
  public:
-  ShapeSearch(const PlanQuestion& question, const Chain& chain)
-      : question_(question), chain_(chain), problem_(problem_of(question, chain)) {
+  MobiusSearch(const PlanQuestion& question, const Chain& chain)
+      : question_(question),
+        chain_(chain),
+        problem_(problem_of(question, chain)),
+        search_(question, chain) {
     for (const MachineDevice& device : question.machine.devices) roots_.push_back(device.root);
     for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
       blocks_.push_back(costs_of(question, chain, b));
@@ -91,74 +112,31 @@ class ShapeSearch {
   }
 
   StrategyAnswer run() {
-    // Whether the strategy fits at all is decided by its thriftiest shape alone, so that more
-    // memory never hurts: one block per stage, the shortest rings.
-    std::vector<int> finest;
-    for (int b = 1; b <= static_cast<int>(chain_.size()); ++b) finest.push_back(b);
-    if (auto lacking = try_shape(shape_of(finest, kLeastActivationSlots))) return *lacking;
-
-    std::vector<std::vector<int>> partitions = candidates(finest);
-    for (const auto& ends : partitions) try_longest_ring(ends, kRoomyRing);
-    const std::vector<int> chosen = best_ends_;
-    for (const int slots :
-         {kLeastActivationSlots + 1, kRoomyRing / 2 + 2, 2 * kRoomyRing, all_activations()}) {
-      try_longest_ring(chosen, slots);
-    }
-    if (question_.clips && question_.mode == PlanMode::train) {
-      MobiusShape landed = shape_of(best_ends_, best_slots_);
-      landed.updates_as_landed = true;
-      try_shape(landed);
-    }
-    best_->remark = std::to_string(best_ends_.size()) + " stages, " + std::to_string(best_slots_) +
-                    " activation slots";
-    return std::move(*best_);
+    if (auto lacking = search_.start(shape_of(finest_partition(chain_)))) return *lacking;
+    for (const auto& ends : candidates()) search_.offer(shape_of(ends));
+    search_.refine();
+    const std::size_t stages = stage_count();
+    StrategyPlan plan = search_.take(std::to_string(stages) + " stages");
+    plan.report.mapping = mapping(static_cast<int>(stages));
+    return plan;
   }
 
  private:
-  MobiusShape shape_of(const std::vector<int>& ends, int slots) const {
-    MobiusShape shape;
-    shape.ends = ends;
-    shape.device_of_slot = cross_mapping(roots_, static_cast<int>(ends.size()));
-    shape.activation_slots = slots;
-    shape.token_slots =
-        slots == kLeastActivationSlots ? 1 : std::min(question_.micro_batches, slots);
-    return shape;
+  std::vector<int> mapping(int stages) const { return cross_mapping(roots_, stages); }
+
+  StreamShape shape_of(const std::vector<int>& ends) const {
+    return mobius_shape(question_, ends, mapping(static_cast<int>(ends.size())));
   }
 
-  int all_activations() const {
-    return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
+  std::size_t stage_count() const {
+    const auto& visits = search_.best().visits;
+    const auto forwards = std::count_if(visits.begin(), visits.end(), [](const StageVisit& visit) {
+      return visit.pass == StageVisit::Pass::forward;
+    });
+    return static_cast<std::size_t>(forwards);
   }
 
-  /// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.
-  std::optional<Shortage> try_shape(const MobiusShape& shape) {
-    if (!tried_.insert({shape.ends, shape.activation_slots, shape.updates_as_landed}).second)
-      return std::nullopt;
-    Plan plan = write_mobius_plan(question_, chain_, shape);
-    std::vector<Shortage> lacking = shortages(plan);
-    if (!lacking.empty()) return std::move(lacking.front());
-    Simulation prediction = simulate(plan);
-    if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
-    best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
-    best_ends_ = shape.ends;
-    best_slots_ = shape.activation_slots;
-    return std::nullopt;
-  }
-
-  /// The longest ring up to `slots` that fits beside the partition's visits.
-  void try_longest_ring(const std::vector<int>& ends, int slots) {
-    slots = std::min(slots, all_activations());
-    while (slots >= kLeastActivationSlots) {
-      const std::optional<Shortage> lacking = try_shape(shape_of(ends, slots));
-      if (!lacking) return;
-      const std::int64_t missing = (lacking->need - lacking->have).count;
-      const std::int64_t too_many = missing / std::max<std::int64_t>(1, chain_.activation.count);
-      if (slots == kLeastActivationSlots) return;
-      slots = static_cast<int>(std::max<std::int64_t>(kLeastActivationSlots,
-                                                      slots - std::max<std::int64_t>(1, too_many)));
-    }
-  }
-
-  std::vector<std::vector<int>> candidates(const std::vector<int>& finest) const {
+  std::vector<std::vector<int>> candidates() const {
     std::vector<std::vector<int>> result;
     const auto add = [&](const std::vector<int>& ends) {
       if (ends.empty() || std::find(result.begin(), result.end(), ends) != result.end()) return;
@@ -173,25 +151,22 @@ class ShapeSearch {
         add(balanced_partition(problem_, blocks_, problem_.devices * rounds));
       }
     }
-    add(finest);
+    add(finest_partition(chain_));
     return result;
   }
 
   const PlanQuestion& question_;
   const Chain& chain_;
   EvaluatorProblem problem_;
+  StreamSearch search_;
   std::vector<BlockCosts> blocks_;
   std::vector<std::optional<int>> roots_;
-  std::set<std::tuple<std::vector<int>, int, bool>> tried_;
-  std::optional<StrategyPlan> best_;
-  std::vector<int> best_ends_;
-  int best_slots_ = 0;
 };
 
 }  // namespace
 
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  return ShapeSearch(question, chain).run();
+  return MobiusSearch(question, chain).run();
 }
 
 }  // namespace ferry

@@ -1,7 +1,6 @@
 #include "planner/planner.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -17,33 +16,39 @@
 namespace ferry {
 namespace {
 
-struct Strategy {
-  const char* name;
-  StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);
-  Micros (*lower_bound)(const PlanQuestion&, const Chain&);
-};
-
-// In order of traffic: predictions are not better than this, so a strategy that moves more has to
-// be faster by more.
+// Predictions are not better than this, so a strategy that moves more has to be faster by more.
 constexpr double kNoticeable = 0.01;
 
-constexpr std::array kStrategies = {
-    Strategy{"resident", plan_resident, resident_lower_bound},
-    Strategy{"mobius", plan_mobius, mobius_lower_bound},
-};
+// The strategies that the question lets take part.
+std::vector<const Strategy*> entrants(const PlanQuestion& question) {
+  std::vector<const Strategy*> result;
+  std::string names = "auto";
+  for (const Strategy& strategy : strategies()) {
+    const bool has_form =
+        question.options.pure ? strategy.program != nullptr : strategy.plan != nullptr;
+    if (!has_form) continue;
+    names += std::string(", ") + strategy.name;
+    const bool asked =
+        question.strategy == strategy.name || (question.strategy == "auto" && strategy.competes);
+    if (asked) result.push_back(&strategy);
+  }
+  if (!result.empty()) return result;
+  throw UserError("strategy '" + question.strategy + "' has no " +
+                  (question.options.pure ? "pure program" : "plan of its own") +
+                  "; expected one of " + names);
+}
 
 void check_question(const PlanQuestion& question) {
-  const auto known = [&](const Strategy& strategy) { return question.strategy == strategy.name; };
-  if (question.strategy != "auto" && std::none_of(kStrategies.begin(), kStrategies.end(), known)) {
-    throw UserError("strategy: expected auto, resident or mobius; found '" + question.strategy +
-                    "'");
-  }
+  entrants(question);
   if (question.micro_batches < 1 || question.micro_batch_size < 1 || question.sequence < 1) {
     throw UserError("a step needs at least one micro-batch, of one sequence, of one token");
   }
-  if (question.model.blocks.size() < 2) throw UserError("a model needs an embedding and a head");
+  if (question.model.blocks.empty() && question.profile.chain.empty()) {
+    throw UserError("a question needs a model, or a profile with a chain of blocks");
+  }
+  if (question.model.blocks.size() == 1) throw UserError("a model needs an embedding and a head");
   if (question.machine.devices.empty()) throw UserError("a machine needs at least one device");
-  check_sequence(question.model, question.sequence);
+  if (!question.model.blocks.empty()) check_sequence(question.model, question.sequence);
 }
 
 PlanQuestion with_profile(const PlanQuestion& question) {
@@ -63,12 +68,10 @@ std::string lack_text(const Shortage& lacking) {
 class Contest {
  public:
   explicit Contest(const PlanQuestion& question)
-      : question_(question), chain_(make_chain(question)) {}
+      : question_(question), chain_(question.options.pure ? Chain{} : make_chain(question)) {}
 
   AnswerWithoutRemedies run() {
-    for (const Strategy& strategy : kStrategies) {
-      if (question_.strategy == "auto" || question_.strategy == strategy.name) enter(strategy);
-    }
+    for (const Strategy* strategy : entrants(question_)) enter(*strategy);
     if (!best_) return std::move(*lacking_);
     const auto better = [&](const Candidate& a, const Candidate& b) {
       const auto rank = [&](const Candidate& candidate) {
@@ -77,15 +80,19 @@ class Contest {
       return rank(a) < rank(b);
     };
     std::stable_sort(candidates_.begin(), candidates_.end(), better);
-    return Planned{std::move(best_->plan), std::move(best_->prediction), bound_,
-                   std::move(candidates_)};
+    if (!question_.options.pure) bound_ = lower_bound(question_, chain_);
+    return Planned{std::move(best_->plan), std::move(best_->report), std::move(best_->prediction),
+                   bound_, std::move(candidates_)};
   }
 
  private:
   void enter(const Strategy& strategy) {
-    StrategyAnswer answer = strategy.plan(question_, chain_);
+    const bool pure = question_.options.pure;
+    PlanQuestion question = question_;
+    if (best_ && !pure) question.faster_than = best_->prediction.step * (1 - kNoticeable);
+    StrategyAnswer answer = pure ? strategy.program(question) : strategy.plan(question, chain_);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
-      candidates_.push_back({strategy.name, false, {}, lack_text(*lacking)});
+      candidates_.push_back({strategy.name, false, {}, {}, {}, lack_text(*lacking)});
       // The strategy that lacks least says what is missing.
       if (!lacking_ || lacking->need - lacking->have < lacking_->need - lacking_->have) {
         lacking_ = std::move(*lacking);
@@ -93,9 +100,10 @@ class Contest {
       return;
     }
     StrategyPlan planned = std::get<StrategyPlan>(std::move(answer));
-    candidates_.push_back({strategy.name, true, planned.prediction.step, planned.remark});
-    const Micros bound = strategy.lower_bound(question_, chain_);
-    bound_ = best_ ? std::min(bound_, bound) : bound;
+    const Micros bound = pure ? planned.lower_bound : strategy.lower_bound(question_, chain_);
+    candidates_.push_back({strategy.name, true, planned.prediction.step, bound,
+                           planned.prediction.busiest_name, planned.remark});
+    if (pure) bound_ = best_ ? std::min(bound_, bound) : bound;
     const bool wins =
         !best_ || planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
     if (wins) {

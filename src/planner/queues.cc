@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
+
+#include "planner/chain.h"
 
 namespace ferry {
 namespace {
@@ -65,10 +68,13 @@ class QueueMaker {
  public:
   QueueMaker(Plan& plan, const PlanQuestion& question) : plan_(plan), question_(question) {}
 
-  Queues make(int devices) {
+  Queues make(int devices, bool drives) {
     const Host& host = question_.machine.host;
     const double cores = std::max(1, host.cores);
     cores_ = add_pool(plan_, "cores", cores);
+    if (host.memory_bandwidth.limited()) {
+      dram_ = add_pool(plan_, "dram", host.memory_bandwidth.bytes_per_second);
+    }
     for (const Root& root : question_.machine.roots) {
       RootPools pools;
       if (root.up.limited()) {
@@ -84,8 +90,11 @@ class QueueMaker {
     plan_.places.push_back({"host", PlaceKind::host, host_limit(question_), {}});
     queues.host = static_cast<PlaceId>(plan_.places.size()) - 1;
     queues.load = add_resource(plan_, {"host.load", ResourceKind::host, queues.host, 0, {}, {}});
+    std::vector<Draw> update_draws = {{cores_, cores}};
+    if (dram_) update_draws.push_back({*dram_, update_rate(question_) * kUpdateTraffic});
     queues.update = add_resource(
-        plan_, {"host.update", ResourceKind::host, queues.host, 0, {}, {{cores_, cores}}});
+        plan_, {"host.update", ResourceKind::host, queues.host, 0, {}, std::move(update_draws)});
+    if (drives) queues.drives = drive_queues();
     return queues;
   }
 
@@ -104,7 +113,8 @@ class QueueMaker {
         add_link(plan_, device, {".up", device.up, upload_rate(question_, d), roots.up}, cores_);
     const Link down = add_link(
         plan_, device, {".down", device.down, download_rate(question_, d), roots.down}, cores_);
-    const auto copies = [&](const std::string& name, const Link& link) {
+    const auto copies = [&](const std::string& name, Link link) {
+      if (dram_) link.draws.push_back({*dram_, link.rate});
       const Micros latency = device.latency + question_.profile.copy_overhead;
       return add_resource(plan_, {device.name + name, ResourceKind::copy, queues.place, link.rate,
                                   latency, link.draws});
@@ -113,6 +123,44 @@ class QueueMaker {
     queues.acts_up = copies(".acts_up", up);
     queues.down = copies(".down", down);
     return queues;
+  }
+
+  DriveQueues drive_queues() {
+    const DriveArray array = drive_array(question_.machine);
+    const auto& drives = question_.machine.drives;
+    const std::string name = drives.size() == 1 ? drives.front().name : "drives";
+    plan_.places.push_back({name, PlaceKind::drive, array.capacity, {}});
+    DriveQueues queues;
+    queues.place = static_cast<PlaceId>(plan_.places.size()) - 1;
+    // A simplex array does one thing at a time: read time and write time add.
+    const PoolId reads = add_pool(plan_, array.duplex ? name + ".reads" : name, 1.0);
+    const PoolId writes = array.duplex ? add_pool(plan_, name + ".writes", 1.0) : reads;
+    const auto add = [&](const std::string& queue, PoolId pool, Rate rate, bool down) {
+      std::vector<Draw> draws = {{pool, 1.0}};
+      if (dram_) draws.push_back({*dram_, rate.bytes_per_second});
+      add_root_draws(draws, rate, down);
+      return add_resource(plan_,
+                          {name + queue, ResourceKind::copy, queues.place, rate.bytes_per_second,
+                           question_.profile.copy_overhead, std::move(draws)});
+    };
+    queues.weights_read = add(".weights_read", reads, array.read, true);
+    queues.states_read = add(".states_read", reads, array.read, true);
+    queues.write = add(".write", writes, array.write, false);
+    return queues;
+  }
+
+  // What drives read goes through their root complexes towards the host, as what devices send down.
+  void add_root_draws(std::vector<Draw>& draws, Rate rate, bool down) {
+    const auto& drives = question_.machine.drives;
+    for (std::size_t r = 0; r < roots_.size(); ++r) {
+      const auto below = std::count_if(drives.begin(), drives.end(), [&](const Drive& drive) {
+        return drive.root == static_cast<int>(r);
+      });
+      const auto& pool = down ? roots_[r].down : roots_[r].up;
+      if (below == 0 || !pool) continue;
+      const double share = static_cast<double>(below) / static_cast<double>(drives.size());
+      draws.push_back({*pool, rate.bytes_per_second * share});
+    }
   }
 
   // A simulated device computes on the host's cores. Logical devices of one GPU share that GPU.
@@ -134,13 +182,36 @@ class QueueMaker {
   Plan& plan_;
   const PlanQuestion& question_;
   PoolId cores_ = -1;
+  std::optional<PoolId> dram_;
   std::vector<RootPools> roots_;
 };
 
 }  // namespace
 
-Queues add_queues(Plan& plan, const PlanQuestion& question, int devices) {
-  return QueueMaker(plan, question).make(devices);
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, bool drives) {
+  return QueueMaker(plan, question).make(devices, drives);
+}
+
+DriveArray drive_array(const Machine& machine) {
+  DriveArray array;
+  array.duplex = true;
+  const double least = std::numeric_limits<double>::infinity();
+  double read = least;
+  double write = least;
+  Bytes capacity{std::numeric_limits<std::int64_t>::max()};
+  for (const Drive& drive : machine.drives) {
+    if (!drive.read.limited() || !drive.write.limited()) return {};
+    read = std::min(read, drive.read.bytes_per_second);
+    write = std::min(write, drive.write.bytes_per_second);
+    capacity = std::min(capacity, drive.capacity);
+    array.duplex = array.duplex && drive.duplex;
+    ++array.count;
+  }
+  if (array.count == 0) return {};
+  array.capacity = capacity * array.count;
+  array.read = {read * array.count};
+  array.write = {write * array.count};
+  return array;
 }
 
 Bytes device_limit(const PlanQuestion& question, int device) {

@@ -124,8 +124,10 @@ std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& l
     if (change) changes.push_back(std::move(*change));
   };
   offer(MoreMemory(question).grow(lacking));
-  offer(smaller_micro_batches(question));
-  offer(shorter_sequence(question));
+  if (!question.model.blocks.empty()) {  // a profile written by hand is of one batch shape
+    offer(smaller_micro_batches(question));
+    offer(shorter_sequence(question));
+  }
   offer(any_strategy(question));
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);

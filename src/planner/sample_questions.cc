@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/estimate.h"
+#include "planner/strategy.h"
 
 namespace ferry {
 namespace {
@@ -11,6 +12,32 @@ std::string number(int value) { return std::to_string(value); }
 
 int pick(std::mt19937_64& random, std::initializer_list<int> options) {
   return *(options.begin() + static_cast<std::ptrdiff_t>(random() % options.size()));
+}
+
+// Auto half of the time, else one of the strategies with a plan.
+std::string pick_strategy(std::mt19937_64& random) {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : strategies()) {
+    if (strategy.plan != nullptr) names.emplace_back(strategy.name);
+  }
+  const std::size_t picked = random() % (2 * names.size());
+  return picked < names.size() ? names[picked] : "auto";
+}
+
+// Some drives, all alike.
+void add_drives(Machine& machine, std::mt19937_64& random) {
+  const int count = pick(random, {0, 1, 4});
+  const double rate = pick(random, {10, 200}) * 1e6;
+  const bool duplex = pick(random, {0, 1}) == 1;
+  for (int d = 0; d < count; ++d) {
+    Drive drive;
+    drive.name = "ssd" + number(d);
+    drive.capacity = 1_GiB;
+    drive.read = {rate};
+    drive.write = {rate / 2};
+    drive.duplex = duplex;
+    machine.drives.push_back(drive);
+  }
 }
 
 }  // namespace
@@ -112,8 +139,13 @@ PlanQuestion random_question(std::uint64_t seed) {
   question.device_budget = {
       static_cast<std::int64_t>(share * static_cast<double>(states_of(question).count)) +
       pick(random, {10'000, 100'000, 1'000'000})};
-  question.host_budget = {states_of(question).count * pick(random, {1, 2, 4}) + 300'000};
-  question.strategy = std::string(random() % 3 == 0 ? "auto" : "mobius");
+  add_drives(question.machine, random);
+  const double host_share = pick(random, {5, 25, 50, 100, 200, 400}) * 0.01;
+  question.host_budget = {
+      static_cast<std::int64_t>(host_share * static_cast<double>(states_of(question).count)) +
+      300'000};
+  if (pick(random, {0, 1}) == 1) question.machine.host.memory_bandwidth = {2e9};
+  question.strategy = pick_strategy(random);
   return question;
 }
 

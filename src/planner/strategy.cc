@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <tuple>
 
+#include "planner/bounds.h"
+
 namespace ferry {
 namespace {
 
@@ -68,6 +70,21 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 }
 
 }  // namespace
+
+std::span<const Strategy> strategies() {
+  static constexpr std::array kStrategies = {
+      Strategy{"resident", plan_resident, nullptr, resident_lower_bound, true},
+      Strategy{"mobius", plan_mobius, nullptr, streaming_lower_bound, true},
+      Strategy{"roundpipe", plan_roundpipe, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-pp", plan_harmony_pp, nullptr, streaming_lower_bound, true},
+      Strategy{"fuyou", plan_fuyou, nullptr, streaming_lower_bound, true},
+      Strategy{"harmony-dp", plan_harmony_dp, nullptr, streaming_lower_bound, true},
+      Strategy{"zero", plan_zero, nullptr, streaming_lower_bound, true},
+      Strategy{"fuyou-naive", plan_fuyou_naive, nullptr, streaming_lower_bound, false},
+      Strategy{"fuyou-serial", plan_fuyou_serial, nullptr, streaming_lower_bound, false},
+  };
+  return kStrategies;
+}
 
 std::vector<Shortage> shortages(const Plan& plan) {
   std::vector<Shortage> result;

@@ -2,6 +2,7 @@
 // strategy implements its function.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,6 +19,8 @@ struct StrategyPlan {
   Plan plan;
   Simulation prediction;
   std::string remark;  // how it was chosen, in a few words
+  PlanReport report = {};
+  Micros lower_bound = {};  // of a pure program: its own; else the strategy's function gives it
 };
 
 /// The place that lacks most for the strategy's thriftiest plan.
@@ -31,11 +34,34 @@ struct Shortage {
 
 using StrategyAnswer = std::variant<StrategyPlan, Shortage>;
 
+/// One strategy. A null function: the strategy has no such form.
+struct Strategy {
+  const char* name;
+  StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);  // a plan that can train
+  /// The paper's program alone (PlanJob::pure): a plan that only tells time. The question may be
+  /// without a model; programs/block_costs.h reads its profile.
+  StrategyAnswer (*program)(const PlanQuestion&);
+  Micros (*lower_bound)(const PlanQuestion&, const Chain&);  // with `plan`
+  bool competes;                                             // takes part in auto
+};
+
+/// All of them, in order of traffic: of equally fast plans the earlier strategy's is taken.
+std::span<const Strategy> strategies();
+
 /// Everything on the first device (resident.cc).
 StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
 
 /// Stages pass through the devices, states at home on the host (mobius.cc).
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);
+
+/// Stages in turn, or on every device (dispatched.cc).
+StrategyAnswer plan_harmony_pp(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_harmony_dp(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_roundpipe(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_zero(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_fuyou(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_fuyou_naive(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_fuyou_serial(const PlanQuestion& question, const Chain& chain);
 
 /// The places beyond their limits, with what they hold by kind of value; the worst first.
 std::vector<Shortage> shortages(const Plan& plan);

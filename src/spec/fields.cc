@@ -46,10 +46,14 @@ bool zero_is_unknown(const Field& field) {
          (real && real->dimension != Dimension::number && real->dimension != Dimension::time);
 }
 
+using Wholes = std::optional<std::vector<int>>;
+
 bool is_nullable(const Field& field) {
-  return zero_is_unknown(field) || std::holds_alternative<std::optional<int>*>(field.member) ||
+  return zero_is_unknown(field) || field.may_be_empty ||
+         std::holds_alternative<std::optional<int>*>(field.member) ||
          std::holds_alternative<std::optional<Bytes>*>(field.member) ||
          std::holds_alternative<std::optional<std::string>*>(field.member) ||
+         std::holds_alternative<Wholes*>(field.member) ||
          (std::holds_alternative<Nested>(field.member) && !field.required);
 }
 
@@ -89,6 +93,11 @@ bool set_null(const Field& field) {
   return std::visit(Match{[](std::optional<int>* member) { return member->reset(), true; },
                           [](std::optional<Bytes>* member) { return member->reset(), true; },
                           [](std::optional<std::string>* member) { return member->reset(), true; },
+                          [](Wholes* member) { return member->reset(), true; },
+                          [&](std::string* member) {
+                            if (field.may_be_empty) member->clear();
+                            return field.may_be_empty;
+                          },
                           [&](Real member) {
                             if (zero_is_unknown(field)) *member.value = 0;
                             return zero_is_unknown(field);
@@ -156,6 +165,19 @@ bool set_pair(const Field& field, const Node& node) {
   return true;
 }
 
+bool set_wholes(const Field& field, const Node& node) {
+  const auto* member = std::get_if<Wholes*>(&field.member);
+  if (!member) return false;
+  std::vector<int> values;
+  for (const Node& item : node.children) {
+    const auto value = whole_in_bounds(field, item.text);
+    if (item.kind != Node::Kind::scalar || !value || !std::in_range<int>(*value)) return false;
+    values.push_back(static_cast<int>(*value));
+  }
+  **member = std::move(values);
+  return true;
+}
+
 bool set_node(const Field& field, const Node& node) {
   if (const Nested* nested = std::get_if<Nested>(&field.member); nested) {
     if (node.kind == Node::Kind::null) return is_nullable(field);
@@ -168,7 +190,7 @@ bool set_node(const Field& field, const Node& node) {
     case Node::Kind::scalar:
       return set_text(field, node.text);
     case Node::Kind::list:
-      return set_pair(field, node);
+      return set_pair(field, node) || set_wholes(field, node);
     case Node::Kind::map:
       return false;
   }
@@ -288,12 +310,14 @@ std::string bad_value(const Field& field, const Node& node) {
   return "'" + field.name + "' must be " + expectation(field) + "; found " + found(node);
 }
 
-// Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a pair of
+// Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list of
 // numbers has structure.
 Node override_node(const Field& field, std::string_view value) {
   Node node{.kind = Node::Kind::scalar, .text = std::string(value), .line = 1};
   if (value.empty() || value == "null" || value == "~") node.kind = Node::Kind::null;
-  if (!std::holds_alternative<std::array<double, 2>*>(field.member)) return node;
+  const bool is_list = std::holds_alternative<std::array<double, 2>*>(field.member) ||
+                       std::holds_alternative<Wholes*>(field.member);
+  if (!is_list) return node;
   if (value.size() < 2 || value.front() != '[' || value.back() != ']') return node;
 
   node.kind = Node::Kind::list;
@@ -308,6 +332,13 @@ Node override_node(const Field& field, std::string_view value) {
     if (more) rest.remove_prefix(comma + 1);
   }
   return node;
+}
+
+std::string wholes_text(const Wholes& values) {
+  if (!values) return "null";
+  std::string text;
+  for (const int value : *values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "[" + text + "]";
 }
 
 std::string table_cell(std::string text) {
@@ -410,6 +441,7 @@ std::string expectation(const Field& field) {
               }
             },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
+            [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
             [&](Bytes*) {
               return "a size" + bounds_text(field) +
                      " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
@@ -446,11 +478,14 @@ std::string field_text(const Field& field) {
                             return "[" + real_text((*member)[0]) + ", " + real_text((*member)[1]) +
                                    "]";
                           },
+                          [](Wholes* member) { return wholes_text(*member); },
                           [](Bytes* member) { return bytes_text(*member); },
                           [](std::optional<Bytes>* member) {
                             return *member ? bytes_text(**member) : std::string("null");
                           },
-                          [](std::string* member) { return yaml_text(*member); },
+                          [](std::string* member) {
+                            return member->empty() ? std::string("null") : yaml_text(*member);
+                          },
                           [](std::optional<std::string>* member) {
                             return *member ? yaml_text(**member) : std::string("null");
                           },

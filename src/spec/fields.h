@@ -51,9 +51,10 @@ struct Nested {
 };
 
 /// Where a field's value lives.
-using Member = std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real,
-                            std::array<double, 2>*, Bytes*, std::optional<Bytes>*, std::string*,
-                            std::optional<std::string>*, Choice, Nested>;
+using Member =
+    std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::array<double, 2>*,
+                 Bytes*, std::optional<Bytes>*, std::string*, std::optional<std::string>*,
+                 std::optional<std::vector<int>>*, Choice, Nested>;
 
 /// Lifetime: not longer than the struct whose members it is bound to.
 struct Field {
@@ -65,6 +66,7 @@ struct Field {
   bool below_most = false;  // `most` itself is out of bounds
   bool required = false;
   bool null_is_zero = false;      // for a number that has an off position
+  bool may_be_empty = false;      // for a text: null stands for the empty one
   std::string default_text = {};  // for the reference; empty: the member's own
   std::string meaning = {};       // one line
 };

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -93,20 +95,71 @@ std::vector<fs::path> limit_folders(const fs::path& root, const std::string& con
   return folders;
 }
 
-// What is left below a limit; pages of files that nobody uses now count as free.
-void take_memory_limit(const fs::path& folder, const char* limit_file, const char* usage_file,
-                       const char* inactive_key, std::int64_t& free) {
-  const auto limit = read_whole(folder / limit_file);
-  const auto usage = read_whole(folder / usage_file);
-  if (!limit || !usage) return;  // "max", or no such controller here
-  const std::int64_t inactive = read_entry(folder / "memory.stat", inactive_key).value_or(0);
-  const std::int64_t used = std::max<std::int64_t>(*usage - inactive, 0);
-  free = std::min(free, std::max<std::int64_t>(*limit - used, 0));
+/// A limit's file as the process sees it, wherever a test put the root.
+std::string name_of(const fs::path& file, const fs::path& root) {
+  return "/" + file.lexically_relative(root).string();
 }
 
-void take_quota(std::optional<std::int64_t> quota, std::optional<std::int64_t> period, int& cores) {
-  if (!quota || !period || *quota <= 0 || *period <= 0) return;  // -1 or "max": no quota
-  cores = static_cast<int>(std::clamp<std::int64_t>(*quota / *period, 1, cores));
+struct MemoryFiles {
+  const char* limit;
+  const char* usage;
+  const char* inactive_key;
+};
+
+// What is left below a limit; pages of files that nobody uses now count as free.
+void take_memory_limit(const fs::path& folder, const MemoryFiles& files, const fs::path& root,
+                       HostLimits& limits) {
+  const auto limit = read_whole(folder / files.limit);
+  const auto usage = read_whole(folder / files.usage);
+  if (!limit || !usage) return;  // "max", or no such controller here
+  const std::int64_t inactive = read_entry(folder / "memory.stat", files.inactive_key).value_or(0);
+  const std::int64_t used = std::max<std::int64_t>(*usage - inactive, 0);
+  const Bytes left{std::max<std::int64_t>(*limit - used, 0)};
+  if (left >= limits.memory) return;
+  limits.memory = left;
+  limits.memory_limit = name_of(folder / files.limit, root);
+}
+
+struct Quota {
+  std::optional<std::int64_t> time;
+  std::optional<std::int64_t> period;
+};
+
+void take_quota(const Quota& quota, const std::string& file, HostLimits& limits) {
+  if (!quota.time || !quota.period || *quota.time <= 0 || *quota.period <= 0) return;  // none
+  const std::int64_t cores = std::max<std::int64_t>(*quota.time / *quota.period, 1);
+  if (cores >= limits.cores) return;
+  limits.cores = static_cast<int>(cores);
+  limits.cores_limit = file;
+}
+
+// "0-31,64-95"
+int online_cores(const fs::path& cpus) {
+  std::istringstream ranges(first_line(cpus / "online"));
+  std::int64_t cores = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const auto first = parse_whole(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
+    if (first && last && *last >= *first) cores += *last - *first + 1;
+  }
+  return static_cast<int>(std::max<std::int64_t>(cores, 1));
+}
+
+// Each cache is listed by every core that shares it; its size is written as "32768K".
+Bytes last_level_caches(const fs::path& cpus) {
+  std::map<std::string, std::int64_t> by_sharers;
+  std::error_code error;
+  for (const auto& cpu : fs::directory_iterator(cpus, error)) {
+    const fs::path cache = cpu.path() / "cache/index3";
+    std::string size = first_line(cache / "size");
+    if (!size.ends_with('K')) continue;
+    size.pop_back();
+    by_sharers[first_line(cache / "shared_cpu_list")] = parse_whole(size).value_or(0) * 1024;
+  }
+  Bytes sum;
+  for (const auto& [sharers, bytes] : by_sharers) sum += {bytes};
+  return sum;
 }
 
 }  // namespace
@@ -119,25 +172,26 @@ HostLimits host_limits(const std::filesystem::path& root, int cores) {
     throw ResourceError("'MemAvailable' is not in " + meminfo.string() +
                         "; write the host's memory into a machine file");
   }
-  std::int64_t free = *available * 1024;
+  HostLimits limits{.cores = cores, .memory = {*available * 1024}};
   for (const fs::path& folder : limit_folders(root, "memory", true)) {
-    take_memory_limit(folder, "memory.max", "memory.current", "inactive_file", free);
+    take_memory_limit(folder, {"memory.max", "memory.current", "inactive_file"}, root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "memory", false)) {
-    take_memory_limit(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                      "total_inactive_file", free);
+    take_memory_limit(folder,
+                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                      root, limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", true)) {
     std::istringstream words(first_line(folder / "cpu.max"));
-    std::string quota, period;
-    words >> quota >> period;
-    take_quota(parse_whole(quota), parse_whole(period), cores);
+    std::string time, period;
+    words >> time >> period;
+    take_quota({parse_whole(time), parse_whole(period)}, name_of(folder / "cpu.max", root), limits);
   }
   for (const fs::path& folder : limit_folders(root, "cpu", false)) {
-    take_quota(read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us"),
-               cores);
+    take_quota({read_whole(folder / "cpu.cfs_quota_us"), read_whole(folder / "cpu.cfs_period_us")},
+               name_of(folder / "cpu.cfs_quota_us", root), limits);
   }
-  return {cores, {free}};
+  return limits;
 }
 
 int cores_by_affinity() {
@@ -146,6 +200,16 @@ int cores_by_affinity() {
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(CPU_COUNT(&cores), 1);
   // More than 1024 cores do not fit the set.
   return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+HostTotals host_totals(const std::filesystem::path& root) {
+  const fs::path cpus = root / "sys/devices/system/cpu";
+  const auto memory = read_entry(root / "proc/meminfo", "MemTotal:");
+  HostTotals totals{.cores = online_cores(cpus),
+                    .memory = {memory.value_or(0) * 1024},
+                    .cache = last_level_caches(cpus)};
+  std::ifstream(root / "proc/loadavg") >> totals.load;
+  return totals;
 }
 
 }  // namespace ferry

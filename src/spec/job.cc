@@ -17,22 +17,25 @@ constexpr double kLongestSequence = 1 << 20;
 constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON logs
 
 const std::vector<std::string>& strategies() {
-  static const std::vector<std::string> names = {"auto", "resident", "mobius"};
+  static const std::vector<std::string> names = {
+      "auto",       "resident",   "mobius",       "harmony-dp",  "harmony-pp",
+      "roundpipe",  "zero",       "gpipe",        "1f1b",        "interleaved",
+      "mixed-pipe", "async-1f1b", "fuyou-serial", "fuyou-naive", "fuyou"};
   return names;
 }
 
-const std::vector<std::string>& later_strategies() {
-  static const std::vector<std::string> names = {"harmony-dp", "harmony-pp", "roundpipe",
-                                                 "mixed-pipe", "fuyou",      "zero"};
-  return names;
+std::string strategy_list() {
+  std::string text;
+  for (const std::string& name : strategies()) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 std::vector<Field> data_fields(DataJob& data) {
   return {
       {.name = "data.train",
        .member = &data.train,
-       .required = true,
-       .meaning = "JSONL file to learn from"},
+       .may_be_empty = true,
+       .meaning = "JSONL file to learn from; `ferry train` needs it"},
       {.name = "data.eval",
        .member = &data.eval,
        .meaning = "JSONL file to evaluate on; null: see `data.eval_fraction`"},
@@ -64,10 +67,8 @@ std::vector<Field> train_fields(TrainJob& train) {
       {.name = "train.steps",
        .member = &train.steps,
        .unit = "steps",
-       .least = 1,
        .most = kManySteps,
-       .required = true,
-       .meaning = "optimizer steps"},
+       .meaning = "optimizer steps; `ferry train` needs at least one"},
       {.name = "train.micro_batches",
        .member = &train.micro_batches,
        .unit = "micro-batches",
@@ -165,11 +166,7 @@ std::vector<Field> run_fields(Job& job) {
        .meaning = "most memory ferry takes on the host; null: what the machine has"},
       {.name = "strategy",
        .member = &job.strategy,
-       .meaning = "one of auto (the fastest that fits), resident, mobius"},
-      {.name = "plan.profile",
-       .member = &job.profile,
-       .meaning = "what blocks cost: auto (measured where the job runs, else estimated), estimate, "
-                  "or a profile file (profile.md)"},
+       .meaning = "auto (the fastest that fits), or one of " + strategy_list()},
       {.name = "threads",
        .member = &job.threads,
        .unit = "threads",
@@ -182,13 +179,76 @@ std::vector<Field> run_fields(Job& job) {
   };
 }
 
+std::vector<Field> plan_fields(PlanJob& plan) {
+  const auto whole = [](std::string name, int& value, std::string unit, std::string meaning) {
+    return Field{.name = std::move(name),
+                 .member = &value,
+                 .unit = std::move(unit),
+                 .most = kManySequences,
+                 .meaning = std::move(meaning)};
+  };
+  return {
+      {.name = "plan.profile",
+       .member = &plan.profile,
+       .meaning = "what blocks cost: auto (measured where the job runs, else estimated), estimate, "
+                  "a profile file (profile.md), or one of Harmony's"},
+      {.name = "plan.pure",
+       .member = &plan.pure,
+       .meaning = "the paper's program and cost model alone: the plan only tells time"},
+      {.name = "plan.stages",
+       .member = &plan.stages,
+       .unit = "blocks",
+       .least = 1,
+       .meaning = "blocks of each stage, in order; null: searched"},
+      {.name = "plan.backward_stages",
+       .member = &plan.backward_stages,
+       .unit = "blocks",
+       .least = 1,
+       .meaning = "likewise for backward, where a strategy cuts it differently; null: searched"},
+      {.name = "plan.devices",
+       .member = &plan.devices,
+       .unit = "devices",
+       .meaning = "device of each stage, or of each slot that stages take in turn; null: by "
+                  "`plan.map`"},
+      {.name = "plan.map",
+       .member = choice(plan.map, {"auto", "cross", "sequential", "v"}),
+       .meaning = "how stages come to devices: the strategy's way, Mobius's cross mapping, in "
+                  "order, or there and back"},
+      {.name = "plan.partition",
+       .member = choice(plan.partition, {"auto", "search", "mip"}),
+       .meaning = "how blocks are cut into stages: the strategy's way, by search, or by Mobius's "
+                  "mixed-integer program"},
+      whole("plan.chunks", plan.chunks, "stages", "interleaved: stages per device; 0: two"),
+      whole("plan.round", plan.round, "micro-batches", "roundpipe: of a round; 0: chosen"),
+      {.name = "plan.flush",
+       .member = &plan.flush,
+       .meaning = "roundpipe, pure: false lets the next step follow without a flush"},
+      whole("plan.window", plan.window, "micro-batches",
+            "asynchronous: in flight at once; 0: as the pipeline is deep"),
+      whole("plan.forward_batch", plan.forward_batch, "samples",
+            "harmony, pure: of a forward micro-batch; 0: searched"),
+      whole("plan.backward_batch", plan.backward_batch, "samples",
+            "harmony, pure: of a backward micro-batch; 0: searched"),
+      {.name = "plan.packing",
+       .member = &plan.packing,
+       .meaning = "harmony: packing methods of the search, of time, memory, greedy, reuse"},
+      {.name = "plan.prefetch",
+       .member = &plan.prefetch,
+       .meaning = "harmony, pure: whether the estimator prefetches"},
+      {.name = "plan.activations",
+       .member = choice(plan.activations, {"auto", "recompute", "keep"}),
+       .meaning = "what backward finds: chosen by cost, blocks' inputs only, or everything"},
+  };
+}
+
 std::vector<Field> fields_of(Job& job) {
   std::vector<Field> all = {{.name = "model",
                              .member = &job.model,
-                             .required = true,
-                             .meaning = "directory of the Hugging Face model"}};
-  for (auto&& part :
-       {data_fields(job.data), train_fields(job.train), optim_fields(job.optim), run_fields(job)}) {
+                             .may_be_empty = true,
+                             .meaning = "directory of the Hugging Face model, or its config.json; "
+                                        "without it `plan.profile` is a file that has the blocks"}};
+  for (auto&& part : {data_fields(job.data), train_fields(job.train), optim_fields(job.optim),
+                      run_fields(job), plan_fields(job.plan)}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -201,28 +261,23 @@ std::string where(const Job& job, const std::string& source, std::string_view ke
 }
 
 void check_strategy(const Job& job, const std::string& source) {
-  const auto has = [&](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), job.strategy) != names.end();
-  };
-  if (has(strategies())) return;
+  const auto& known = strategies();
+  if (std::find(known.begin(), known.end(), job.strategy) != known.end()) return;
   const std::string place = where(job, source, "strategy");
-  if (has(later_strategies())) {
-    throw UserError(place + "strategy '" + job.strategy +
-                    "' comes in a later release; this one has auto, resident, mobius");
-  }
   const std::string near = nearest(job.strategy, strategies());
   throw UserError(place + "unknown strategy '" + job.strategy + "'; " +
-                  (near.empty() ? "" : "did you mean '" + near + "'? ") +
-                  "expected one of auto, resident, mobius");
+                  (near.empty() ? "" : "did you mean '" + near + "'? ") + "expected one of " +
+                  strategy_list());
 }
 
 // What no single key can say.
-void check(const Job& job, std::span<const Field> fields, const std::string& source) {
-  for (const Field& field : fields) {
-    if (field.required && !job.origins.by_key.contains(field.name)) {
-      throw UserError(source + ": '" + field.name + "' is missing; expected " + expectation(field) +
-                      ", as key in the file or " + field.name + "=... on the command line");
-    }
+void check(const Job& job, const std::string& source) {
+  const bool profile_file = job.plan.profile != "auto" && job.plan.profile != "estimate";
+  if (job.model.empty() && !profile_file) {
+    throw UserError(source +
+                    ": 'model' is missing; expected a Hugging Face directory, as key in "
+                    "the file or model=... on the command line (without a model plan.profile has "
+                    "to be a file with the blocks)");
   }
   check_strategy(job, source);
   if (job.data.eval && job.data.eval_fraction > 0) {
@@ -254,11 +309,21 @@ Job parse_job(const std::string& text, const std::string& source,
   for (const std::string& assignment : overrides) {
     job.origins.by_key[apply_override(assignment, fields)].text = "command line";
   }
-  check(job, fields, source);
+  check(job, source);
   if (job.out.empty()) {
     job.out = (std::filesystem::path("runs") / std::filesystem::path(source).stem()).string();
   }
   return job;
+}
+
+void require_trainable(const Job& job) {
+  const auto missing = [](const std::string& key, const std::string& expected) {
+    throw UserError("'" + key + "' is missing; training needs " + expected +
+                    ", as key in the job " + "file or " + key + "=... on the command line");
+  };
+  if (job.model.empty()) missing("model", "a Hugging Face directory");
+  if (job.data.train.empty()) missing("data.train", "a JSONL file to learn from");
+  if (job.train.steps < 1) missing("train.steps", "at least one step");
 }
 
 std::string origin(const Job& job, std::string_view key) {

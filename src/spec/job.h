@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/units.h"
 #include "spec/origin.h"
@@ -65,19 +66,47 @@ struct BudgetJob {
   bool operator==(const BudgetJob&) const = default;
 };
 
+enum class Partitioner { automatic, search, mip };
+enum class MapRule { automatic, cross, sequential, v };
+enum class ActivationRule { automatic, recompute, keep };
+
+/// What is asked of the planner beside the strategy. What a strategy has no use for it ignores.
+struct PlanJob {
+  std::string profile = "auto";  // auto, estimate, or a file
+  /// The paper's program and cost model alone, where it leaves things out: the plan only tells
+  /// time.
+  bool pure = false;
+  std::optional<std::vector<int>> stages;           // blocks of each stage; none: searched
+  std::optional<std::vector<int>> backward_stages;  // none: as `stages`, or searched
+  std::optional<std::vector<int>> devices;          // of each stage, or slot; none: by `map`
+  MapRule map = MapRule::automatic;
+  Partitioner partition = Partitioner::automatic;
+  int chunks = 0;          // interleaved: stages per device; 0: two
+  int round = 0;           // roundpipe: micro-batches per round; 0: chosen
+  bool flush = true;       // roundpipe, pure: false: the next step follows at once
+  int window = 0;          // asynchronous: micro-batches in flight; 0: as deep as the pipeline
+  int forward_batch = 0;   // harmony, pure: U_f, samples; 0: searched
+  int backward_batch = 0;  // harmony, pure: U_b
+  std::string packing = "time, memory, greedy, reuse";  // harmony: packing methods of the search
+  bool prefetch = true;  // harmony, pure: the estimator's variant, and what the search ranks by
+  ActivationRule activations = ActivationRule::automatic;
+
+  bool operator==(const PlanJob&) const = default;
+};
+
 /// Every value is within the bounds of its key. Paths are as written: relative to the current
 /// directory, not to the job file.
 struct Job {
-  std::string model;
+  std::string model;  // empty: none; then plan.profile is a file that has the chain
   DataJob data;
   TrainJob train;
   OptimJob optim;
   std::optional<std::string> machine;  // none: this_machine()
   BudgetJob budget;
   std::string strategy = "auto";
-  std::string profile = "auto";  // plan.profile: auto, estimate, or a file
-  int threads = 0;               // per device and kernel; 0: as the machine says
-  std::string out;               // default: runs/ and the job file's name
+  PlanJob plan;
+  int threads = 0;  // per device and kernel; 0: as the machine says
+  std::string out;  // default: runs/ and the job file's name
 
   Origins origins;  // of the keys that were given
 
@@ -87,6 +116,9 @@ struct Job {
 /// Reads a job file and then applies overrides ("train.steps=10") in their order.
 /// Throws UserError with file and line, or "command line:", what was expected and what was found.
 Job read_job(const std::string& path, std::span<const std::string> overrides = {});
+
+/// Throws UserError unless the job says what `ferry train` needs: model, data and steps.
+void require_trainable(const Job& job);
 
 /// The same from text; `source` stands for the file in messages and in the default of `out`.
 Job parse_job(const std::string& text, const std::string& source,

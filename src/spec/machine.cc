@@ -11,6 +11,7 @@ namespace ferry {
 namespace {
 
 constexpr int kMostDevices = 1024;
+constexpr int kMostDrives = 1024;
 constexpr double kMostThreads = 4096;
 
 // What a file gives about its top level and host.
@@ -30,7 +31,8 @@ struct DeviceEntry {
 
 struct DriveEntry {
   Drive drive;
-  std::optional<std::string> path = {}, root = {};
+  int count = 1;
+  std::optional<std::string> name = {}, path = {}, root = {};
 };
 
 std::vector<Field> machine_fields(Machine& machine, Top& top) {
@@ -124,6 +126,10 @@ std::vector<Field> device_fields(DeviceEntry& entry) {
       {.name = "down",
        .member = Real{&device.down.bytes_per_second, Dimension::rate},
        .meaning = "device to host, alone; null: not limited"},
+      {.name = "p2p",
+       .member = Real{&device.p2p.bytes_per_second, Dimension::rate},
+       .meaning = "straight between devices, per device and direction; null: no peer-to-peer, "
+                  "transfers go through the host"},
       {.name = "latency",
        .member = Real{&device.latency.count, Dimension::time},
        .meaning = "of one copy, either way"},
@@ -136,7 +142,15 @@ std::vector<Field> device_fields(DeviceEntry& entry) {
 std::vector<Field> drive_fields(DriveEntry& entry) {
   Drive& drive = entry.drive;
   return {
-      {.name = "name", .member = &drive.name, .required = true, .meaning = "for people and plans"},
+      {.name = "name",
+       .member = &entry.name,
+       .meaning = "letters, digits, - and _; null: ssd0, ssd1, ... in the order of the file"},
+      {.name = "count",
+       .member = &entry.count,
+       .unit = "drives",
+       .least = 1,
+       .most = kMostDrives,
+       .meaning = "so many equal drives"},
       {.name = "path", .member = &entry.path, .meaning = "a directory on it; null: not here"},
       {.name = "capacity",
        .member = &drive.capacity,
@@ -174,7 +188,7 @@ class MachineReader {
     machine_.host.origin.text = at(lines.at("host.memory"));
     for (const Node& node : items(top.roots)) add_root(node);
     for (const Node& node : items(top.devices)) add_devices(node);
-    for (const Node& node : items(top.drives)) add_drive(node);
+    for (const Node& node : items(top.drives)) add_drives(node);
     if (machine_.devices.empty()) fail(lines.at("devices"), "'devices' is empty; expected one");
     return std::move(machine_);
   }
@@ -240,12 +254,8 @@ class MachineReader {
     } else if (device.kind == DeviceKind::cuda && device.threads != 0) {
       fail(lines.at("threads"), "'threads' is for devices of kind sim; leave it out");
     }
-    if (entry.name && entry.count > 1) {
-      fail(lines.at("name"), "'name' and 'count' exclude each other; expected one of them");
-    }
-    if (static_cast<int>(machine_.devices.size()) + entry.count > kMostDevices) {
-      fail(line_of(lines, "count", node), "more than 1024 devices");
-    }
+    check_count(lines, node, {entry.count, machine_.devices.size(), kMostDevices, "devices"});
+    if (entry.name) refuse_with_count(lines, "name", entry.count);
     for (int i = 0; i < entry.count; ++i) {
       device.name = entry.name.value_or("gpu" + std::to_string(machine_.devices.size()));
       take_name(device.name, line_of(lines, "name", node));
@@ -273,13 +283,39 @@ class MachineReader {
     }
   }
 
-  void add_drive(const Node& node) {
+  void add_drives(const Node& node) {
     DriveEntry entry;
     const FieldLines lines = read_fields(node, drive_fields(entry), source_);
-    take_name(entry.drive.name, lines.at("name"));
-    entry.drive.path = entry.path.value_or("");
-    entry.drive.root = root_index(entry.root, line_of(lines, "root", node));
-    machine_.drives.push_back(entry.drive);
+    Drive drive = entry.drive;
+    drive.path = entry.path.value_or("");
+    drive.root = root_index(entry.root, line_of(lines, "root", node));
+    check_count(lines, node, {entry.count, machine_.drives.size(), kMostDrives, "drives"});
+    if (entry.name) refuse_with_count(lines, "name", entry.count);
+    if (entry.path) refuse_with_count(lines, "path", entry.count);
+    for (int i = 0; i < entry.count; ++i) {
+      drive.name = entry.name.value_or("ssd" + std::to_string(machine_.drives.size()));
+      take_name(drive.name, line_of(lines, "name", node));
+      machine_.drives.push_back(drive);
+    }
+  }
+
+  struct Counted {
+    int count;
+    std::size_t before;
+    int most;
+    const char* things;
+  };
+
+  void check_count(const FieldLines& lines, const Node& node, const Counted& counted) const {
+    if (static_cast<int>(counted.before) + counted.count <= counted.most) return;
+    fail(line_of(lines, "count", node),
+         "more than " + std::to_string(counted.most) + " " + counted.things);
+  }
+
+  // What only one thing can have does not go with several equal things.
+  void refuse_with_count(const FieldLines& lines, const std::string& key, int count) const {
+    if (count == 1) return;
+    fail(lines.at(key), "'" + key + "' and 'count' exclude each other; expected one of them");
   }
 
   const std::string source_;
@@ -322,9 +358,11 @@ std::string to_yaml(const Machine& machine) {
   }
   if (!machine.drives.empty()) text += "drives:\n";
   for (const Drive& drive : machine.drives) {
-    DriveEntry entry{.drive = drive, .root = root_name(machine, drive.root)};
+    DriveEntry entry{.drive = drive, .name = drive.name, .root = root_name(machine, drive.root)};
     if (!drive.path.empty()) entry.path = drive.path;
-    text += as_list_item(write_fields(drive_fields(entry), 4, false));
+    std::vector<Field> fields = drive_fields(entry);
+    std::erase_if(fields, [](const Field& field) { return field.name == "count"; });
+    text += as_list_item(write_fields(fields, 4, false));
   }
   return text;
 }

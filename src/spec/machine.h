@@ -11,6 +11,8 @@
 
 namespace ferry {
 
+struct HostLimits;  // spec/host_limits.h
+
 /// A speed of transfer. Nothing known or nothing to hold back: 0.
 struct Rate {
   double bytes_per_second = 0;
@@ -28,12 +30,14 @@ struct MachineDevice {
   DeviceKind kind = DeviceKind::sim;
   int index = 0;  // the k of cuda:k or sim:k
   Bytes memory = {};
-  int threads = 0;               // of one sim kernel, at least 1; 0 for cuda
-  double flops_fp32 = 0;         // per second; 0: unknown
-  double flops_bf16 = 0;         // per second; 0: unknown
-  Rate memory_bandwidth = {};    // of the device's own memory
-  Rate up = {};                  // host to device
-  Rate down = {};                // device to host
+  int threads = 0;             // of one sim kernel, at least 1; 0 for cuda
+  double flops_fp32 = 0;       // per second; 0: unknown
+  double flops_bf16 = 0;       // per second; 0: unknown
+  Rate memory_bandwidth = {};  // of the device's own memory
+  Rate up = {};                // host to device
+  Rate down = {};              // device to host
+  Rate p2p =
+      {};  // straight to or from another device, per direction; not limited: through the host
   Micros latency = {};           // of one copy, either way
   std::optional<int> root = {};  // indexes Machine::roots; none: a link of its own
   Origin origin = {};
@@ -62,14 +66,14 @@ struct Host {
 
 /// One NVMe drive. Described, and used by strategies of later releases.
 struct Drive {
-  std::string name;  // "ssd0"
-  std::string path;  // a directory on it
-  Bytes capacity;
-  Rate read;
-  Rate write;
-  bool duplex = false;             // reads and writes do not share one rate
-  std::optional<Bytes> endurance;  // that may be written in its life; none: unknown
-  std::optional<int> root;         // indexes Machine::roots
+  std::string name = {};  // "ssd0"
+  std::string path = {};  // a directory on it; empty: not here
+  Bytes capacity = {};
+  Rate read = {};
+  Rate write = {};
+  bool duplex = false;                  // reads and writes do not share one rate
+  std::optional<Bytes> endurance = {};  // that may be written in its life; none: unknown
+  std::optional<int> root = {};         // indexes Machine::roots
 
   bool operator==(const Drive&) const = default;
 };
@@ -96,12 +100,16 @@ Machine parse_machine(const std::string& text, const std::string& source);
 struct FoundGpu {
   int index = 0;
   Bytes memory;
+  std::string pci_address = {};  // "0000:3b:00.0", as in topology.h; empty: unknown
 };
 
 /// This box: the cores and bytes that affinity, cgroups (v1 and v2) and other programs leave us.
 /// Without GPUs its one device is simulated: all cores, all host memory, nothing throttled.
 /// Throws ResourceError when the system does not say how much memory is free.
 Machine this_machine(const std::vector<FoundGpu>& gpus = {});
+
+/// The same for limits that are known already.
+Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus);
 
 /// parse_machine() reads it back to an equal Machine.
 std::string to_yaml(const Machine& machine);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "spec/fake_box.h"
 #include "spec/host_limits.h"
 
 namespace ferry {
@@ -20,7 +21,7 @@ roots:
   - {name: root0, up: 13 GB/s, down: 12.5 GB/s}
   - {name: root1}
 devices:
-  - {count: 2, kind: cuda, memory: 24 GiB, bf16: 80 TFLOP/s, up: 16 GB/s, down: 16 GB/s, root: root0}
+  - {count: 2, kind: cuda, memory: 24 GiB, bf16: 80 TFLOP/s, up: 16 GB/s, down: 16 GB/s, p2p: 50 GB/s, root: root0}
   - count: 2
     kind: sim
     memory: 1.5 GiB
@@ -28,6 +29,7 @@ devices:
     root: root1
 drives:
   - {name: ssd0, path: /nvme0, capacity: 2 TB, read: 7 GB/s, write: 5 GB/s, endurance: 1200 TB, root: root1}
+  - {count: 2, capacity: 1 TB, duplex: true}
 )";
 
 std::string error_of(const std::string& text) {
@@ -60,6 +62,7 @@ TEST(Machine, EveryKeyOfTheFileArrives) {
   EXPECT_EQ(machine.devices[1].index, 1);
   EXPECT_EQ(machine.devices[1].flops_bf16, 80e12);
   EXPECT_EQ(machine.devices[1].flops_fp32, 0);
+  EXPECT_EQ(machine.devices[1].p2p.bytes_per_second, 50e9);
   EXPECT_EQ(machine.devices[1].root, 0);
   EXPECT_EQ(machine.devices[3].name, "gpu3");
   EXPECT_EQ(machine.devices[3].index, 1);  // the second sim device
@@ -67,9 +70,14 @@ TEST(Machine, EveryKeyOfTheFileArrives) {
   EXPECT_EQ(machine.devices[3].latency, Micros{12.5});
   EXPECT_EQ(machine.devices[3].threads, 8);  // the host's cores
   EXPECT_EQ(machine.devices[3].origin.text, "m.yaml:10");
-  ASSERT_EQ(machine.drives.size(), 1u);
+  EXPECT_FALSE(machine.devices[2].p2p.limited());
+  ASSERT_EQ(machine.drives.size(), 3u);
   EXPECT_EQ(machine.drives[0].capacity.count, 2'000'000'000'000);
   EXPECT_EQ(machine.drives[0].root, 1);
+  EXPECT_EQ(machine.drives[1].name, "ssd1");
+  EXPECT_EQ(machine.drives[2].name, "ssd2");
+  EXPECT_EQ(machine.drives[2].path, "");
+  EXPECT_TRUE(machine.drives[2].duplex);
 }
 
 TEST(Machine, AWrittenMachineReadsBackEqual) {
@@ -88,7 +96,7 @@ TEST(Machine, TheFilesThatComeWithFerryAreReadable) {
     EXPECT_EQ(parse_machine(to_yaml(machine), "again"), machine);
     ++count;
   }
-  EXPECT_GE(count, 3);
+  EXPECT_GE(count, 23);
 }
 
 TEST(Machine, OneGpuMayHostSeveralLogicalDevices) {
@@ -129,6 +137,21 @@ TEST(Machine, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of(""), "m.yaml:1: 'name' is missing; expected a text");
 }
 
+TEST(Machine, EqualDrivesHaveNeitherOneNameNorOnePath) {
+  const auto with_drive = [](const std::string& drive) {
+    return with_device("{kind: sim, memory: 1 GiB}") + "drives:\n  - " + drive + "\n";
+  };
+  EXPECT_EQ(error_of(with_drive("{count: 2, name: a, capacity: 1 TB}")),
+            "m.yaml:7: 'name' and 'count' exclude each other; expected one of them");
+  EXPECT_EQ(error_of(with_drive("{count: 2, path: /a, capacity: 1 TB}")),
+            "m.yaml:7: 'path' and 'count' exclude each other; expected one of them");
+  EXPECT_EQ(error_of(with_drive("{name: r, capacity: 1 TB}")),
+            "m.yaml:7: 'r' is given twice; line 3 has it already");
+  EXPECT_EQ(error_of(with_drive("{count: 1024, capacity: 1 TB}")), "no error");
+  EXPECT_EQ(error_of(with_drive("{count: 1024, capacity: 1 TB}\n  - {capacity: 1 TB}")),
+            "m.yaml:8: more than 1024 drives");
+}
+
 TEST(Machine, WithoutGpusThisMachineSimulatesOne) {
   const Machine machine = this_machine();
   ASSERT_EQ(machine.devices.size(), 1u);
@@ -160,59 +183,62 @@ TEST(Machine, TheDocumentedKeysAreTheOnesThatAreRead) {
       << machine_reference();
 }
 
-// A made-up /proc and /sys/fs/cgroup.
-class FakeRoot {
- public:
-  explicit FakeRoot(const std::string& name) : path_(fs::temp_directory_path() / name) {
-    fs::remove_all(path_);
-    write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    8000000 kB\n");
-  }
-  ~FakeRoot() { fs::remove_all(path_); }
-
-  void write(const std::string& file, const std::string& text) const {
-    fs::create_directories((path_ / file).parent_path());
-    std::ofstream(path_ / file) << text;
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  const fs::path path_;
-};
-
 TEST(HostLimits, WithoutCgroupsAllThatIsAvailableIsOurs) {
-  const FakeRoot root("ferry_host_limits_plain");
+  const FakeBox root("ferry_host_limits_plain");
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 8);
   EXPECT_EQ(limits.memory, 8000000_KiB);
+  EXPECT_EQ(limits.cores_limit, "affinity");
+  EXPECT_EQ(limits.memory_limit, "free memory");
 }
 
 TEST(HostLimits, CgroupsOfVersion2AndTheirParentsLimit) {
-  const FakeRoot root("ferry_host_limits_v2");
-  root.write("proc/self/cgroup", "0::/a/b\n");
-  root.write("sys/fs/cgroup/a/b/memory.max", "max\n");
-  root.write("sys/fs/cgroup/a/b/memory.current", "100\n");
-  root.write("sys/fs/cgroup/a/memory.max", "1048576000\n");
-  root.write("sys/fs/cgroup/a/memory.current", "48576000\n");
-  root.write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 8576000\n");
-  root.write("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-  root.write("sys/fs/cgroup/a/cpu.max", "350000 100000\n");
+  const FakeBox root("ferry_host_limits_v2");
+  root.write("proc/self/cgroup", "0::/a/b");
+  root.write("sys/fs/cgroup/a/b/memory.max", "max");
+  root.write("sys/fs/cgroup/a/b/memory.current", "100");
+  root.write("sys/fs/cgroup/a/memory.max", "1048576000");
+  root.write("sys/fs/cgroup/a/memory.current", "48576000");
+  root.write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 8576000");
+  root.write("sys/fs/cgroup/a/b/cpu.max", "max 100000");
+  root.write("sys/fs/cgroup/a/cpu.max", "350000 100000");
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 3);
   EXPECT_EQ(limits.memory.count, 1048576000 - 40000000);
+  EXPECT_EQ(limits.cores_limit, "/sys/fs/cgroup/a/cpu.max");
+  EXPECT_EQ(limits.memory_limit, "/sys/fs/cgroup/a/memory.max");
 }
 
 TEST(HostLimits, CgroupsOfVersion1Limit) {
-  const FakeRoot root("ferry_host_limits_v1");
-  root.write("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/../out\n0::/\n");
-  root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");
-  root.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1000000000\n");
-  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000000\n");
-  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
-  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  const FakeBox root("ferry_host_limits_v1");
+  root.write("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/../out\n0::/");
+  root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000");
+  root.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1000000000");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000000");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000");
+  root.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000");
   const HostLimits limits = host_limits(root.path(), 8);
   EXPECT_EQ(limits.cores, 1);  // half a core is one
   EXPECT_EQ(limits.memory.count, 2000000000);
+  EXPECT_EQ(limits.cores_limit, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us");
+  EXPECT_EQ(limits.memory_limit, "/sys/fs/cgroup/memory/box/memory.limit_in_bytes");
+}
+
+TEST(HostLimits, TheBoxItselfMayHaveMore) {
+  const FakeBox root("ferry_host_limits_totals");
+  root.write("sys/devices/system/cpu/online", "0-3,8,10-11");
+  for (const std::string core : {"0", "1", "2", "3"}) {
+    const std::string cache = "sys/devices/system/cpu/cpu" + core + "/cache/index3/";
+    root.write(cache + "size", "32768K");
+    root.write(cache + "shared_cpu_list", core < "2" ? "0-1" : "2-3");
+  }
+  root.write("proc/loadavg", "1.25 0.80 0.50 2/345 6789");
+  const HostTotals totals = host_totals(root.path());
+  EXPECT_EQ(totals.cores, 7);
+  EXPECT_EQ(totals.memory, 9000000_KiB);
+  EXPECT_EQ(totals.cache, 64_MiB);
+  EXPECT_EQ(totals.load, 1.25);
 }
 
 TEST(HostLimits, WithoutMeminfoThereIsNoAnswer) {

@@ -103,8 +103,9 @@ TEST(Mutation, AChangedMachineIsReadOrRefused) {
       "name: box\nhost: {cores: 2, memory: 16 GiB, update_rate: 2.5 G parameters/s}\n"
       "roots:\n  - {name: root0, up: 300 MB/s}\n"
       "devices:\n  - {count: 2, kind: sim, memory: 1 GiB, latency: 20 us, root: root0}\n"
-      "  - kind: cuda\n    memory: 24 GiB\n    bf16: 80 TFLOP/s\n"
-      "drives:\n  - {name: ssd0, capacity: 2 TB, read: 7 GB/s, duplex: true}\n";
+      "  - kind: cuda\n    memory: 24 GiB\n    bf16: 80 TFLOP/s\n    p2p: 1 GB/s\n"
+      "drives:\n  - {name: ssd0, capacity: 2 TB, read: 7 GB/s, duplex: true}\n"
+      "  - {count: 2, capacity: 1 TB, path: null}\n";
   expect_value_or_user_error(
       text, 2, [](const std::string& changed) { read_write_read(changed, parse_machine); });
 }

@@ -6,7 +6,10 @@
 namespace ferry {
 
 Machine this_machine(const std::vector<FoundGpu>& gpus) {
-  const HostLimits limits = host_limits("/", cores_by_affinity());
+  return this_machine(host_limits("/", cores_by_affinity()), gpus);
+}
+
+Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus) {
   Machine machine{.name = "this machine", .source = {"this machine"}};
   machine.host.cores = limits.cores;
   // Whole MiB, at least one: what is free changes by the second, and nobody reads the last digits.

@@ -94,6 +94,7 @@ void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) const {
     case TaskKind::load:
     case TaskKind::copy:
     case TaskKind::clip:
+    case TaskKind::work:
       FERRY_UNREACHABLE(task.name + " is no compute task");
   }
 }

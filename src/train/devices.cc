@@ -89,7 +89,9 @@ bool is_here(const Machine& machine) {
 
 std::vector<FoundGpu> find_gpus() {
   std::vector<FoundGpu> found;
-  for (const PresentGpu& gpu : present_gpus()) found.push_back({gpu.index, gpu.memory});
+  for (const PresentGpu& gpu : present_gpus()) {
+    found.push_back({gpu.index, gpu.memory, gpu.pci_address});
+  }
   return found;
 }
 

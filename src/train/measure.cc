@@ -15,11 +15,11 @@
 #include "device/device.h"
 #include "device/device_event.h"
 #include "device/tensor_views.h"
-#include "optim/worker_team.h"
 #include "train/block_math.h"
 #include "train/driving_thread.h"
 #include "train/host_math.h"
 #include "train/places.h"
+#include "train/update_rate.h"
 
 namespace ferry {
 namespace {
@@ -241,25 +241,6 @@ void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
   }
 }
 
-/// Parameters per second of the host's optimizer, on states of the run's kind.
-double update_rate(Precision precision, int threads) {
-  constexpr std::size_t kParameters = 4 << 20;
-  std::vector<float> weight(kParameters), m(kParameters), v(kParameters), gradient(kParameters);
-  std::vector<std::uint16_t> hi(kParameters), lo(kParameters);
-  Update update{.state = FullState{weight, m, v}, .gradient = std::span<const float>(gradient)};
-  if (precision == Precision::bf16) update.state = SplitState{hi, lo, m, v};
-  WorkerTeam team(threads);
-  std::vector<double> seconds;
-  for (int i = 0; i < kWarmUps + kRounds; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    adamw_step({.lr = 1e-4}, {&update, 1}, 1.0F, team);
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::ranges::sort(seconds);
-  return static_cast<double>(kParameters) / seconds[seconds.size() / 2];
-}
-
 Profile measure_here(const MeasureRequest& request) {
   const ModelSpec model = one_layer(request.model);
   const BenchPlan bench(model, request);
@@ -313,7 +294,7 @@ Profile measure_here(const MeasureRequest& request) {
     const auto entry = std::ranges::find(profile.blocks, key, &BlockProfile::key);
     profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
   }
-  profile.update_rate = update_rate(request.precision, request.update_threads);
+  profile.update_rate = measure_update_rate(request.precision, request.update_threads);
   profile.task_overhead = profile.copy_overhead = hop_time(device);
   return profile;
 }

@@ -165,6 +165,7 @@ void StepRunner::run_host_task(TaskRun run, const Task& task) {
     case TaskKind::forward:
     case TaskKind::backward:
     case TaskKind::copy:
+    case TaskKind::work:
       FERRY_UNREACHABLE(task.name + " is no host task");
   }
 }

@@ -44,6 +44,54 @@ def test_mobius_equals_resident(box, resident, devices, micro_batches):
             assert peak <= states_bytes(box.model) // 8
 
 
+STREAMING = ["roundpipe", "harmony-pp", "harmony-dp", "zero", "fuyou"]
+
+
+@pytest.mark.parametrize("strategy", STREAMING)
+@pytest.mark.parametrize("devices,micro_batches", [(2, 4), (4, 3)])
+def test_every_streaming_strategy_equals_resident(box, resident, strategy, devices, micro_batches):
+    run = box.train(
+        f"{strategy}-{devices}-{micro_batches}",
+        strategy=strategy,
+        budget__device=budget(box),
+        machine=str(machine(box.folder, devices)),
+        train__micro_batches=micro_batches,
+    )
+    same_bits(run, resident[micro_batches])
+
+
+def test_rounds_on_two_devices_equal_resident(box, resident):
+    run = box.train(
+        "rounds",
+        strategy="roundpipe",
+        plan__round=2,
+        budget__device=budget(box),
+        machine=str(machine(box.folder, 2)),
+        train__micro_batches=4,
+    )
+    same_bits(run, resident[4])
+
+
+UNCLIPPED = {"train__micro_batches": 4, "optim__clip": 0}
+
+
+@pytest.fixture(scope="module")
+def tied_resident(tied_box) -> Run:
+    return tied_box.train("resident-free", **UNCLIPPED)
+
+
+@pytest.mark.parametrize("strategy", ["roundpipe", "harmony-dp", "zero"])
+def test_tied_embeddings_equal_resident_under_every_streaming_strategy(tied_box, tied_resident, strategy):
+    run = tied_box.train(
+        f"{strategy}-free",
+        strategy=strategy,
+        budget__device=budget(tied_box),
+        machine=str(machine(tied_box.folder, 2)),
+        **UNCLIPPED,
+    )
+    same_bits(run, tied_resident)
+
+
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_mobius_on_throttled_links_equals_resident(box, resident, devices):
     run = box.train(

@@ -75,11 +75,19 @@ def test_simulate_reports_every_task_and_a_timeline(box):
     file.write_text(json.dumps(box.job("simulated")))
     plan = box.folder / "simulated.plan"
     planned = json.loads(ferry("plan", str(file), "-o", str(plan), "--json").stdout)
-    simulated = json.loads(ferry("simulate", str(plan), "--json").stdout)
+    page = box.folder / "simulated.html"
+    simulated = json.loads(ferry("simulate", str(plan), "--json", "--html", str(page)).stdout)
     assert simulated["step_seconds"] == pytest.approx(planned["step_seconds"])
     assert planned["step_seconds"] >= planned["lower_bound_seconds"] > 0
     assert {task["task"] for task in simulated["tasks"]} >= {"F.0.0", "B.0.2", "U.0", "clip"}
     assert json.loads((box.folder / "simulated.plan.trace.json").read_text())["traceEvents"]
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert 0 <= simulated["bubble"] < 1
+    moved = sum(resource["bytes"] for resource in simulated["resources"].values())
+    assert simulated["bytes_moved"] == moved and simulated["bandwidth_cdf"][-1][1] == 1
+    assert all(simulated["held_bytes"][place] <= peak for place, peak in simulated["peak_bytes"].items())
+    assert "mean bubble" in ferry("simulate", str(plan), "--endurance", "600 TB").stdout
+    assert "--endurance: " in ferry("simulate", str(plan), "--endurance", "much", expect=2).stderr
 
 
 def test_a_diverging_run_stops_with_what_to_do_and_keeps_what_was_saved(box):

@@ -1,0 +1,210 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/doctor_report.h"
+#include "cli/examination.h"
+#include "spec/fake_box.h"
+
+namespace ferry {
+namespace {
+
+/// Two GPUs and a drive under one root complex, a third GPU under another.
+struct Workstation {
+  explicit Workstation(const std::string& name) : box(name) {
+    box.write("sys/devices/system/cpu/online", "0-15");
+    box.pci("pci0000:3a/0000:3a:00.0/0000:3b:00.0", FakeBox::gpu());
+    box.pci("pci0000:3a/0000:3a:00.0/0000:3c:00.0", FakeBox::gpu());
+    box.pci("pci0000:3a/0000:3a:00.0", {"0x060400", "0x8086", "8.0 GT/s PCIe", "16"});
+    box.pci(kDrive, FakeBox::nvme());
+    box.drive(kDrive, "nvme0n1", "259:0");
+    box.pci("pci0000:ae/0000:af:00.0", {"0x030200", "0x10de", "8.0 GT/s PCIe", "16"});
+    probes.root = box.path();
+    probes.cores = 8;
+    probes.gpus = {
+        {0, 24_GiB, "0000:3b:00.0"}, {1, 24_GiB, "0000:3c:00.0"}, {2, 24_GiB, "0000:af:00.0"}};
+    probes.memory_bandwidth = [](Bytes, int) { return 81.2345e9; };
+    probes.update_rate = [](Bytes, int) { return 2.34567e9; };
+    probes.copies = [](std::span<const std::string> devices) {
+      return devices.size() == 1 ? CopyRates{12.34e9, 13.1e9} : CopyRates{13.14e9, 12.96e9};
+    };
+    probes.drive = [](const std::string& folder) {
+      return DriveFacts{.folder = folder,
+                        .free = 1000_GiB,
+                        .major_number = 259,
+                        .minor_number = 0,
+                        .rates = DriveRates{6.5e9, 3.4e9}};
+    };
+    probes.say = [](const std::string&) {};
+  }
+
+  static constexpr const char* kDrive = "pci0000:3a/0000:3a:02.0/0000:3d:00.0";
+  FakeBox box;
+  Probes probes;
+};
+
+const std::vector<std::string> kNoFolders, kOneFolder = {"/nvme0/ferry"};
+
+std::string found(const Examination& examination, const std::string& part, const std::string& key) {
+  for (const Finding& finding : examination.findings) {
+    if (finding.part == part && finding.key == key) return finding.value + " | " + finding.source;
+  }
+  return "not found";
+}
+
+bool warns(const Examination& examination, const std::string& of) {
+  return std::ranges::any_of(examination.warnings, [&](const std::string& warning) {
+    return warning.find(of) != std::string::npos;
+  });
+}
+
+TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
+  const Workstation here("ferry_doctor_workstation");
+  const Examination examination = examine(here.probes, "workstation", kOneFolder);
+  const Machine& machine = examination.machine;
+  EXPECT_EQ(machine.name, "workstation");
+  EXPECT_EQ(machine.host.cores, 8);
+  EXPECT_EQ(machine.host.memory, 7812_MiB);  // whole MiB of 8000000 KiB
+  EXPECT_EQ(machine.host.memory_bandwidth.bytes_per_second, 81.2e9);
+  EXPECT_EQ(machine.host.update_rate, 2.35e9);
+  ASSERT_EQ(machine.devices.size(), 3u);
+  EXPECT_EQ(machine.devices[0].up.bytes_per_second, 12.3e9);
+  EXPECT_EQ(machine.devices[0].down.bytes_per_second, 13.1e9);
+  ASSERT_EQ(machine.roots.size(), 1u);  // the third GPU has the other to itself
+  EXPECT_EQ(machine.roots[0].up.bytes_per_second, 13.1e9);
+  EXPECT_EQ(machine.roots[0].down.bytes_per_second, 13e9);
+  EXPECT_EQ(machine.devices[0].root, 0);
+  EXPECT_EQ(machine.devices[1].root, 0);
+  EXPECT_EQ(machine.devices[2].root, std::nullopt);
+  ASSERT_EQ(machine.drives.size(), 1u);
+  EXPECT_EQ(machine.drives[0].path, "/nvme0/ferry");
+  EXPECT_EQ(machine.drives[0].read.bytes_per_second, 6.5e9);
+  EXPECT_EQ(machine.drives[0].root, 0);
+  EXPECT_FALSE(machine.drives[0].duplex);
+  EXPECT_EQ(found(examination, "host", "cores"), "8 | affinity; the box has 16");
+  EXPECT_EQ(found(examination, "gpu0", "kind"),
+            "cuda:0 | PCI 0000:3b:00.0, PCIe 16 GT/s x16 (31.5 GB/s)");
+  EXPECT_EQ(found(examination, "root0", "name"), "pci0000:3a | gpu0, gpu1, ssd0");
+  EXPECT_TRUE(warns(examination, "gpu2 has PCIe 8 GT/s x16 (15.8 GB/s) and could do"));
+  EXPECT_TRUE(warns(examination, "peer-to-peer"));
+}
+
+TEST(Doctor, ACgroupThatLimitsIsNamed) {
+  const Workstation here("ferry_doctor_cgroup");
+  here.box.write("proc/self/cgroup", "0::/job");
+  here.box.write("sys/fs/cgroup/job/memory.max", "2147483648");
+  here.box.write("sys/fs/cgroup/job/memory.current", "0");
+  here.box.write("sys/fs/cgroup/job/cpu.max", "300000 100000");
+  const Examination examination = examine(here.probes, "x", kNoFolders);
+  EXPECT_EQ(examination.machine.host.cores, 3);
+  EXPECT_EQ(found(examination, "host", "cores"), "3 | /sys/fs/cgroup/job/cpu.max; the box has 16");
+  EXPECT_EQ(found(examination, "host", "memory"),
+            "2.0 GiB | /sys/fs/cgroup/job/memory.max; the box has 8.6 GiB");
+}
+
+TEST(Doctor, ABusyBoxIsMeasuredWithAWarningOverFourTimesItsCaches) {
+  Workstation here("ferry_doctor_busy");
+  here.box.write("proc/loadavg", "6.5 1.0 1.0 1/100 1");
+  here.box.write("sys/devices/system/cpu/cpu0/cache/index3/size", "98304K");
+  here.box.write("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-15");
+  Bytes working_set;
+  here.probes.memory_bandwidth = [&](Bytes size, int threads) {
+    working_set = size;
+    EXPECT_EQ(threads, 8);
+    return 1e9;
+  };
+  const Examination examination = examine(here.probes, "x", kNoFolders);
+  EXPECT_EQ(working_set, 384_MiB);
+  EXPECT_TRUE(warns(examination, "load 6.5 on 8"));
+}
+
+TEST(Doctor, LinksStandInForCopiesThatCannotBeMeasured) {
+  Workstation here("ferry_doctor_links");
+  here.probes.copies = [](std::span<const std::string>) -> CopyRates {
+    throw ResourceError("no page can be locked");
+  };
+  const Examination examination = examine(here.probes, "x", kNoFolders);
+  EXPECT_EQ(examination.machine.devices[0].up.bytes_per_second, 31.5e9);
+  ASSERT_EQ(examination.machine.roots.size(), 1u);
+  EXPECT_EQ(examination.machine.roots[0].down.bytes_per_second, 15.8e9);  // their switch
+  EXPECT_EQ(found(examination, "root0", "up"),
+            "15.8 GB/s | not measured: the link that its GPUs share");
+  EXPECT_TRUE(warns(examination, "no page can be locked"));
+}
+
+TEST(Doctor, ADriveThatRefusesDirectIoHasTheRateOfItsLink) {
+  Workstation here("ferry_doctor_indirect");
+  here.probes.drive = [](const std::string& folder) {
+    return DriveFacts{.folder = folder,
+                      .free = 1_GiB,
+                      .major_number = 259,
+                      .minor_number = 0,
+                      .rates = std::nullopt};
+  };
+  const Examination examination = examine(here.probes, "x", kOneFolder);
+  EXPECT_EQ(examination.machine.drives[0].read.bytes_per_second, 7.88e9);
+  EXPECT_TRUE(warns(examination, "refuses direct I/O"));
+}
+
+TEST(Doctor, TwoFoldersOnOneDriveAreNotTwoDrives) {
+  const Workstation here("ferry_doctor_twice");
+  const std::vector<std::string> folders = {"/a", "/b"};
+  const Examination examination = examine(here.probes, "x", folders);
+  EXPECT_EQ(examination.machine.drives.size(), 2u);
+  EXPECT_TRUE(warns(examination, "ssd1 and ssd0 are one drive (nvme0n1)"));
+}
+
+TEST(Doctor, WhatIsThereAndNotUsedIsSaid) {
+  Workstation here("ferry_doctor_rest");
+  here.probes.gpus.clear();
+  const Examination examination = examine(here.probes, "x", kNoFolders);
+  ASSERT_EQ(examination.machine.devices.size(), 1u);
+  EXPECT_EQ(examination.machine.devices[0].kind, DeviceKind::sim);
+  EXPECT_FALSE(examination.machine.devices[0].up.limited());
+  EXPECT_TRUE(warns(examination, "PCI 0000:3b:00.0 is an accelerator that torch cannot use"));
+  EXPECT_EQ(found(examination, "-", "nvme"),
+            "0000:3d:00.0 | PCIe 16 GT/s x4 (7.88 GB/s); --drive DIR measures it");
+}
+
+TEST(Doctor, TheFileReadsBackAndSaysWhereFiguresComeFrom) {
+  const Workstation here("ferry_doctor_file");
+  const Examination examination = examine(here.probes, "workstation", kOneFolder);
+  const std::string text = examination_yaml(examination);
+  EXPECT_EQ(parse_machine(text, "workstation.yaml"), examination.machine) << text;
+  EXPECT_NE(text.find("  # measured: AdamW with bf16 states over 976.5 MiB, 8 threads\n"
+                      "  update_rate: 2.35 G parameters/s\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("    # measured: its GPUs at the same time\n    up: 13.1 GB/s\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text, examination_yaml(examine(here.probes, "workstation", kOneFolder)));
+}
+
+TEST(Doctor, TheReportKeepsTo100Columns) {
+  const Workstation here("ferry_doctor_table");
+  const std::vector<std::string> folders = {"/a/folder/with/a/rather/long/name/for/a/drive"};
+  const std::string table = examination_table(examine(here.probes, "x", folders));
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  EXPECT_NE(table.find("host   cores"), std::string::npos) << table;
+  EXPECT_NE(table.find("warnings\n"), std::string::npos) << table;
+}
+
+TEST(Doctor, JsonHasTheMachineTheFindingsAndTheWarnings) {
+  const Workstation here("ferry_doctor_json");
+  const Examination examination = examine(here.probes, "x", kOneFolder);
+  const auto json = nlohmann::json::parse(examination_json(examination));
+  EXPECT_EQ(json["machine"]["host"]["cores"], 8);
+  EXPECT_EQ(json["machine"]["devices"][0]["root"], "root0");
+  EXPECT_EQ(json["machine"]["devices"][2]["root"], nullptr);
+  EXPECT_EQ(json["machine"]["drives"][0]["capacity"], (1000_GiB).count);
+  EXPECT_EQ(json["findings"].size(), examination.findings.size());
+  EXPECT_EQ(json["warnings"].size(), examination.warnings.size());
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,143 @@
+#include "planner/streaming.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "planner/edges.h"
+#include "planner/homes.h"
+#include "planner/queues.h"
+#include "planner/stream_plan.h"
+
+namespace ferry {
+namespace {
+
+constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, as a rule
+
+// Tells shapes of one strategy apart.
+std::string key_of(const StreamShape& shape) {
+  std::string key = std::to_string(shape.activation_slots) + (shape.updates_as_landed ? "l" : "b");
+  for (const StageVisit& visit : shape.visits) {
+    for (const int part : {static_cast<int>(visit.pass), visit.device, visit.first, visit.end,
+                           visit.first_batch, visit.end_batch}) {
+      key += ' ' + std::to_string(part);
+    }
+  }
+  return key;
+}
+
+}  // namespace
+
+StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
+    : question_(question), chain_(chain) {}
+
+std::optional<Shortage> StreamSearch::start(StreamShape thriftiest) {
+  thriftiest = with_slots(std::move(thriftiest), kLeastActivationSlots);
+  auto lacking = try_shape(thriftiest);
+  if (!lacking || drive_array(question_.machine).count == 0) return lacking;
+  rest_on_drives(thriftiest);
+  if (best_) return std::nullopt;
+  resting_ = {};
+  rest_all_on_drives(question_, chain_, resting_);
+  tried_.clear();
+  return try_shape(thriftiest);
+}
+
+// Moves to the drives what DRAM does not hold; a little more where slots of the rings add up.
+void StreamSearch::rest_on_drives(const StreamShape& thriftiest) {
+  constexpr int kRounds = 6;
+  const Bytes limit = host_limit(question_);
+  const Plan plan = write_stream_plan(question_, chain_, thriftiest);
+  Bytes needed;
+  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+    if (plan.places[p].kind == PlaceKind::host) needed = peak_bytes(plan, static_cast<PlaceId>(p));
+  }
+  for (int round = 0; round < kRounds && !best_; ++round) {
+    resting_ = {};
+    rest_by_value(question_, chain_, needed, limit, resting_);
+    tried_.clear();
+    const auto lacking = try_shape(thriftiest);
+    if (!lacking || lacking->kind != PlaceKind::host) return;
+    needed += lacking->need - lacking->have;
+  }
+}
+
+void StreamSearch::offer(StreamShape shape) { try_longest_ring(std::move(shape), kRoomyRing); }
+
+void StreamSearch::refine() {
+  const StreamShape chosen = best_shape_;
+  for (const int slots :
+       {kLeastActivationSlots + 1, kRoomyRing / 2 + 2, 2 * kRoomyRing, all_activations()}) {
+    try_longest_ring(chosen, slots);
+  }
+  if (question_.clips && question_.mode == PlanMode::train) {
+    StreamShape landed = best_shape_;
+    landed.updates_as_landed = true;
+    try_shape(landed);
+  }
+}
+
+StrategyPlan StreamSearch::take(const std::string& remark) {
+  best_->remark = remark + ", " + std::to_string(best_shape_.activation_slots) +
+                  " activation slots" + (best_shape_.uses_drives() ? ", drives" : "");
+  best_->report.stages = stage_reports(question_, best_shape_);
+  return std::move(*best_);
+}
+
+StreamShape StreamSearch::with_slots(StreamShape shape, int slots) const {
+  shape.activation_slots = slots;
+  shape.token_slots = slots == kLeastActivationSlots ? 1 : std::min(question_.micro_batches, slots);
+  return shape;
+}
+
+int StreamSearch::all_activations() const {
+  return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
+}
+
+// Whether the plan's busiest resource alone takes longer than what is known to be possible.
+bool StreamSearch::hopeless(const Plan& plan) const {
+  if (!best_) return false;  // a strategy answers with one plan at least
+  Micros known = best_->prediction.step;
+  if (question_.faster_than) known = std::min(known, *question_.faster_than);
+  return find_busiest(plan).time >= known;
+}
+
+/// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.
+std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
+  StreamShape shape = offered;
+  shape.homes = resting_.homes;
+  shape.gradients_on_drive = resting_.gradients_on_drive;
+  shape.activations_on_drive = resting_.activations_on_drive;
+  if (!tried_.insert(key_of(shape)).second) return std::nullopt;
+  Plan plan = write_stream_plan(question_, chain_, shape);
+  std::vector<Shortage> lacking = shortages(plan);
+  if (!lacking.empty()) return std::move(lacking.front());
+  if (hopeless(plan)) return std::nullopt;
+  order_accesses(plan);
+  Simulation prediction = simulate(plan);
+  if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
+  best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
+  best_shape_ = std::move(shape);
+  return std::nullopt;
+}
+
+/// The longest ring up to `slots` that fits beside the shape's visits.
+void StreamSearch::try_longest_ring(StreamShape shape, int slots) {
+  slots = std::min(slots, all_activations());
+  while (slots >= kLeastActivationSlots) {
+    const std::optional<Shortage> lacking = try_shape(with_slots(shape, slots));
+    if (!lacking || slots == kLeastActivationSlots) return;
+    const std::int64_t missing = (lacking->need - lacking->have).count;
+    const std::int64_t too_many = missing / std::max<std::int64_t>(1, chain_.activation.count);
+    slots = static_cast<int>(
+        std::max<std::int64_t>(kLeastActivationSlots, slots - std::max<std::int64_t>(1, too_many)));
+  }
+}
+
+std::vector<int> finest_partition(const Chain& chain) {
+  std::vector<int> ends;
+  for (int b = 1; b <= static_cast<int>(chain.size()); ++b) ends.push_back(b);
+  return ends;
+}
+
+}  // namespace ferry

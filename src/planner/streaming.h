@@ -1,0 +1,56 @@
+// What streaming strategies share: they offer shapes (stream_shape.h); the search finds where
+// states rest, how long rings may be, and keeps the fastest plan by simulation.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/strategy.h"
+#include "planner/stream_shape.h"
+
+namespace ferry {
+
+class StreamSearch {
+ public:
+  /// Both must outlive the search.
+  StreamSearch(const PlanQuestion& question, const Chain& chain);
+
+  /// Whether the strategy fits at all is decided by its thriftiest shape alone (one block per
+  /// visit), so that more memory never hurts: returns what it lacks, with the shortest rings and
+  /// everything at rest on the drives if there are some. Otherwise decides where states rest.
+  std::optional<Shortage> start(StreamShape thriftiest);
+
+  /// Tries the shape with the longest activation rings that fit, up to a roomy length, and keeps
+  /// its plan when it is the fastest so far. Requires: start() returned nothing.
+  void offer(StreamShape shape);
+
+  /// Tries other ring lengths and orders of updates for the fastest shape so far.
+  void refine();
+
+  /// The fastest plan. `remark`: how it was chosen.
+  StrategyPlan take(const std::string& remark);
+
+  const StreamShape& best() const { return best_shape_; }
+
+ private:
+  std::optional<Shortage> try_shape(const StreamShape& shape);
+  bool hopeless(const Plan& plan) const;
+  void try_longest_ring(StreamShape shape, int slots);
+  void rest_on_drives(const StreamShape& thriftiest);
+  int all_activations() const;
+  StreamShape with_slots(StreamShape shape, int slots) const;
+
+  const PlanQuestion& question_;
+  const Chain& chain_;
+  StreamShape resting_;  // where things rest; no visits
+  std::set<std::string> tried_;
+  std::optional<StrategyPlan> best_;
+  StreamShape best_shape_;
+};
+
+/// One block per stage: {1, 2, ..., blocks}.
+std::vector<int> finest_partition(const Chain& chain);
+
+}  // namespace ferry

@@ -1,0 +1,90 @@
+#include "planner/what_if.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "planner/estimate.h"
+
+namespace ferry {
+namespace {
+
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+Variation answer(std::string change, const PlanQuestion& question) {
+  Variation result;
+  result.change = std::move(change);
+  const PlanAnswer found = make_plan(question);
+  if (const auto* no = std::get_if<DoesNotFit>(&found)) {
+    result.strategy = no->place + " lacks " + to_string(no->need - no->have);
+    return result;
+  }
+  const Planned& planned = std::get<Planned>(found);
+  result.fits = true;
+  result.strategy = planned.plan.strategy;
+  result.step = planned.prediction.step;
+  const double tokens =
+      1.0 * question.micro_batches * question.micro_batch_size * question.sequence;
+  result.tokens_per_second = tokens / result.step.seconds();
+  return result;
+}
+
+// The first `count` of `entities`, or as many more, repeating them under new names.
+template <typename T>
+std::vector<T> resized(const std::vector<T>& entities, std::size_t count, const std::string& name) {
+  std::vector<T> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    result.push_back(entities[i % entities.size()]);
+    if (i >= entities.size()) result.back().name = name + std::to_string(i);
+  }
+  return result;
+}
+
+PlanQuestion with_dram(PlanQuestion question, Bytes dram) {
+  question.host_budget = question.machine.host.memory = dram;
+  return question;
+}
+
+PlanQuestion with_drives(PlanQuestion question, std::size_t count) {
+  question.machine.drives = resized(question.machine.drives, count, "ssd");
+  return question;
+}
+
+PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
+  question.machine.devices = resized(question.machine.devices, count, "gpu");
+  for (std::size_t d = 0; d < count; ++d) {
+    question.machine.devices[d].index = static_cast<int>(d);
+  }
+  return question;
+}
+
+}  // namespace
+
+std::vector<Variation> what_if(const PlanQuestion& question) {
+  std::vector<Variation> rows = {answer("as it is", question)};
+  const Bytes dram = std::min(question.host_budget, question.machine.host.memory);
+  for (const Bytes changed : {Bytes{dram.count / 2}, dram * 2}) {
+    rows.push_back(answer(to_string(changed) + " of DRAM", with_dram(question, changed)));
+  }
+  const std::size_t drives = question.machine.drives.size();
+  for (const std::size_t changed : {drives / 2, drives * 2}) {
+    if (drives == 0) continue;
+    rows.push_back(answer(counted(changed, "drive"), with_drives(question, changed)));
+  }
+  const std::size_t devices = question.machine.devices.size();
+  for (const std::size_t changed : {devices / 2, devices * 2}) {
+    if (changed == 0) continue;
+    rows.push_back(answer(counted(changed, "device"), with_devices(question, changed)));
+  }
+  for (const int changed : {question.micro_batches / 2, question.micro_batches * 2}) {
+    if (changed == 0 || question.model.blocks.empty()) continue;
+    const PlanQuestion other =
+        with_batch(question, changed, question.micro_batch_size, question.sequence);
+    rows.push_back(answer("train.micro_batches: " + std::to_string(changed), other));
+  }
+  return rows;
+}
+
+}  // namespace ferry

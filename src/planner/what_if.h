@@ -1,0 +1,25 @@
+// The same question on other machines and batches: what more memory, drives, devices or tokens
+// would bring.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+
+namespace ferry {
+
+/// One changed question and its answer.
+struct Variation {
+  std::string change;  // "host: 512.0 GiB of DRAM"
+  bool fits = false;
+  std::string strategy;  // or the place that lacks memory
+  Micros step;
+  double tokens_per_second = 0;
+};
+
+/// The question as it is, then with half and twice its DRAM, drives, devices and micro-batches,
+/// where that makes sense; each planned anew. Requires: what make_plan() requires.
+std::vector<Variation> what_if(const PlanQuestion& question);
+
+}  // namespace ferry

@@ -1,0 +1,83 @@
+#include "store/rates.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "base/error.h"
+
+namespace ferry {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  explicit Folder(const std::string& name) : path_(fs::temp_directory_path() / name) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  const fs::path path_;
+};
+
+std::string error_of(const fs::path& folder, Bytes size) {
+  try {
+    measure_drive(folder, size);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Rates, AStreamOverMemoryHasARate) {
+  EXPECT_GT(dram_bandwidth(16_MiB, 2), 0);
+  EXPECT_GT(dram_bandwidth(1_B, 3), 0);  // more threads than elements
+}
+
+TEST(Rates, ADriveIsMeasuredAndNothingIsLeft) {
+  const Folder folder("ferry_rates_drive");
+  const auto rates = measure_drive(folder.path(), 9_MiB);
+  if (rates) {  // not on a file system without O_DIRECT
+    EXPECT_GT(rates->read, 0);
+    EXPECT_GT(rates->write, 0);
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(Rates, AFolderThatIsNotThereIsTheUsersError) {
+  EXPECT_THROW(measure_drive("/nowhere/at/all", 1_MiB), UserError);
+  EXPECT_THROW(free_space("/nowhere/at/all"), UserError);
+}
+
+TEST(Rates, AFileLargerThanTheDriveIsRefusedWithNeedAndHave) {
+  const Folder folder("ferry_rates_large");
+  const std::string error = error_of(folder.path(), Bytes{std::int64_t{1} << 60});
+  EXPECT_NE(error.find("needs"), std::string::npos) << error;
+  EXPECT_NE(error.find("the drive has"), std::string::npos) << error;
+  EXPECT_NE(error.find("--drive-size"), std::string::npos) << error;
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(Rates, AFailedMeasurementLeavesNothing) {
+  const Folder folder("ferry_rates_failed");
+  if (!measure_drive(folder.path(), 1_MiB)) GTEST_SKIP() << "no O_DIRECT here";
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const rlimit small{.rlim_cur = 4 << 20, .rlim_max = usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string error = error_of(folder.path(), 16_MiB);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  std::signal(SIGXFSZ, before);
+  EXPECT_NE(error.find("too large"), std::string::npos) << error;
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,24 @@
+// How fast copies between this box's host memory and its devices are.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/units.h"
+
+namespace ferry {
+
+/// Bytes per second, of all measured devices together.
+struct CopyRates {
+  double up = 0;    // host to devices
+  double down = 0;  // devices to host
+};
+
+/// Copies `size` bytes per device between device and page-locked host memory, on all of `devices`
+/// ("cuda:0", "sim:1") at the same time, one direction after the other; the median of a few rounds.
+/// With one device that is its link, with those of one root complex what they share. Simulated
+/// devices must be open. Requires: devices not empty, size > 0. Throws ResourceError when memory is
+/// short or a device fails.
+CopyRates measure_copies(std::span<const std::string> devices, Bytes size = 256_MiB);
+
+}  // namespace ferry

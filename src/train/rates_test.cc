@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "train/copy_rates.h"
+#include "train/devices.h"
+#include "train/update_rate.h"
+
+namespace ferry {
+namespace {
+
+Machine throttled_pair() {
+  return parse_machine(
+      "name: pair\nhost: {cores: 2, memory: 1 GiB}\n"
+      "roots:\n  - {name: root0, up: 400 MB/s, down: 400 MB/s}\n"
+      "devices:\n  - {count: 2, kind: sim, memory: 64 MiB, threads: 1, up: 300 MB/s, "
+      "down: 200 MB/s, root: root0}\n",
+      "pair.yaml");
+}
+
+// A throttled link is never faster than it says, however busy the box is; a copy that it does not
+// throttle would be ten times as fast.
+TEST(CopyRates, AreThoseOfTheLinkAndTogetherThoseOfTheRoot) {
+  const OpenDevices open(throttled_pair(), {});
+  const CopyRates alone = measure_copies({open.names().data(), 1}, 2_MiB);
+  EXPECT_GT(alone.up, 0);
+  EXPECT_LT(alone.up, 1.1 * 300e6);
+  EXPECT_GT(alone.down, 0);
+  EXPECT_LT(alone.down, 1.1 * 200e6);
+  const CopyRates together = measure_copies(open.names(), 2_MiB);
+  EXPECT_GT(together.up, 0);
+  EXPECT_LT(together.up, 1.1 * 400e6);
+  EXPECT_LT(together.down, 1.1 * 400e6);
+}
+
+TEST(CopyRates, ADeviceWithoutRoomIsTheMachinesError) {
+  const OpenDevices open(throttled_pair(), {});
+  EXPECT_THROW(measure_copies({open.names().data(), 1}, 128_MiB), ResourceError);
+}
+
+TEST(UpdateRate, IsMeasuredInBothPrecisions) {
+  EXPECT_GT(measure_update_rate(Precision::bf16, 2, 1000), 0);
+  EXPECT_GT(measure_update_rate(Precision::fp32, 1, 1000), 0);
+}
+
+}  // namespace
+}  // namespace ferry
