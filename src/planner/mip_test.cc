@@ -164,11 +164,11 @@ TEST(Mip, WithoutEffortTheAnswerIsTheSearchAndTheBoundHolds) {
 }
 
 TEST(Mip, AnEffortLimitGivesTheSameAnswerTwice) {
-  SampleChain chain = uneven_chain(5, 16, SampleCosts::as_printed);
+  SampleChain chain = uneven_chain(6, 16, SampleCosts::as_printed);
   chain.problem.memory *= 2;
   MipLimits limits;
   limits.stages = 9;
-  limits.effort = 150'000;
+  limits.effort = 100'000;
   const MipResult first = solve_partition_mip(chain.problem, chain.blocks, limits);
   const MipResult second = solve_partition_mip(chain.problem, chain.blocks, limits);
   ASSERT_FALSE(first.ends.empty());
