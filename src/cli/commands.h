@@ -17,6 +17,8 @@ struct PlanCommand {
   std::vector<std::string> overrides;
   std::string output;  // empty: OUT/plan
   bool json = false;
+  bool explain = false;
+  bool what_if = false;
 };
 int run_plan(const PlanCommand& command);
 

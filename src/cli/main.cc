@@ -42,6 +42,9 @@ int run(int argc, char** argv) {
   add_job(*plan_command, plan.job, plan.overrides);
   plan_command->add_option("-o,--output", plan.output, "plan file; default OUT/plan");
   plan_command->add_flag("--json", plan.json, "answer in JSON");
+  plan_command->add_flag("--explain", plan.explain, "list all candidates and why one wins");
+  plan_command->add_flag("--what-if", plan.what_if,
+                         "plan again with other amounts of DRAM, drives, devices and batch");
   plan_command->callback([&] { exit_code = run_plan(plan); });
 
   SimulateCommand simulate;

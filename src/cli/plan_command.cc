@@ -4,9 +4,10 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/plan_cache.h"
+#include "cli/plan_tables.h"
 #include "cli/question.h"
 #include "cli/simulation_tables.h"
-#include "cli/tables.h"
 #include "data/files.h"
 #include "exec/html.h"
 #include "plan/verify.h"
@@ -16,7 +17,7 @@ namespace ferry {
 int run_plan(const PlanCommand& command) {
   const auto say = [&](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
   const Question question = read_question(command.job, command.overrides, say);
-  const PlanAnswer answer = make_plan(question.plan);
+  const PlanAnswer answer = plan_or_cached(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);
     return kDoesNotFit;
@@ -26,12 +27,16 @@ int run_plan(const PlanCommand& command) {
                                          ? std::filesystem::path(question.job.out) / "plan"
                                          : std::filesystem::path(command.output);
   write_plan(planned.plan, file);
+  std::vector<Variation> variations;
+  if (command.what_if) variations = what_if(question.plan);
   if (command.json) {
-    std::fputs(plan_json(question.plan, planned).c_str(), stdout);
-  } else {
-    std::fputs(plan_table(question.plan, planned).c_str(), stdout);
-    std::printf("plan written to %s\n", file.c_str());
+    std::fputs(plan_json(question.plan, planned, variations).c_str(), stdout);
+    return kDone;
   }
+  std::fputs(plan_table(question.plan, planned).c_str(), stdout);
+  if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
+  if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);
+  std::printf("plan written to %s\n", file.c_str());
   return kDone;
 }
 

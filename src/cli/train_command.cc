@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/plan_cache.h"
+#include "cli/plan_tables.h"
 #include "cli/python_tools.h"
 #include "cli/question.h"
 #include "cli/tables.h"
@@ -62,7 +64,7 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
     planned.lower_bound = planned.prediction.busiest;
     return planned;
   }
-  PlanAnswer answer = make_plan(question);
+  PlanAnswer answer = plan_or_cached(question);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs(does_not_fit_text(*no).c_str(), stdout);
     return std::nullopt;

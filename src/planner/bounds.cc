@@ -124,6 +124,28 @@ Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain) {
   return work.chain * question.micro_batches + work.updates;
 }
 
+Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const bool train = question.mode == PlanMode::train;
+  const Work work = work_of(question, chain, true);
+  const Micros all = work.chain * question.micro_batches + work.updates;
+  const int devices = static_cast<int>(question.machine.devices.size());
+  const double share = fewest_cores(question) / std::max(1, question.machine.host.cores);
+  Micros bound = std::max(all * (1.0 / devices), all * share);
+  for (const ChainBlock& block : chain.blocks) {  // each on one device
+    Micros own;
+    if (has_forward(block)) own += block.forward * question.micro_batches;
+    if (train) own += block.backward * question.micro_batches;
+    if (train && block.trainable) own += block.device_update;
+    bound = std::max(bound, own);
+  }
+  if (!train) return bound;
+  // The next step's first forward waits for the first block's update, which waits for the sum over
+  // all micro-batches, which the first of them joins after a whole chain.
+  const ChainBlock& first = chain.blocks.front();
+  const Micros joined = first.backward * (question.micro_batches - 1);
+  return std::max(bound, work.chain + joined + first.device_update);
+}
+
 Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
   const Work work = work_of(question, chain, false);
   const Micros compute = work.chain * question.micro_batches;

@@ -23,13 +23,15 @@ constexpr double kNoticeable = 0.01;
 std::vector<const Strategy*> entrants(const PlanQuestion& question) {
   std::vector<const Strategy*> result;
   std::string names = "auto";
+  const int devices = static_cast<int>(question.machine.devices.size());
   for (const Strategy& strategy : strategies()) {
     const bool has_form =
         question.options.pure ? strategy.program != nullptr : strategy.plan != nullptr;
     if (!has_form) continue;
     names += std::string(", ") + strategy.name;
+    const bool competes = strategy.competes_from > 0 && devices >= strategy.competes_from;
     const bool asked =
-        question.strategy == strategy.name || (question.strategy == "auto" && strategy.competes);
+        question.strategy == strategy.name || (question.strategy == "auto" && competes);
     if (asked) result.push_back(&strategy);
   }
   if (!result.empty()) return result;

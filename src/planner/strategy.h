@@ -42,7 +42,7 @@ struct Strategy {
   /// without a model; programs/block_costs.h reads its profile.
   StrategyAnswer (*program)(const PlanQuestion&);
   Micros (*lower_bound)(const PlanQuestion&, const Chain&);  // with `plan`
-  bool competes;                                             // takes part in auto
+  int competes_from;  // devices from which it takes part in auto; 0: it does not
 };
 
 /// All of them, in order of traffic: of equally fast plans the earlier strategy's is taken.
@@ -50,6 +50,15 @@ std::span<const Strategy> strategies();
 
 /// Everything on the first device (resident.cc).
 StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain);
+
+/// Stages stay on their devices and micro-batches pass through them: all forward, then all backward
+/// (gpipe); one forward, one backward (1f1b); likewise with several stages per device (interleaved)
+/// (pipeline_strategies.cc).
+StrategyAnswer plan_gpipe(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_one_f_one_b(const PlanQuestion& question, const Chain& chain);
+StrategyAnswer plan_interleaved(const PlanQuestion& question, const Chain& chain);
+/// 1f1b where a device may have blocks that are not neighbours, as Mixed-pipe assigns them.
+StrategyAnswer plan_mixed_pipe(const PlanQuestion& question, const Chain& chain);
 
 /// Stages pass through the devices, states at home on the host (mobius.cc).
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain);

@@ -1,28 +1,36 @@
 #include "train/evaluation.h"
 
-#include "base/check.h"
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
 #include "exec/driver.h"
 #include "train/driving_thread.h"
 
 namespace ferry {
 namespace {
 
-/// The offset of every home instance, by value name.
-std::map<std::string, Bytes> homes(const Plan& plan) {
-  std::map<std::string, Bytes> found;
+/// Where every value that outlasts a step is at home: place and offset, by value name.
+std::map<std::string, std::pair<PlaceId, Bytes>> homes(const Plan& plan) {
+  std::map<std::string, std::pair<PlaceId, Bytes>> found;
   for (const Instance& instance : plan.instances) {
     if (!instance.home) continue;
-    found[value_name(plan.values[static_cast<std::size_t>(instance.value)])] = instance.offset;
+    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
+    found[value_name(value)] = {instance.place, instance.offset};
   }
   return found;
 }
 
+/// A plan from a file may have been made with other options than this job's.
 void require_same_homes(const Plan& training, const Plan& evaluation) {
   const auto trained = homes(training);
-  for (const auto& [name, offset] : homes(evaluation)) {
+  for (const auto& [name, home] : homes(evaluation)) {
     const auto other = trained.find(name);
-    FERRY_CHECK(other != trained.end() && other->second == offset,
-                "training and evaluation keep " + name + " at one address");
+    if (other != trained.end() && other->second == home) continue;
+    throw UserError("the training plan keeps " + name +
+                    " elsewhere than this job's evaluation would; make the plan again with the "
+                    "same job, or set train.eval_every: 0");
   }
 }
 

@@ -68,12 +68,24 @@ PlanQuestion question(int devices) {
   return question;
 }
 
-Plan mobius_plan(const PlanQuestion& asked) {
+Plan planned(const PlanQuestion& asked) {
   PlanAnswer answer = make_plan(asked);
   const auto* no = std::get_if<DoesNotFit>(&answer);
   if (no != nullptr)
     throw std::runtime_error("the test's budget is too small: " + to_string(no->need));
   return std::get<Planned>(std::move(answer)).plan;
+}
+
+/// Tied, so that weights and sums cross between devices too.
+PlanQuestion pipeline_question(const char* strategy, int devices) {
+  PlanQuestion asked = question(devices);
+  std::string config = kConfig;
+  config.replace(config.find("\"tie_word_embeddings\": false"), 28, "\"tie_word_embeddings\": true");
+  asked.model = parse_model_spec(config, "config");
+  asked.strategy = strategy;
+  asked.device_budget = 64_MiB;
+  asked.clips = devices != 4;
+  return asked;
 }
 
 /// Small random weights, the same in every run.
@@ -190,18 +202,33 @@ class StepRunnerOnDevices : public testing::TestWithParam<int> {};
 
 TEST_P(StepRunnerOnDevices, AVerifiedPlanRunsWithoutHazards) {
   const PlanQuestion asked = question(GetParam());
-  const Plan plan = mobius_plan(asked);
+  const Plan plan = planned(asked);
   const Outcome outcome = run(asked, plan);
   for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
   ASSERT_EQ(outcome.losses.size(), 4U);
   EXPECT_LT(outcome.losses.back(), outcome.losses.front());
 }
 
+TEST(StepRunnerOfPipelines, AVerifiedPlanRunsWithoutHazards) {
+  for (const char* strategy : {"gpipe", "1f1b", "interleaved", "mixed-pipe"}) {
+    for (const int devices : {2, 4}) {
+      SCOPED_TRACE(strategy);
+      const PlanQuestion asked = pipeline_question(strategy, devices);
+      const Plan plan = planned(asked);
+      const Outcome outcome = run(asked, plan);
+      for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
+      ASSERT_EQ(outcome.losses.size(), 4U);
+      EXPECT_LT(outcome.losses.back(), outcome.losses.front());
+      EXPECT_TRUE(outcome.drains.empty());
+    }
+  }
+}
+
 // In the steady state the host waits for no stream: operators never drain one, and host tasks start
 // when the events of what they read are done, so that their waits return at once.
 TEST_P(StepRunnerOnDevices, TheHostSynchronisesOnlyForWhatHostTasksRead) {
   const PlanQuestion asked = question(GetParam());
-  const Plan plan = mobius_plan(asked);
+  const Plan plan = planned(asked);
   const Outcome outcome = run(asked, plan);
   EXPECT_TRUE(outcome.drains.empty()) << outcome.drains.begin()->first;
   EXPECT_LE(outcome.host_syncs, 2 * host_waits(plan));
@@ -212,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, StepRunnerOnDevices, testing::Values(1, 2, 4))
 
 TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   const PlanQuestion asked = question(2);
-  Plan plan = mobius_plan(asked);
+  Plan plan = planned(asked);
   const auto task = std::ranges::find(plan.tasks, std::string("F.3.0"), &Task::name);
   ASSERT_NE(task, plan.tasks.end());
   std::erase_if(task->after, [&](TaskId id) {
@@ -234,7 +261,7 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
 
 TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
   const PlanQuestion asked = question(1);
-  const Plan plan = mobius_plan(asked);
+  const Plan plan = planned(asked);
   Training training(asked, plan, /*checked=*/false);
   Observer nobody;
   simdev_fail_copy(20);

@@ -1,0 +1,143 @@
+#include "cli/plan_cache.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <string>
+
+#include "data/checksum.h"
+#include "data/files.h"
+#include "plan/verify.h"
+
+namespace ferry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Counts up when the planner answers equal questions differently.
+constexpr int kPlannerVersion = 1;
+
+// Everything that an answer depends on, as text.
+std::string question_text(const PlanQuestion& question) {
+  Job job;  // writes the options
+  job.plan = question.options;
+  job.strategy = question.strategy;
+  std::ostringstream text;
+  text << "planner " << kPlannerVersion << "\n"
+       << to_yaml(job) << to_yaml(question.machine) << to_yaml(question.profile)
+       << question.micro_batches << ' ' << question.micro_batch_size << ' ' << question.sequence
+       << ' ' << to_string(question.precision) << ' ' << question.clips << ' '
+       << static_cast<int>(question.mode) << ' ' << question.device_budget.count << ' '
+       << question.host_budget.count << ' ' << question.model.tied << "\n";
+  for (const BlockSpec& block : question.model.blocks) {
+    text << similarity_key(question.model, block) << ' ' << block.numel() << "\n";
+  }
+  if (question.harmony) text << question.harmony->text;
+  return text.str();
+}
+
+std::filesystem::path file_of(const std::string& question) {
+  Xxh64 hash;
+  hash.update(std::as_bytes(std::span(question)));
+  char name[32];
+  std::snprintf(name, sizeof name, "%016llx.json", static_cast<unsigned long long>(hash.value()));
+  return std::filesystem::path(".cache/plans") / name;
+}
+
+Json report_json(const PlanReport& report) {
+  Json stages = Json::array();
+  for (const StageReport& stage : report.stages) {
+    stages.push_back({static_cast<int>(stage.pass), stage.device, stage.first, stage.end});
+  }
+  return {{"stages", stages},
+          {"mapping", report.mapping},
+          {"figures", report.figures},
+          {"series", report.series}};
+}
+
+PlanReport report_from(const Json& json) {
+  PlanReport report;
+  for (const Json& stage : json.at("stages")) {
+    report.stages.push_back({static_cast<StageReport::Pass>(stage.at(0).get<int>()),
+                             stage.at(1).get<std::string>(), stage.at(2).get<int>(),
+                             stage.at(3).get<int>()});
+  }
+  json.at("mapping").get_to(report.mapping);
+  json.at("figures").get_to(report.figures);
+  json.at("series").get_to(report.series);
+  return report;
+}
+
+Json candidates_json(const Planned& planned) {
+  Json rows = Json::array();
+  for (const Candidate& one : planned.candidates) {
+    rows.push_back(
+        {one.strategy, one.fits, one.step.count, one.lower_bound.count, one.binding, one.remark});
+  }
+  return rows;
+}
+
+std::vector<Candidate> candidates_from(const Json& rows) {
+  std::vector<Candidate> candidates;
+  for (const Json& row : rows) {
+    candidates.push_back({row.at(0).get<std::string>(), row.at(1).get<bool>(),
+                          Micros{row.at(2).get<double>()}, Micros{row.at(3).get<double>()},
+                          row.at(4).get<std::string>(), row.at(5).get<std::string>()});
+  }
+  return candidates;
+}
+
+// A paper's program may depend on more than the question's text, and is quick to make.
+bool is_kept(const PlanQuestion& question) { return !question.options.pure; }
+
+}  // namespace
+
+std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
+  if (!is_kept(question)) return std::nullopt;
+  const std::string asked = question_text(question);
+  std::ifstream file(file_of(asked));
+  const Json kept = Json::parse(file, nullptr, false);
+  if (!kept.is_object()) return std::nullopt;
+  try {
+    if (kept.at("question").get<std::string>() != asked) return std::nullopt;
+    Planned planned;
+    planned.plan = parse_plan(kept.at("plan").get<std::string>(), "cached plan");
+    if (verify(planned.plan)) return std::nullopt;
+    planned.report = report_from(kept.at("report"));
+    planned.prediction = simulate(planned.plan);
+    planned.lower_bound = {kept.at("lower_bound").get<double>()};
+    planned.candidates = candidates_from(kept.at("candidates"));
+    return planned;
+  } catch (const std::exception&) {  // damaged: it is made again
+    return std::nullopt;
+  }
+}
+
+void cache_plan(const PlanQuestion& question, const Planned& planned) {
+  if (!is_kept(question)) return;
+  const std::string asked = question_text(question);
+  const Json kept{{"question", asked},
+                  {"lower_bound", planned.lower_bound.count},
+                  {"candidates", candidates_json(planned)},
+                  {"report", report_json(planned.report)},
+                  {"plan", to_text(planned.plan)}};
+  try {
+    const std::filesystem::path file = file_of(asked);
+    std::filesystem::create_directories(file.parent_path());
+    write_file(file, kept.dump());
+  } catch (const std::exception&) {
+    // A read-only directory: the plan is made again next time.
+  }
+}
+
+PlanAnswer plan_or_cached(const PlanQuestion& question) {
+  if (auto kept = find_cached_plan(question)) return std::move(*kept);
+  PlanAnswer answer = make_plan(question);
+  if (const auto* planned = std::get_if<Planned>(&answer)) cache_plan(question, *planned);
+  return answer;
+}
+
+}  // namespace ferry

@@ -1,0 +1,21 @@
+// Plans already made: `.cache/plans` of the current directory, found again by everything that a
+// plan depends on.
+#pragma once
+
+#include <optional>
+
+#include "planner/planner.h"
+
+namespace ferry {
+
+/// The answer to an equal question, proved and simulated again, or nothing. A file that is damaged
+/// or of another release is no answer.
+std::optional<Planned> find_cached_plan(const PlanQuestion& question);
+
+/// Keeps an answer. A cache that cannot be written is done without.
+void cache_plan(const PlanQuestion& question, const Planned& planned);
+
+/// make_plan() unless an equal question was answered before.
+PlanAnswer plan_or_cached(const PlanQuestion& question);
+
+}  // namespace ferry

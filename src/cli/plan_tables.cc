@@ -1,0 +1,398 @@
+#include "cli/plan_tables.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/print.h"
+#include "exec/report.h"
+
+namespace ferry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The rows of the table: what a byte of a place is for, in the order in which shared bytes count.
+enum class Purpose { weights, optimizer, gradients, activations, tokens, workspace };
+
+constexpr std::array<std::pair<Purpose, const char*>, 6> kPurposes = {{
+    {Purpose::weights, "weights"},
+    {Purpose::optimizer, "optimizer state"},
+    {Purpose::gradients, "gradients"},
+    {Purpose::activations, "activations"},
+    {Purpose::tokens, "tokens, scalars"},
+    {Purpose::workspace, "workspace"},
+}};
+
+Purpose purpose_of(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::weight:
+      return Purpose::weights;
+    case ValueKind::state:
+      return Purpose::optimizer;
+    case ValueKind::gradient:
+      return Purpose::gradients;
+    case ValueKind::activation:
+    case ValueKind::activation_gradient:
+      return Purpose::activations;
+    case ValueKind::norm:
+    case ValueKind::tokens:
+    case ValueKind::loss:
+    case ValueKind::clip:
+      break;
+  }
+  return Purpose::tokens;
+}
+
+/// The bytes of one place by purpose. Slots that share bytes at different times count once, for the
+/// first purpose in the table that uses them; so a column adds up to the place's peak.
+std::map<Purpose, Bytes> bytes_by_purpose(const Plan& plan, PlaceId place) {
+  struct Slot {
+    Bytes begin, end;
+    Purpose purpose;
+  };
+  std::vector<Slot> slots;
+  for (const Instance& instance : plan.instances) {
+    if (instance.place != place) continue;
+    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
+    slots.push_back({instance.offset, instance.offset + value.bytes, purpose_of(value.kind)});
+  }
+  std::ranges::sort(slots, {}, &Slot::begin);
+  std::map<Purpose, Bytes> sums;
+  sums[Purpose::workspace] = plan.places[static_cast<std::size_t>(place)].workspace;
+  std::map<Bytes, int> edges;  // where something begins or ends
+  for (const Slot& slot : slots) edges[slot.begin] = edges[slot.end] = 0;
+  std::vector<const Slot*> open;
+  std::size_t next = 0;
+  for (auto edge = edges.begin(); edge != edges.end() && std::next(edge) != edges.end(); ++edge) {
+    std::erase_if(open, [&](const Slot* slot) { return slot->end <= edge->first; });
+    while (next < slots.size() && slots[next].begin <= edge->first) open.push_back(&slots[next++]);
+    if (open.empty()) continue;
+    const Slot* first = *std::ranges::min_element(open, {}, &Slot::purpose);
+    sums[first->purpose] += std::next(edge)->first - edge->first;
+  }
+  return sums;
+}
+
+Bytes limit_of(const PlanQuestion& question, const Place& place) {
+  if (place.kind == PlaceKind::drive) return place.budget;
+  return place.kind == PlaceKind::device ? question.device_budget : question.host_budget;
+}
+
+double tokens_per_second(const Plan& plan, Micros step) {
+  const double tokens = 1.0 * plan.micro_batches * plan.micro_batch_size * plan.sequence;
+  return step.count > 0 ? tokens / step.seconds() : 0;
+}
+
+double gap_of(Micros step, Micros bound) {
+  return bound.count > 0 ? step.count / bound.count - 1 : 0.0;
+}
+
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+const char* pass_name(StageReport::Pass pass) {
+  switch (pass) {
+    case StageReport::Pass::both:
+      return "both";
+    case StageReport::Pass::forward:
+      return "forward";
+    case StageReport::Pass::backward:
+      return "backward";
+    case StageReport::Pass::fused:
+      return "fused";
+  }
+  return "?";
+}
+
+/// Places shown as one column: of many devices, what the fullest holds.
+struct Column {
+  std::string name;
+  std::vector<PlaceId> places;
+};
+
+std::vector<Column> columns_of(const Plan& plan) {
+  constexpr std::size_t kMostColumns = 6;  // 18 + 6 x 13 = 96 characters
+  std::vector<Column> columns;
+  const bool joined = plan.places.size() > kMostColumns;
+  for (PlaceId id = 0; id < static_cast<PlaceId>(plan.places.size()); ++id) {
+    const Place& place = plan.places[static_cast<std::size_t>(id)];
+    const bool device = place.kind == PlaceKind::device;
+    if (joined && device && !columns.empty()) {
+      columns.front().places.push_back(id);
+      columns.front().name = "devices";
+    } else {
+      columns.push_back({place.name, {id}});
+    }
+  }
+  return columns;
+}
+
+std::string memory_table(const PlanQuestion& question, const Planned& planned) {
+  const Plan& plan = planned.plan;
+  std::string text = print("%-18s", "");
+  std::vector<std::map<Purpose, Bytes>> sums;
+  std::vector<PlaceId> shown;
+  for (const Column& column : columns_of(plan)) {
+    text += print(" %12s", column.name.c_str());
+    const auto fullest = std::ranges::max_element(column.places, {}, [&](PlaceId id) {
+      return planned.prediction.peak[static_cast<std::size_t>(id)];
+    });
+    shown.push_back(*fullest);
+    sums.push_back(bytes_by_purpose(plan, *fullest));
+  }
+  text += "\n";
+  for (const auto& [purpose, name] : kPurposes) {
+    text += print("%-18s", name);
+    for (auto& column : sums) {
+      const Bytes bytes = column[purpose];
+      text += print(" %12s", bytes.count > 0 ? to_string(bytes).c_str() : "");
+    }
+    text += "\n";
+  }
+  for (const char* row : {"free", "budget"}) {
+    text += print("%-18s", row);
+    for (const PlaceId id : shown) {
+      const auto at = static_cast<std::size_t>(id);
+      const Bytes limit = limit_of(question, plan.places[at]);
+      const Bytes bytes = row[0] == 'b' ? limit : limit - planned.prediction.peak[at];
+      text += print(" %12s", to_string(bytes).c_str());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// A paper's program has no memory; its stages, each on a line, and its figures.
+std::string program_table(const PlanReport& report) {
+  std::string text;
+  constexpr std::size_t kShown = 24;
+  for (std::size_t s = 0; s < std::min(kShown, report.stages.size()); ++s) {
+    const StageReport& stage = report.stages[s];
+    text += print("stage %3zu  %-8s  %-8s  blocks %d to %d\n", s, pass_name(stage.pass),
+                  stage.device.c_str(), stage.first, stage.end - 1);
+  }
+  if (report.stages.size() > kShown) {
+    text += print("and %zu more stages\n", report.stages.size() - kShown);
+  }
+  for (const auto& [name, value] : report.figures) {
+    text += print("%-40s %.6g\n", name.c_str(), value);
+  }
+  return text;
+}
+
+Json stages_json(const Planned& planned) {
+  Json stages = Json::array();
+  for (const StageReport& stage : planned.report.stages) {
+    Json blocks = Json::array();
+    for (int b = stage.first; b < stage.end; ++b) blocks.push_back(b);
+    stages.push_back(
+        {{"pass", pass_name(stage.pass)}, {"device", stage.device}, {"blocks", blocks}});
+  }
+  return stages;
+}
+
+Json places_json(const PlanQuestion& question, const Planned& planned) {
+  Json places = Json::object();
+  const Plan& plan = planned.plan;
+  for (PlaceId id = 0; id < static_cast<PlaceId>(plan.places.size()); ++id) {
+    const Place& place = plan.places[static_cast<std::size_t>(id)];
+    Json row;
+    for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
+      for (const auto& [listed, name] : kPurposes) {
+        if (listed == purpose) row[name] = bytes.count;
+      }
+    }
+    row["peak"] = planned.prediction.peak[static_cast<std::size_t>(id)].count;
+    row["budget"] = limit_of(question, place).count;
+    places[place.name] = row;
+  }
+  return places;
+}
+
+Json resources_json(const Planned& planned) {
+  Json resources = Json::object();
+  for (std::size_t r = 0; r < planned.plan.resources.size(); ++r) {
+    const ResourceUse& use = planned.prediction.use[r];
+    resources[planned.plan.resources[r].name] = {{"busy_seconds", use.busy.seconds()},
+                                                 {"utilisation", use.utilisation},
+                                                 {"bytes", use.bytes.count}};
+  }
+  for (const Bubble& bubble : bubbles(planned.plan, planned.prediction)) {
+    resources[planned.plan.resources[static_cast<std::size_t>(bubble.resource)].name]["bubble"] =
+        bubble.of_step;
+  }
+  return resources;
+}
+
+Json drives_json(const Plan& plan) {
+  Json drives = Json::object();
+  for (const DriveUse& use : drive_use(plan)) {
+    drives[plan.places[static_cast<std::size_t>(use.place)].name] = {
+        {"read_bytes", use.read.count}, {"written_bytes", use.written.count}};
+  }
+  return drives;
+}
+
+Json candidates_json(const Planned& planned) {
+  Json candidates = Json::array();
+  for (const Candidate& candidate : planned.candidates) {
+    candidates.push_back({{"strategy", candidate.strategy},
+                          {"fits", candidate.fits},
+                          {"step_seconds", candidate.step.seconds()},
+                          {"lower_bound_seconds", candidate.lower_bound.seconds()},
+                          {"gap", gap_of(candidate.step, candidate.lower_bound)},
+                          {"binding", candidate.binding},
+                          {"remark", candidate.remark}});
+  }
+  return candidates;
+}
+
+Json tasks_json(const Planned& planned) {
+  Json tasks = Json::array();
+  for (const Span& span : planned.prediction.timeline.spans) {
+    const Task& task = planned.plan.tasks[static_cast<std::size_t>(span.run.task)];
+    tasks.push_back(
+        {{"step", span.run.step},
+         {"task", task.name},
+         {"resource", planned.plan.resources[static_cast<std::size_t>(task.resource)].name},
+         {"start", span.start.seconds()},
+         {"end", span.end.seconds()}});
+  }
+  return tasks;
+}
+
+}  // namespace
+
+std::string plan_table(const PlanQuestion& question, const Planned& planned) {
+  const Plan& plan = planned.plan;
+  std::string text =
+      plan.timing_only ? program_table(planned.report) : memory_table(question, planned);
+  text += print("strategy %s, %s on %s, %s, %s per step\n", plan.strategy.c_str(),
+                counted(planned.report.stages.size(), "stage").c_str(),
+                counted(question.machine.devices.size(), "device").c_str(),
+                counted(plan.blocks.size(), "block").c_str(),
+                counted(plan.tasks.size(), "task").c_str());
+  const Micros step = planned.prediction.step;
+  text += print("step %s predicted (bound %s, critical: %s), %.0f tokens/s\n",
+                to_string(step).c_str(), to_string(planned.lower_bound).c_str(),
+                planned.prediction.busiest_name.c_str(), tokens_per_second(plan, step));
+  return text;
+}
+
+std::string explanation(const Planned& planned) {
+  std::string text = print("%-13s %11s %11s %7s  %-16s %s\n", "strategy", "step", "bound", "gap",
+                           "busiest", "how");
+  for (const Candidate& candidate : planned.candidates) {
+    if (!candidate.fits) {
+      text += print("%-13s %11s %11s %7s  %s\n", candidate.strategy.c_str(), "-", "-", "-",
+                    candidate.remark.c_str());
+      continue;
+    }
+    text += print("%-13s %11s %11s %6.1f%%  %-16s %.37s\n", candidate.strategy.c_str(),
+                  to_string(candidate.step).c_str(), to_string(candidate.lower_bound).c_str(),
+                  gap_of(candidate.step, candidate.lower_bound) * 100, candidate.binding.c_str(),
+                  candidate.remark.c_str());
+  }
+  const Candidate& winner = planned.candidates.front();
+  const auto second = std::find_if(planned.candidates.begin() + 1, planned.candidates.end(),
+                                   [](const Candidate& candidate) { return candidate.fits; });
+  if (second == planned.candidates.end()) {
+    text += print("%s is the only one that fits\n", winner.strategy.c_str());
+  } else {
+    const double faster = second->step.count / winner.step.count;
+    text +=
+        print("%s wins: %.2fx as fast as %s; %s keeps it from being faster\n",
+              winner.strategy.c_str(), faster, second->strategy.c_str(), winner.binding.c_str());
+  }
+  text += print("no schedule of any strategy is faster than %s here: at most %.1f%% to gain\n",
+                to_string(planned.lower_bound).c_str(),
+                (1 - planned.lower_bound.count / planned.prediction.step.count) * 100);
+  return text;
+}
+
+std::string variations_table(const std::vector<Variation>& variations) {
+  std::string text = print("%-28s %-14s %12s %12s\n", "with", "strategy", "step", "tokens/s");
+  for (const Variation& variation : variations) {
+    if (variation.fits) {
+      text +=
+          print("%-28s %-14s %12s %12.0f\n", variation.change.c_str(), variation.strategy.c_str(),
+                to_string(variation.step).c_str(), variation.tokens_per_second);
+    } else {
+      text +=
+          print("%-28s does not fit: %s\n", variation.change.c_str(), variation.strategy.c_str());
+    }
+  }
+  return text;
+}
+
+std::string plan_json(const PlanQuestion& question, const Planned& planned,
+                      const std::vector<Variation>& variations) {
+  const Plan& plan = planned.plan;
+  const Micros step = planned.prediction.step;
+  const auto idle = bubbles(plan, planned.prediction);
+  Json object{{"fits", true},
+              {"strategy", plan.strategy},
+              {"timing_only", plan.timing_only},
+              {"step_seconds", step.seconds()},
+              {"first_step_seconds", planned.prediction.first_step.seconds()},
+              {"lower_bound_seconds", planned.lower_bound.seconds()},
+              {"gap", gap_of(step, planned.lower_bound)},
+              {"critical", planned.prediction.busiest_name},
+              {"tokens_per_second", tokens_per_second(plan, step)},
+              {"bubble", mean_bubble(idle)},
+              {"mapping", planned.report.mapping},
+              {"stages", stages_json(planned)},
+              {"figures", planned.report.figures},
+              {"series", planned.report.series},
+              {"places", places_json(question, planned)},
+              {"resources", resources_json(planned)},
+              {"drives", drives_json(plan)},
+              {"candidates", candidates_json(planned)},
+              {"what_if", Json::array()},
+              {"tasks", tasks_json(planned)}};
+  for (const Variation& variation : variations) {
+    object["what_if"].push_back({{"change", variation.change},
+                                 {"fits", variation.fits},
+                                 {"strategy", variation.strategy},
+                                 {"step_seconds", variation.step.seconds()},
+                                 {"tokens_per_second", variation.tokens_per_second}});
+  }
+  return object.dump(1) + "\n";
+}
+
+std::string does_not_fit_json(const DoesNotFit& answer) {
+  Json object{{"fits", false},
+              {"place", answer.place},
+              {"need_bytes", answer.need.count},
+              {"have_bytes", answer.have.count},
+              {"limit", answer.limit_source},
+              {"breakdown", Json::object()},
+              {"remedies", Json::array()}};
+  for (const auto& [what, bytes] : answer.breakdown) object["breakdown"][what] = bytes.count;
+  for (const Remedy& remedy : answer.remedies) {
+    object["remedies"].push_back(
+        {{"change", remedy.change}, {"step_seconds", remedy.step.seconds()}});
+  }
+  return object.dump(2) + "\n";
+}
+
+std::string does_not_fit_text(const DoesNotFit& answer) {
+  std::string text = print("does not fit: %s needs %s, has %s (%s)\n", answer.place.c_str(),
+                           to_string(answer.need).c_str(), to_string(answer.have).c_str(),
+                           answer.limit_source.c_str());
+  for (const auto& [what, bytes] : answer.breakdown) {
+    text += print("  %-58s %12s\n", what.c_str(), to_string(bytes).c_str());
+  }
+  if (!answer.remedies.empty()) text += "fits with\n";
+  for (const Remedy& remedy : answer.remedies) {
+    text += print("  %-58s step %s\n", remedy.change.c_str(), to_string(remedy.step).c_str());
+  }
+  return text;
+}
+
+}  // namespace ferry

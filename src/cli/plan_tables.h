@@ -1,0 +1,29 @@
+// What `ferry plan` answers, as text in 100 columns and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+#include "planner/what_if.h"
+
+namespace ferry {
+
+/// One row per kind of value, one column per place, and the predicted step. Of a paper's program
+/// its stages and figures.
+std::string plan_table(const PlanQuestion& question, const Planned& planned);
+
+/// Every candidate with time, bound, gap and busiest resource, and why the winner wins.
+std::string explanation(const Planned& planned);
+
+std::string variations_table(const std::vector<Variation>& variations);
+
+/// The answer for programs; docs/formats/cli.md lists its fields.
+std::string plan_json(const PlanQuestion& question, const Planned& planned,
+                      const std::vector<Variation>& variations);
+std::string does_not_fit_json(const DoesNotFit& answer);
+
+/// "does not fit: gpu0 needs 96.0 MiB, has 64.0 MiB (budget.device, job.yaml:9)" and the remedies.
+std::string does_not_fit_text(const DoesNotFit& answer);
+
+}  // namespace ferry

@@ -1,0 +1,96 @@
+"""Pipelines on several devices equal the run on one, bit for bit: same sums, same updates."""
+
+import pytest
+import torch
+from conftest import Box, Run, machine
+
+STEPS = 4
+
+
+def train(box: Box, name: str, *flags: str, devices: int = 1, rate: str | None = None, **changes) -> Run:
+    """A short run on so many devices; on one it is `resident`."""
+    machine_file = str(machine(box.folder, devices, rate))
+    return box.train(f"pipelines-{name}", *flags, machine=machine_file, **{"train__steps": STEPS} | changes)
+
+
+def same_bits(a: Run, b: Run) -> None:
+    assert a.losses == b.losses
+    assert len(a.losses) == STEPS
+    ours, others = a.tensors(), b.tensors()
+    assert ours.keys() == others.keys()
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, others[name]), name
+
+
+@pytest.fixture(scope="module")
+def resident(box) -> dict[int, Run]:
+    return {m: train(box, f"whole-{m}", train__micro_batches=m) for m in (1, 4, 8)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "micro_batches"),
+    [("gpipe", 2, 4), ("1f1b", 2, 1), ("1f1b", 4, 8), ("interleaved", 2, 4), ("interleaved", 4, 1)],
+)
+def test_a_pipeline_equals_resident(box, resident, strategy, devices, micro_batches):
+    run = train(
+        box,
+        f"{strategy}-{devices}-{micro_batches}",
+        strategy=strategy,
+        devices=devices,
+        train__micro_batches=micro_batches,
+    )
+    same_bits(run, resident[micro_batches])
+    for place, peak in run.summary["measured_peak_bytes"].items():
+        predicted = run.summary["predicted_peak_bytes"][place]
+        assert 0.95 * predicted <= peak <= predicted, place
+
+
+def test_a_pipeline_on_throttled_links_equals_resident(box, resident):
+    run = train(box, "throttled", strategy="1f1b", devices=4, rate="100 MB/s", train__micro_batches=4)
+    same_bits(run, resident[4])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_tied_pipeline_equals_resident(tied_box, precision):
+    """The head's device gets the embedding's weights and gives its gradient sum."""
+    whole = train(tied_box, f"whole-{precision}", train__precision=precision)
+    for strategy, devices in (("1f1b", 2), ("interleaved", 4)):
+        run = train(
+            tied_box, f"{strategy}-{precision}", strategy=strategy, devices=devices, train__precision=precision
+        )
+        same_bits(run, whole)
+
+
+def test_without_clipping_devices_update_on_their_own(box):
+    whole = train(box, "whole-free", optim__clip=0)
+    run = train(box, "free", strategy="interleaved", devices=2, optim__clip=0)
+    same_bits(run, whole)
+
+
+def test_gpt2_in_a_pipeline_equals_resident(gpt2_box):
+    run = train(gpt2_box, "1f1b", strategy="1f1b", devices=4)
+    same_bits(run, train(gpt2_box, "whole"))
+
+
+def test_the_jobs_own_cut_is_run(box, resident):
+    """Five stages on two devices, there and back."""
+    own_cut = {"plan__stages": [3, 9, 1, 10, 8], "plan__map": "v"}
+    run = train(box, "own-cut", strategy="1f1b", devices=2, train__micro_batches=4, **own_cut)
+    same_bits(run, resident[4])
+
+
+def test_a_pipeline_evaluates_on_the_memory_that_it_trains_on(tied_box):
+    held_out = {"train__eval_every": 2, "data__eval_fraction": 0.3}
+    whole = train(tied_box, "evaluated", **held_out)
+    run = train(tied_box, "evaluated-1f1b", strategy="1f1b", devices=4, **held_out)
+    same_bits(run, whole)
+    losses = [[line["eval_loss"] for line in r.log if "eval_loss" in line] for r in (whole, run)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 2
+
+
+def test_a_checkpoint_of_a_pipeline_resumes_under_other_strategies(box, resident):
+    train(box, "handed-on", strategy="interleaved", devices=4, train__micro_batches=4, train__steps=1)
+    train(box, "handed-on", "--resume", train__micro_batches=4, train__steps=2)
+    run = train(box, "handed-on", "--resume", strategy="1f1b", devices=2, train__micro_batches=4)
+    same_bits(run, resident[4])
