@@ -83,6 +83,7 @@ PlanQuestion pipeline_question(const char* strategy, int devices) {
   config.replace(config.find("\"tie_word_embeddings\": false"), 28,
                  "\"tie_word_embeddings\": true");
   asked.model = parse_model_spec(config, "config");
+  asked.profile = estimate_profile(asked.model, asked.machine, asked.precision, {2, 16});
   asked.strategy = strategy;
   asked.device_budget = 64_MiB;
   asked.clips = devices != 4;
