@@ -35,6 +35,7 @@ std::string question_text(const PlanQuestion& question) {
   for (const BlockSpec& block : question.model.blocks) {
     text << similarity_key(question.model, block) << ' ' << block.numel() << "\n";
   }
+  if (question.harmony) text << question.harmony->text;
   return text.str();
 }
 

@@ -7,6 +7,8 @@
 #include "cli/python_tools.h"
 #include "data/files.h"
 #include "planner/estimate.h"
+#include "spec/document.h"
+#include "spec/harmony_profile.h"
 #include "train/devices.h"
 #include "train/measure.h"
 
@@ -61,6 +63,14 @@ Profile profile_for(const Question& question, const std::function<void(const std
   return read_profile(job.plan.profile);
 }
 
+// The profile file that the job names, when it is one of Harmony's.
+std::optional<HarmonyProfile> harmony_profile(const PlanJob& plan) {
+  if (plan.profile == "auto" || plan.profile == "estimate") return std::nullopt;
+  const std::string text = read_text_file(plan.profile);
+  if (!looks_like_harmony_profile(text)) return std::nullopt;
+  return parse_harmony_profile(text, plan.profile);
+}
+
 }  // namespace
 
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
@@ -100,7 +110,9 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.host_budget_source =
       host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
   std::filesystem::create_directories(job.out);
-  plan.profile = profile_for(question, say);
+  plan.harmony = harmony_profile(job.plan);
+  plan.profile =
+      plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size) : profile_for(question, say);
   if (job.model.empty()) {  // the profile stands for the model, and its batch for the job's
     plan.micro_batch_size = plan.profile.micro_batch_size;
     plan.sequence = plan.profile.sequence;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
@@ -19,55 +22,85 @@ double prefetched(const EvaluatorProblem& problem, double predecessor_memory,
 
 class Sweep {
  public:
-  Sweep(const EvaluatorProblem& problem, const std::vector<StageCosts>& stages)
+  /// `listed` are the micro-batches that get a start time, ascending; the first and the last are
+  /// enough (step_of_stages() in the header).
+  Sweep(const EvaluatorProblem& problem, const std::vector<StageCosts>& stages,
+        std::vector<int> listed)
       : problem_(problem),
         stages_(stages),
         count_(stages.size()),
         slots_(static_cast<std::size_t>(problem.devices)),
-        micro_batches_(static_cast<std::size_t>(problem.micro_batches)) {}
+        listed_(std::move(listed)),
+        forward_(count_ * listed_.size()),
+        backward_(forward_.size()),
+        forward_prefetch_(count_),
+        backward_prefetch_(count_) {}
 
-  StageSchedule run() {
+  /// Returns the step; infinity when constraint (4) fails.
+  double run() {
     for (const StageCosts& stage : stages_) {  // constraint (4)
       if (stage.forward_memory > problem_.memory || stage.backward_memory > problem_.memory) {
-        return {};
+        return std::numeric_limits<double>::infinity();
       }
     }
-    result_.feasible = true;
-    result_.forward.assign(count_, std::vector<double>(micro_batches_));
-    result_.backward = result_.forward;
-    result_.forward_prefetch.assign(count_, 0.0);
-    result_.backward_prefetch.assign(count_, 0.0);
     for (std::size_t j = 0; j < count_; ++j) forward(j);
-    result_.forward_end = result_.forward.back().back() + stages_.back().forward_time;
+    forward_end_ = last(forward_, count_ - 1) + stages_.back().forward_time;
     for (std::size_t j = count_; j-- > 0;) backward(j);
-    result_.step = result_.backward.front().back() + stages_.front().backward_time;
-    finish();
-    return std::move(result_);
+    return with_updates(last(backward_, 0) + stages_.front().backward_time);
+  }
+
+  StageSchedule schedule(double step) const {
+    StageSchedule result;
+    result.feasible = true;
+    result.forward = by_stage(forward_);
+    result.backward = by_stage(backward_);
+    result.forward_prefetch = forward_prefetch_;
+    result.backward_prefetch = backward_prefetch_;
+    result.forward_end = forward_end_;
+    result.step = step;
+    return result;
   }
 
  private:
+  using Times = std::vector<double>;  // [stage][place in listed_], flat
+
+  double* starts(Times& times, std::size_t j) { return times.data() + j * listed_.size(); }
+  double first(const Times& times, std::size_t j) const { return times[j * listed_.size()]; }
+  double last(const Times& times, std::size_t j) const {
+    return times[(j + 1) * listed_.size() - 1];
+  }
+
+  std::vector<std::vector<double>> by_stage(const Times& times) const {
+    std::vector<std::vector<double>> result;
+    for (std::size_t j = 0; j < count_; ++j) {
+      const auto from = times.begin() + static_cast<std::ptrdiff_t>(j * listed_.size());
+      result.emplace_back(from, from + static_cast<std::ptrdiff_t>(listed_.size()));
+    }
+    return result;
+  }
+
   double passing(double bytes) const {
     return bytes / problem_.bandwidth + problem_.switches.stage_overhead;
   }
 
   void forward(std::size_t j) {
     const StageCosts& stage = stages_[j];
-    auto& start = result_.forward[j];
-    for (std::size_t m = 0; m < micro_batches_; ++m) {
+    double* const start = starts(forward_, j);
+    for (std::size_t m = 0; m < listed_.size(); ++m) {
       double t = 0;
       if (j > 0) {  // constraint (8)
         const StageCosts& before = stages_[j - 1];
-        t = result_.forward[j - 1][m] + before.forward_time + passing(before.activation);
+        t = starts(forward_, j - 1)[m] + before.forward_time + passing(before.activation);
       }
       if (m > 0) {  // constraint (10)
-        t = std::max(t, start[m - 1] + stage.forward_time);
+        t = std::max(t, start[m - 1] + (listed_[m] - listed_[m - 1]) * stage.forward_time);
       } else if (j >= slots_) {  // constraint (9) behind the stage that ran on this device before
         const StageCosts& before = stages_[j - slots_];
-        const auto& times = result_.forward[j - slots_];
-        const double end = times.back() + before.forward_time;
+        const double begin = first(forward_, j - slots_);
+        const double end = last(forward_, j - slots_) + before.forward_time;
         const double prefetch =
-            prefetched(problem_, before.forward_memory, end - times.front(), stage.forward_upload);
-        result_.forward_prefetch[j] = prefetch;
+            prefetched(problem_, before.forward_memory, end - begin, stage.forward_upload);
+        forward_prefetch_[j] = prefetch;
         t = std::max(t, end + loading(stage.forward_upload - prefetch));
       } else if (problem_.switches.first_loads) {
         t = std::max(t, passing(stage.forward_upload));
@@ -78,24 +111,24 @@ class Sweep {
 
   void backward(std::size_t j) {
     const StageCosts& stage = stages_[j];
-    auto& start = result_.backward[j];
-    for (std::size_t m = 0; m < micro_batches_; ++m) {
+    double* const start = starts(backward_, j);
+    for (std::size_t m = 0; m < listed_.size(); ++m) {
       double t = 0;
       if (j + 1 < count_) {  // constraint (8)
         const StageCosts& after = stages_[j + 1];
-        t = result_.backward[j + 1][m] + after.backward_time + passing(after.activation_gradient);
+        t = starts(backward_, j + 1)[m] + after.backward_time + passing(after.activation_gradient);
       } else if (m == 0) {  // constraint (11)
-        t = result_.forward_end;
+        t = forward_end_;
       }
       if (m > 0) {  // constraint (10)
-        t = std::max(t, start[m - 1] + stage.backward_time);
+        t = std::max(t, start[m - 1] + (listed_[m] - listed_[m - 1]) * stage.backward_time);
       } else if (j + slots_ < count_) {  // constraint (9)
         const StageCosts& before = stages_[j + slots_];
-        const auto& times = result_.backward[j + slots_];
-        const double end = times.back() + before.backward_time;
-        const double prefetch = prefetched(problem_, before.backward_memory, end - times.front(),
-                                           stage.backward_upload);
-        result_.backward_prefetch[j] = prefetch;
+        const double begin = first(backward_, j + slots_);
+        const double end = last(backward_, j + slots_) + before.backward_time;
+        const double prefetch =
+            prefetched(problem_, before.backward_memory, end - begin, stage.backward_upload);
+        backward_prefetch_[j] = prefetch;
         t = std::max(t, end + loading(stage.backward_upload - prefetch));
       }
       start[m] = t;
@@ -106,46 +139,64 @@ class Sweep {
   double loading(double bytes) const { return bytes > 0 ? passing(bytes) : 0.0; }
 
   // Gradients leave one stage at a time per device, and the host updates in order of arrival.
-  void finish() {
+  double with_updates(double step) const {
     const EvaluatorSwitches& switches = problem_.switches;
-    if (!switches.gradient_downloads && !switches.updates) return;
+    if (!switches.gradient_downloads && !switches.updates) return step;
     std::vector<double> link_free(slots_, 0.0);
     std::vector<double> landed(count_);
-    double last = 0;
+    double all_landed = 0;
     for (std::size_t j = count_; j-- > 0;) {
-      double end = result_.backward[j].back() + stages_[j].backward_time;
+      double end = last(backward_, j) + stages_[j].backward_time;
       if (switches.gradient_downloads) {
         double& link = link_free[j % slots_];
         end = link = std::max(end, link) + passing(stages_[j].gradient_download);
       }
       landed[j] = end;
-      last = std::max(last, end);
+      all_landed = std::max(all_landed, end);
     }
-    result_.step = std::max(result_.step, last);
-    if (!switches.updates) return;
-    double host = switches.updates_wait_for_all ? last : 0.0;
+    step = std::max(step, all_landed);
+    if (!switches.updates) return step;
+    double host = switches.updates_wait_for_all ? all_landed : 0.0;
     for (std::size_t j = count_; j-- > 0;) {
       host = std::max(host, landed[j]) + stages_[j].update_time;
     }
-    result_.step = std::max(result_.step, host);
+    return std::max(step, host);
   }
 
   const EvaluatorProblem& problem_;
   const std::vector<StageCosts>& stages_;
   const std::size_t count_;
   const std::size_t slots_;
-  const std::size_t micro_batches_;
-  StageSchedule result_;
+  const std::vector<int> listed_;
+  Times forward_;
+  Times backward_;
+  std::vector<double> forward_prefetch_;
+  std::vector<double> backward_prefetch_;
+  double forward_end_ = 0;
 };
+
+void check(const EvaluatorProblem& problem, const std::vector<StageCosts>& stages) {
+  FERRY_CHECK(problem.devices > 0 && problem.micro_batches > 0, "devices and micro-batches");
+  FERRY_CHECK(problem.bandwidth > 0, "the evaluator needs a bandwidth");
+  FERRY_CHECK(!stages.empty(), "a partition has at least one stage");
+}
 
 }  // namespace
 
 StageSchedule evaluate_stages(const EvaluatorProblem& problem,
                               const std::vector<StageCosts>& stages) {
-  FERRY_CHECK(problem.devices > 0 && problem.micro_batches > 0, "devices and micro-batches");
-  FERRY_CHECK(problem.bandwidth > 0, "the evaluator needs a bandwidth");
-  FERRY_CHECK(!stages.empty(), "a partition has at least one stage");
-  return Sweep(problem, stages).run();
+  check(problem, stages);
+  std::vector<int> all(static_cast<std::size_t>(problem.micro_batches));
+  std::iota(all.begin(), all.end(), 0);
+  Sweep sweep(problem, stages, std::move(all));
+  const double step = sweep.run();
+  return step == std::numeric_limits<double>::infinity() ? StageSchedule{} : sweep.schedule(step);
+}
+
+double step_of_stages(const EvaluatorProblem& problem, const std::vector<StageCosts>& stages) {
+  check(problem, stages);
+  const int last = problem.micro_batches - 1;
+  return Sweep(problem, stages, last == 0 ? std::vector<int>{0} : std::vector<int>{0, last}).run();
 }
 
 }  // namespace ferry

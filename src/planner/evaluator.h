@@ -55,4 +55,12 @@ struct StageSchedule {
 StageSchedule evaluate_stages(const EvaluatorProblem& problem,
                               const std::vector<StageCosts>& stages);
 
+/// The step alone, in O(stages); infinity when infeasible. Equal to evaluate_stages() up to
+/// rounding: start times are longest paths, and every path enters a stage's micro-batches at the
+/// first and leaves them at the last ((7), (9), (11), (3)). From stage a to stage b it costs the
+/// times of these stages and of passing between them once each, and M - 1 further times of stages
+/// of its choice. That is largest when all M - 1 are of one stage, and then no other micro-batch is
+/// touched.
+double step_of_stages(const EvaluatorProblem& problem, const std::vector<StageCosts>& stages);
+
 }  // namespace ferry

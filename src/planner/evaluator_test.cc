@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "planner/sample_chains.h"
+
 namespace ferry {
 namespace {
 
@@ -113,6 +117,22 @@ TEST(Evaluator, DownloadsAndUpdatesFollowTheLastBackward) {
   EXPECT_NEAR(evaluate_stages(real, stages).step, 15.0, kTolerance);
   real.switches.updates_wait_for_all = true;  // both from 10 on
   EXPECT_NEAR(evaluate_stages(real, stages).step, 18.0, kTolerance);
+}
+
+// The first and the last micro-batch decide, whatever the costs.
+TEST(Evaluator, TheStepAloneIsThatOfTheSchedule) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SampleChain chain = uneven_chain(seed, 1 + seed % 12, SampleCosts::either);
+    chain.problem.micro_batches = 1 + static_cast<int>(seed % 9);
+    const auto schedule = evaluate_stages(chain.problem, chain.blocks);
+    const double step = step_of_stages(chain.problem, chain.blocks);
+    if (schedule.feasible) {
+      EXPECT_NEAR(step, schedule.step, kTolerance * schedule.step);
+    } else {
+      EXPECT_EQ(step, std::numeric_limits<double>::infinity());
+    }
+  }
 }
 
 }  // namespace

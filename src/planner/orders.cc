@@ -44,14 +44,13 @@ DeviceOrders sequential(const Pipeline& pipeline) {
   return orders;
 }
 
-// One stage per device: forwards until the stage's window is full, then backward and forward in
-// turn.
-DeviceOrders alternating(const Pipeline& pipeline, int window) {
+// One stage per device: forwards until the stage's window d + 1 is full, then backward and forward
+// in turn.
+DeviceOrders alternating(const Pipeline& pipeline) {
   DeviceOrders orders = empty_orders(pipeline);
   for (int s = 0; s < pipeline.stages(); ++s) {
     auto& order = orders[index(pipeline.device[index(s)])];
-    int ahead = std::min(pipeline.micro_batches, pipeline.depth(s) + 1);
-    if (window > 0) ahead = std::min(ahead, window);
+    const int ahead = std::min(pipeline.micro_batches, pipeline.depth(s) + 1);
     for (int m = 0; m < ahead; ++m) order.push_back({false, s, m});
     for (int m = 0; m < pipeline.micro_batches; ++m) {
       order.push_back({true, s, m});
@@ -130,10 +129,12 @@ DeviceOrders order_of(OrderRule rule, const Pipeline& pipeline, const OrderOptio
       if (simple) return stage_visit(pipeline);
       return list_schedule(pipeline, {ListKey::gpipe, Ties::one, true, false, {}});
     case OrderRule::one_f_one_b:
-      return simple ? alternating(pipeline, 0) : windowed_list(pipeline, 0, false);
+      return simple ? alternating(pipeline) : windowed_list(pipeline, 0, false);
     case OrderRule::async_one_f_one_b:
-      return simple ? alternating(pipeline, options.window)
-                    : windowed_list(pipeline, options.window, false);
+      if (simple && (options.window == 0 || options.window >= pipeline.stages())) {
+        return alternating(pipeline);
+      }
+      return windowed_list(pipeline, options.window, false);
     case OrderRule::pipedream:
       return windowed_list(pipeline, options.window, true);
     case OrderRule::interleaved:

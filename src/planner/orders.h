@@ -21,10 +21,10 @@ struct OrderOptions {
   int window = 0;  // asynchronous rules: most micro-batches in the pipeline; 0: as many as stages
 };
 
-/// The orders of `pipeline.micro_batches` micro-batches. With one stage per device they do not
-/// depend on times, but for pipedream. With several, a rule that has no order of its own for them
-/// (gpipe, 1F1B) takes what list scheduling with the given times makes of it; of several keys the
-/// shortest, ties to the first. Throws UserError when an interleaved pipeline is not `v` chunks in
+/// The orders of `pipeline.micro_batches` micro-batches. With one stage per device and no window
+/// they do not depend on times, but for pipedream. Else a rule that has no order of its own (gpipe,
+/// 1F1B) takes what list scheduling with the given times makes of it; of several keys the shortest,
+/// ties to the first. Throws UserError when an interleaved pipeline is not `v` chunks in
 /// cyclic order, or its micro-batches are no multiple of the devices.
 DeviceOrders order_of(OrderRule rule, const Pipeline& pipeline, const OrderOptions& options = {});
 

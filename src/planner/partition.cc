@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
+#include <random>
 #include <set>
 
 #include "base/check.h"
@@ -176,6 +178,9 @@ std::vector<Ends> neighbours(const Ends& ends) {
 // Steps of the climb from one start; a bound on the time of planning, reached by none of the tests.
 constexpr int kClimbSteps = 24;
 
+constexpr std::size_t kStageCountsTried =
+    24;  // evenly spread, besides the multiples of the devices
+
 class Climber {
  public:
   Climber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks, int keep)
@@ -196,13 +201,25 @@ class Climber {
     }
   }
 
-  std::vector<Partition> take() { return podium_.take(); }
+  void offer(const Ends& ends) {
+    Partition partition{ends, 0};
+    rate(partition);
+  }
+
+  /// The best, with their steps by the evaluator to the last bit.
+  std::vector<Partition> take() {
+    std::vector<Partition> best = podium_.take();
+    for (Partition& partition : best) {
+      partition.step = evaluate_stages(problem_, stages_of(blocks_, partition.ends)).step;
+    }
+    std::sort(best.begin(), best.end(), comes_first);
+    return best;
+  }
 
  private:
   bool rate(Partition& partition) {
-    const StageSchedule schedule = evaluate_stages(problem_, stages_of(blocks_, partition.ends));
-    if (!schedule.feasible) return false;
-    partition.step = schedule.step;
+    partition.step = step_of_stages(problem_, stages_of(blocks_, partition.ends));
+    if (partition.step == std::numeric_limits<double>::infinity()) return false;
     if (!podium_.refuses(partition.step)) podium_.offer(partition);
     return true;
   }
@@ -211,6 +228,101 @@ class Climber {
   const std::vector<BlockCosts>& blocks_;
   Podium podium_;
   std::set<Ends> seen_;
+};
+
+// Descent over the partitions into one stage count: shift one cut, or shift a range of cuts
+// together, which makes one stage longer and another shorter by a block.
+class StageCountClimber {
+ public:
+  StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks)
+      : problem_(problem), blocks_(blocks) {}
+
+  std::optional<Partition> climb(int stages, int kicks) {
+    Ends best = even(stages);
+    if (best.empty()) return std::nullopt;
+    double step = rate(best);
+    descend(best, step);
+    for (int kick = 0; kick < kicks; ++kick) {
+      Ends other = kicked(best);
+      double there = rate(other);
+      if (there == std::numeric_limits<double>::infinity()) continue;
+      descend(other, there);
+      if (there >= step * (1 - 1e-9)) continue;
+      best = std::move(other);
+      step = there;
+    }
+    return Partition{best, evaluate_stages(problem_, stages_of(blocks_, best)).step};
+  }
+
+ private:
+  static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
+  static constexpr int kShiftsPerKick =
+      4;  // enough to leave a local optimum, few enough to stay near
+
+  void descend(Ends& ends, double& step) const {
+    for (int round = 0; round < kClimbRounds; ++round) {
+      if (!improve(ends, step)) return;
+    }
+  }
+
+  // A few cuts shifted by a block each, drawn from a generator of fixed seed.
+  Ends kicked(const Ends& ends) {
+    Ends other = ends;
+    for (int shift = 0; shift < kShiftsPerKick && other.size() > 1; ++shift) {
+      const std::size_t i = random_() % (other.size() - 1);
+      const int cut = other[i] + (random_() % 2 == 0 ? 1 : -1);
+      if (cut > (i == 0 ? 0 : other[i - 1]) && cut < other[i + 1]) other[i] = cut;
+    }
+    return other;
+  }
+
+  double rate(const Ends& ends) const { return step_of_stages(problem_, stages_of(blocks_, ends)); }
+
+  // The most even partition into so few stages, with its longest stages halved until they are
+  // enough.
+  Ends even(int stages) const {
+    Ends ends = balanced_partition(problem_, blocks_, stages);
+    if (rate(ends) == std::numeric_limits<double>::infinity()) return {};
+    while (static_cast<int>(ends.size()) < stages) {
+      std::size_t longest = 0;
+      int most = 0;
+      for (std::size_t j = 0; j < ends.size(); ++j) {
+        const int size = ends[j] - (j == 0 ? 0 : ends[j - 1]);
+        if (size > most) {
+          most = size;
+          longest = j;
+        }
+      }
+      if (most < 2) return {};
+      ends.insert(ends.begin() + static_cast<std::ptrdiff_t>(longest), ends[longest] - most / 2);
+    }
+    return static_cast<int>(ends.size()) == stages ? ends : Ends{};
+  }
+
+  // Takes the first better neighbour of each range of cuts; false when there is none.
+  bool improve(Ends& ends, double& step) const {
+    bool improved = false;
+    for (std::size_t from = 0; from + 1 < ends.size(); ++from) {
+      for (std::size_t to = from; to + 1 < ends.size(); ++to) {
+        for (const int shift : {-1, 1}) {
+          Ends other = ends;
+          for (std::size_t i = from; i <= to; ++i) other[i] += shift;
+          if (other[from] <= (from == 0 ? 0 : other[from - 1]) || other[to] >= other[to + 1])
+            continue;
+          const double there = rate(other);
+          if (there >= step * (1 - 1e-9)) continue;
+          ends = std::move(other);
+          step = there;
+          improved = true;
+        }
+      }
+    }
+    return improved;
+  }
+
+  const EvaluatorProblem& problem_;
+  const std::vector<BlockCosts>& blocks_;
+  std::mt19937_64 random_;
 };
 
 PartitionResult with_gap(PartitionResult result) {
@@ -257,16 +369,10 @@ std::vector<int> balanced_partition(const EvaluatorProblem& problem,
   return best;
 }
 
-double partition_lower_bound(const EvaluatorProblem& problem,
-                             const std::vector<BlockCosts>& blocks) {
-  double chain = 0;
-  double longest = 0;
-  for (const BlockCosts& block : blocks) {
-    chain += block.forward_time + block.backward_time;
-    longest = std::max(longest, block.forward_time + block.backward_time);
-  }
-  const double m = problem.micro_batches;
-  return std::max(chain * m / problem.devices, chain + (m - 1) * longest);
+std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
+                                           const std::vector<BlockCosts>& blocks, int stages,
+                                           int kicks) {
+  return StageCountClimber(problem, blocks).climb(stages, kicks);
 }
 
 PartitionResult branch_and_bound(const EvaluatorProblem& problem,
@@ -292,6 +398,11 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
     climber.climb(balanced_partition(problem, blocks, static_cast<int>(stages)));
   }
   climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
+  const int counts = static_cast<int>(std::max<std::size_t>(1, count / kStageCountsTried));
+  for (int stages = 1; stages < static_cast<int>(count); stages += counts) {
+    if (const auto found = climb_stage_count(problem, blocks, stages, 0))
+      climber.offer(found->ends);
+  }
   PartitionResult result;
   result.best = climber.take();
   result.lower_bound = partition_lower_bound(problem, blocks);

@@ -2,9 +2,11 @@
 // cuts that has the optimum of the paper's mixed-integer program (evaluator.h is its objective).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/evaluator.h"
+#include "planner/partition_bounds.h"
 
 namespace ferry {
 
@@ -47,8 +49,10 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
 std::vector<int> balanced_partition(const EvaluatorProblem& problem,
                                     const std::vector<BlockCosts>& blocks, int stages);
 
-/// A bound on every partition: the devices' compute, and the fill of one micro-batch.
-double partition_lower_bound(const EvaluatorProblem& problem,
-                             const std::vector<BlockCosts>& blocks);
+/// Climbs from the most even partition into exactly `stages` stages, and again `kicks` times from
+/// near the best; nothing when no such partition was found. Deterministic.
+std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
+                                           const std::vector<BlockCosts>& blocks, int stages,
+                                           int kicks);
 
 }  // namespace ferry

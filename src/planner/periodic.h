@@ -45,7 +45,7 @@ DeviceOrders periodic_orders(const Pipeline& pipeline, const PeriodicResult& res
 struct PeriodicSearch {
   std::vector<double> input_bytes;  // by stage: weight of an in-flight micro-batch; empty: all 1
   std::uint64_t seed = 1;
-  int rounds = 200'000;  // moves tried in all
+  int rounds = 30'000;  // moves tried in all
 };
 
 /// Searches orders and offsets for the least (sum of in-flight by bytes, latency) by simulated

@@ -13,6 +13,7 @@
 
 #include "exec/simulator.h"
 #include "plan/plan.h"
+#include "spec/harmony_profile.h"
 #include "spec/job.h"
 #include "spec/machine.h"
 #include "spec/model_spec.h"
@@ -33,6 +34,7 @@ struct PlanQuestion {
   PlanMode mode = PlanMode::train;
   std::string strategy = "auto";  // auto, or a name of strategy.h's table
   PlanJob options;
+  std::optional<HarmonyProfile> harmony;  // the profile, when it came in Harmony's form: all sizes
   /// Of no use unless faster than this: strategies leave out shapes that cannot be.
   std::optional<Micros> faster_than = {};
   Bytes device_budget;  // per device
