@@ -1,7 +1,7 @@
-// Strategies `gpipe`, `1f1b` and `interleaved`: stages stay on their devices and micro-batches pass
-// through them. They differ in their order rule alone, and with it in what is in flight.
+// Strategies `gpipe`, `1f1b`, `interleaved` and `mixed-pipe`: stages stay on their devices and
+// micro-batches pass through them. They differ in their order rule alone, and with it in what is in
+// flight; under mixed-pipe stages may also lie as Mixed-pipe puts them.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -300,13 +300,10 @@ class PipelineSearch {
 PlanReport report_of(const PlanQuestion& question, const PipelineShape& shape) {
   PlanReport report;
   report.mapping = shape.device_of_stage;
-  std::vector<double> now(shape.ends.size()), most(now);
-  for (const PipelineTask& task : shape.order) {
-    double& count = now[index(task.stage)];
-    count += task.backward ? -1 : 1;
-    most[index(task.stage)] = std::max(most[index(task.stage)], count);
-  }
-  report.series["in_flight"] = most;
+  Pipeline pipeline;
+  pipeline.device = shape.device_of_stage;
+  const std::vector<int> held = stages_in_flight(pipeline, {shape.order});
+  report.series["in_flight"] = std::vector<double>(held.begin(), held.end());
   int first = 0;
   for (std::size_t s = 0; s < shape.ends.size(); ++s) {
     const auto device = index(shape.device_of_stage[s]);

@@ -80,8 +80,10 @@ Plan planned(const PlanQuestion& asked) {
 PlanQuestion pipeline_question(const char* strategy, int devices) {
   PlanQuestion asked = question(devices);
   std::string config = kConfig;
-  config.replace(config.find("\"tie_word_embeddings\": false"), 28, "\"tie_word_embeddings\": true");
+  config.replace(config.find("\"tie_word_embeddings\": false"), 28,
+                 "\"tie_word_embeddings\": true");
   asked.model = parse_model_spec(config, "config");
+  asked.profile = estimate_profile(asked.model, asked.machine, asked.precision, {2, 16});
   asked.strategy = strategy;
   asked.device_budget = 64_MiB;
   asked.clips = devices != 4;

@@ -31,10 +31,10 @@ Plan write_mobius_program(const MobiusProgram& program);
 using MobiusChoice = std::variant<MobiusProgram, Shortage>;
 MobiusChoice choose_mobius_program(const PlanQuestion& question);
 
-/// Figures: step, forward_end (microseconds), bubble, makespan, contention_degree (of the mapping),
-/// contention_degree_sequential, traffic_up_bytes and _down_bytes (section 4), lower_bound, gap of
-/// the search, staleness_*: 0. Series by stage: in_flight, forward_prefetch and backward_prefetch
-/// (bytes), forward_start and backward_start (of the first micro-batch).
+/// Figures: step, forward_end, makespan (microseconds), bubble, contention_degree (of the mapping),
+/// contention_degree_sequential, traffic_up_bytes and traffic_down_bytes (section 4), staleness_*:
+/// 0. Series by stage: in_flight, forward_prefetch and backward_prefetch (bytes), forward_start and
+/// backward_start (of the first micro-batch).
 StrategyAnswer mobius_program(const PlanQuestion& question);
 
 }  // namespace ferry

@@ -23,10 +23,10 @@ namespace ferry {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kSequence = 512;       // tokens of a micro-batch
-constexpr double kRootRate = 13e9;   // bytes per second and direction of a PCIe 3.0 x16 root
-constexpr double kFastRate = 12e9;   // "more than half of the bytes above 12 GB/s"
-constexpr double kGpuFlops = 40e12;  // per second, where a machine does not say
+constexpr int kSequence = 512;        // tokens of a micro-batch
+constexpr double kFastRate = 12e9;    // "more than half of the bytes above 12 GB/s"
+constexpr double kPeakFlops = 80e12;  // per second, where a machine does not say
+constexpr double kEfficiency = 0.5;   // of peak FLOPs, by guess
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
@@ -163,7 +163,7 @@ PlanQuestion question_of(const Machine& machine, const GptShape& shape) {
   question.precision = Precision::bf16;
   question.options.pure = true;
   const double flops = machine.devices.front().flops_bf16;
-  question.profile = gpt_profile(shape, kSequence, flops > 0 ? flops : kGpuFlops);
+  question.profile = gpt_profile(shape, kSequence, kEfficiency * (flops > 0 ? flops : kPeakFlops));
   question.device_budget = machine.devices.front().memory;
   question.host_budget = machine.host.memory;
   return question;
@@ -223,33 +223,6 @@ std::vector<ExperimentRow> roundpipe_experiments() {
   add_roundpipe_tables(rows);
   add_roundpipe_claims(rows);
   return rows;
-}
-
-Machine commodity_server(const std::vector<int>& gpus) {
-  Machine machine;
-  machine.host.cores = 32;
-  machine.host.memory = Bytes{1'500'000'000'000};
-  for (std::size_t r = 0; r < gpus.size(); ++r) {
-    machine.name += (r == 0 ? "" : "+") + std::to_string(gpus[r]);
-    machine.roots.push_back({"root" + std::to_string(r), {kRootRate}, {kRootRate}});
-    for (int g = 0; g < gpus[r]; ++g) {
-      MachineDevice device;
-      device.index = static_cast<int>(machine.devices.size());
-      device.name = "gpu" + std::to_string(device.index);
-      device.kind = DeviceKind::cuda;
-      device.memory = 24_GiB;
-      device.flops_bf16 = kGpuFlops;
-      device.up = device.down = {kRootRate};
-      device.root = static_cast<int>(r);
-      machine.devices.push_back(device);
-    }
-  }
-  return machine;
-}
-
-std::vector<Machine> commodity_servers() {
-  return {commodity_server({4}), commodity_server({2, 2}), commodity_server({1, 3}),
-          commodity_server({4, 4})};
 }
 
 Profile gpt_profile(const GptShape& shape, int sequence, double flops) {

@@ -25,13 +25,6 @@ ExperimentRow band_row(const std::string& what, double ours, double low, double 
 /// Closed forms, and bubbles of RoundPipe with and without a flush; bubbles are shares of time.
 std::vector<ExperimentRow> roundpipe_experiments();
 
-/// One commodity server: 3090-Ti GPUs of 24 GB under root complexes of 13 GB/s per direction that
-/// their devices share, as many as `gpus` says for each.
-Machine commodity_server(const std::vector<int>& gpus);
-
-/// The topologies of the paper: 4, 2+2, 1+3 and 4+4.
-std::vector<Machine> commodity_servers();
-
 /// A GPT-like model of 16-bit weights and gradients.
 struct GptShape {
   std::string name;  // "15b"
@@ -43,10 +36,10 @@ struct GptShape {
 /// parameter and token and attention, backward three times that (recompute, two products).
 Profile gpt_profile(const GptShape& shape, int sequence, double flops);
 
-/// What one server does with one model: M = N micro-batches of one sequence of 512 tokens, 40
-/// TFLOP/s per device where the machine does not say, and the best of Mobius's even partitions (as
-/// many stages as devices, and two to six times as many). Updates take the machine's rate; a
-/// machine without one leaves them out on both sides, as commodity_server() does.
+/// What one server does with one model: M = N micro-batches of one sequence of 512 tokens, half of
+/// the devices' peak FLOPs (of 80 TFLOP/s where the machine does not say), and the best of Mobius's
+/// even partitions: as many stages as devices, and two to six times as many. Updates take the
+/// machine's rate; a machine without one leaves them out on both sides.
 struct MobiusMeasurement {
   double mobius_step = 0;      // seconds, cross mapping, on shared links
   double sequential_step = 0;  // seconds, the same with sequential mapping

@@ -4,10 +4,13 @@
 
 #include <cmath>
 #include <string>
-#include <vector>
 
 namespace ferry {
 namespace {
+
+Machine server(const std::string& topology) {
+  return read_machine(FERRY_SOURCE_DIR "/machines/" + topology + ".yaml");
+}
 
 TEST(PipelineExperiments, PrintedTablesHaveNoErrorBeyondTheirDigits) {
   for (const ExperimentRow& row : roundpipe_experiments()) {
@@ -24,29 +27,38 @@ TEST(PipelineExperiments, PrintedTablesHaveNoErrorBeyondTheirDigits) {
 // times Mobius's bytes, and the band of the paper's four-GPU servers is left behind.
 TEST(MobiusExperiments, TheRatioToZeroIsInThePapersBandOnFourGpus) {
   for (const GptShape& shape : {GptShape{"3b", 32, 2816}, GptShape{"15b", 48, 5120}}) {
-    for (const auto& gpus : {std::vector<int>{4}, {2, 2}, {1, 3}}) {
-      const MobiusMeasurement measured = measure_mobius(commodity_server(gpus), shape);
+    for (const char* topology : {"4x3090ti-4", "4x3090ti-2+2", "4x3090ti-1+3"}) {
+      const MobiusMeasurement measured = measure_mobius(server(topology), shape);
       const double ratio = measured.zero_step / measured.mobius_step;
       EXPECT_GE(ratio, 3.8);
       EXPECT_LE(ratio, 5.1 * 1.02);
       EXPECT_GT(measured.fast_bytes, 0.5);
       EXPECT_GE(measured.sequential_step, measured.mobius_step * (1 - 1e-9));
     }
-    const MobiusMeasurement eight = measure_mobius(commodity_server({4, 4}), shape);
+    const MobiusMeasurement eight = measure_mobius(server("8x3090ti-4+4"), shape);
     EXPECT_GT(eight.zero_step / eight.mobius_step, 5.1);
     EXPECT_GT(eight.sequential_step, eight.mobius_step);
   }
 }
 
 TEST(MobiusExperiments, CrossMappingGainsMostWhereContentionIs) {
-  const auto gain = [](const std::vector<int>& gpus) {
-    const MobiusMeasurement measured = measure_mobius(commodity_server(gpus), {"51b", 50, 9216});
+  const auto gain = [](const char* topology) {
+    const MobiusMeasurement measured = measure_mobius(server(topology), {"51b", 50, 9216});
     return measured.sequential_step / measured.mobius_step;
   };
-  const double split = gain({2, 2});
-  EXPECT_NEAR(gain({4}), 1, 1e-12);  // one root complex: nothing to choose
+  const double split = gain("4x3090ti-2+2");
+  EXPECT_NEAR(gain("4x3090ti-4"), 1, 1e-12);  // one root complex: nothing to choose
   EXPECT_GT(split, 1.04);
-  EXPECT_LT(gain({1, 3}), split);
+  EXPECT_LT(gain("4x3090ti-1+3"), split);
+}
+
+TEST(MobiusExperiments, EveryServerAndModelHasItsRows) {
+  const auto rows = mobius_experiments({server("4x3090ti-2+2")});
+  EXPECT_EQ(rows.size(), 16U);
+  for (const ExperimentRow& row : rows) {
+    EXPECT_GT(row.ours, 0) << row.what;
+    EXPECT_EQ(row.error == 0, row.what.find("share of a step") == std::string::npos) << row.what;
+  }
 }
 
 }  // namespace

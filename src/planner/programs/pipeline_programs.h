@@ -12,8 +12,8 @@
 
 namespace ferry {
 
-/// One stage per device, or plan.chunks; plan.stages and the map as asked. Micro-batches of
-/// unequal stages or of several per device go as list scheduling takes them.
+/// One stage per device, or plan.chunks; plan.stages and the map as asked. With several stages per
+/// device the order is what list scheduling makes of the rule.
 StrategyAnswer gpipe_program(const PlanQuestion& question);
 StrategyAnswer one_f_one_b_program(const PlanQuestion& question);
 

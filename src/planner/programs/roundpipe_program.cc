@@ -209,6 +209,7 @@ PlanReport report_of(const PlanQuestion& question, const Shape& shape,
   for (const char* name : {"staleness_min", "staleness_max", "staleness_mean"}) {
     report.figures[name] = flush ? 0 : 1;
   }
+  report.series["in_flight"].assign(shape.partition.stages.size(), shape.rounds.front());
   return report;
 }
 
