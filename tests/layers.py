@@ -29,8 +29,8 @@ INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 def violations(source: Path) -> list[str]:
     """Lists 'file:line: folder/ may not include what/' for every include outside the table."""
     found = []
-    for path in sorted(source.glob("*/*")):
-        folder = path.parent.name
+    for path in sorted(source.glob("*/**/*")):
+        folder = path.relative_to(source).parts[0]
         if path.suffix not in (".h", ".cc"):
             continue
         if folder not in MAY_SEE:
