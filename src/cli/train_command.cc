@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -74,6 +75,14 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
+  const bool on_drives = std::any_of(plan.places.begin(), plan.places.end(), [](const Place& place) {
+    return place.kind == PlaceKind::drive;
+  });
+  if (on_drives) {
+    throw UserError((file.empty() ? "this plan" : file) +
+                    ": rests states on drives, which can be planned but not trained yet; plan for a "
+                    "machine file without drives");
+  }
   if (plan.timing_only) {
     throw UserError(
         (file.empty() ? "this plan" : file) +
@@ -104,6 +113,7 @@ int run_train(const TrainCommand& command) {
   Question question = read_question(command.job, command.overrides, say);
   const Job& job = question.job;
   require_trainable(job);
+  question.plan.machine.drives.clear();  // plans count on drives, training does not yet
   auto planned = plan_for(command, question.plan);
   if (!planned) return kDoesNotFit;
   require_same_question(planned->plan, question.plan, command.plan);
