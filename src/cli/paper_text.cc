@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/print.h"
+#include "cli/wrapped.h"
 
 namespace ferry {
 namespace {
@@ -21,14 +22,17 @@ std::string error_text(const PaperRow& row) {
 }
 
 std::string line_of(const PaperRow& row) {
-  std::string line = print("  %-*.*s %10.5g %11s %8s", kWhat, kWhat, row.what.c_str(), row.ours,
+  std::string line = print("  %-*.*s %11.6g %11s %8s", kWhat, kWhat, row.what.c_str(), row.ours,
                            row.published.c_str(), error_text(row).c_str());
   if (!row.holds()) line += " !";
   return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }
 
-// Remarks are shorter than the page, but for names of any length.
-std::string remark_line(const std::string& remark) { return print("      %.93s\n", remark.c_str()); }
+constexpr std::size_t kIndent = 6;
+
+std::string remark_line(const std::string& remark) {
+  return std::string(kIndent, ' ') + wrapped(remark, kIndent);
+}
 
 bool promised(const PaperRow& row) { return std::isfinite(row.allowed); }
 
@@ -36,7 +40,7 @@ bool promised(const PaperRow& row) { return std::isfinite(row.allowed); }
 
 std::string paper_text(const PaperTable& table, const std::vector<PaperRow>& rows) {
   std::string text = print("%s: %s\n", table.name, table.about);
-  text += print("  %-*s %10s %11s %8s\n", kWhat, "", "ours", "published", "error");
+  text += print("  %-*s %11s %11s %8s\n", kWhat, "", "ours", "published", "error");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += line_of(rows[i]);
     const bool last = i + 1 == rows.size() || rows[i + 1].remark != rows[i].remark;

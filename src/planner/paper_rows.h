@@ -1,5 +1,5 @@
-// One published figure beside ours: what the tables of `ferry papers` are made of. Nothing is fitted
-// per row.
+// One published figure beside ours: what the tables of `ferry papers` are made of. Nothing is
+// fitted per row.
 #pragma once
 
 #include <limits>

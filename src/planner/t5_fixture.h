@@ -9,9 +9,9 @@
 
 namespace ferry {
 
-/// Section 1: 24 encoder layers of compute 1 and 50,333,696 parameters, 24 decoder layers of compute
-/// 0.35 and 67,111,936. A weight counts one byte per parameter. A chain of hidden states of `hidden`
-/// bytes; the last encoder layer's output goes to every decoder layer.
+/// Section 1: 24 encoder layers of compute 1 and 50,333,696 parameters, 24 decoder layers of
+/// compute 0.35 and 67,111,936. A weight counts one byte per parameter. A chain of hidden states of
+/// `hidden` bytes; the last encoder layer's output goes to every decoder layer.
 BlockGraph t5_fixture(int gpus, Bytes hidden);
 
 /// Sections 11 and 12.2: 24 encoder blocks of 20 + 60, 24 decoder blocks of `decoder` and three

@@ -83,7 +83,8 @@ void add_balances(std::vector<PaperRow>& rows) {
   }
   MixedPipeOptions options;
   for (int g = 0; g < kGpus; ++g) {
-    options.machine.gpus.push_back({.name = "gpu" + std::to_string(g), .budget = 11_GiB, .context = {}});
+    options.machine.gpus.push_back(
+        {.name = "gpu" + std::to_string(g), .budget = 11_GiB, .context = {}});
   }
   const MixedPipeResult mixed = mixed_pipe(graph, options);
   FERRY_CHECK(mixed.fits, "T5 on eight GPUs");

@@ -1,7 +1,7 @@
-// Published figures of Mobius beside those of its pure program and of ZeRO-3 on the machine library's
-// servers: rows for `ferry papers`. Nothing is fitted per row; the paper's models are not described,
-// so these are ours (GPT-like, by FLOPs). Sources: sections 4, 5, 8 and 10 of the Mobius and
-// RoundPipe page.
+// Published figures of Mobius beside those of its pure program and of ZeRO-3 on the machine
+// library's servers: rows for `ferry papers`. Nothing is fitted per row; the paper's models are not
+// described, so these are ours (GPT-like, by FLOPs). Sources: sections 4, 5, 8 and 10 of the Mobius
+// and RoundPipe page.
 #pragma once
 
 #include <string>

@@ -16,20 +16,32 @@ namespace {
 constexpr const char* kSingles[] = {"mobius", "harmony-pp", "roundpipe", "fuyou", "zero"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNoticeable = 0.01;  // docs/planner.md: what moves more has to be faster by so much
+constexpr double kNoticeable =
+    0.01;  // docs/planner.md: what moves more has to be faster by so much
 
 std::string rounded(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+  std::snprintf(text, sizeof text, "%.3g", value);
   return text;
 }
 
-// A row without a published value.
-PaperRow told(const std::string& what, double ours, const std::string& remark) {
+std::string batch_of(const AutoCase& one) {
+  return ", " + std::to_string(one.micro_batches) + " x " + std::to_string(one.micro_batch_size) +
+         " x " + std::to_string(one.sequence);
+}
+
+// The step of `auto`; nothing was published.
+PaperRow auto_row(const std::string& what, const AutoComparison& result) {
   PaperRow row;
-  row.what = what;
-  row.ours = ours;
-  row.remark = remark;
+  row.what = what + ": auto, s";
+  row.ours = result.step;
+  row.remark = result.winner.empty()
+                   ? "nothing fits"
+                   : "by " + result.winner + ", bound " + rounded(result.lower_bound);
+  for (const AutoComparison::Single& single : result.singles) {
+    row.remark +=
+        "; " + single.strategy + " " + (single.step ? rounded(*single.step) : single.lacks);
+  }
   return row;
 }
 
@@ -57,7 +69,7 @@ const std::vector<AutoCase>& auto_cases() {
       {"roundpipe-8x4090", "qwen3-32b", 8, 1, 2048},
       {"ratel-4090-12drives-256gb", "ratel-13b", 4, 4, 1024},
       {"ratel-4x4090-12drives", "ratel-70b", 8, 4, 1024, false},
-      {"ratel-4090-12drives-256gb", "ratel-175b", 4, 4, 1024, false},
+      {"ratel-4090-12drives-256gb", "ratel-175b", 8, 2, 1024, false},
   };
   return cases;
 }
@@ -106,35 +118,23 @@ std::vector<PaperRow> auto_experiments(const std::filesystem::path& machines, bo
     if (!one.quick && !everything) continue;
     const std::string where = one.model + " on " + one.machine;
     const AutoComparison result = compare_with_auto(auto_question(one, machines));
-    if (result.winner.empty()) {
-      rows.push_back(told(where + ": auto", 0, "none fits"));
-      continue;
-    }
-    rows.push_back(told(where + ": auto, s", result.step,
-                        result.winner + "; bound " + rounded(result.lower_bound) + " s, M = " +
-                            std::to_string(one.micro_batches) + " x " +
-                            std::to_string(one.micro_batch_size) + " x " +
-                            std::to_string(one.sequence)));
+    rows.push_back(auto_row(where + batch_of(one), result));
     for (const AutoComparison::Single& single : result.singles) {
-      const std::string what = where + ": " + single.strategy + " / auto";
-      if (!single.step) {
-        rows.push_back(told(what, 0, single.lacks));
-        continue;
-      }
+      if (!single.step) continue;
       const double ratio = *single.step / result.step;
-      rows.push_back(band_row(what, ratio, 1, kInfinity));
+      rows.push_back(band_row(where + ": " + single.strategy + " / auto", ratio, 1, kInfinity));
       rows.back().allowed = kNoticeable;
-      rows.back().remark = rounded(*single.step) + " s";
       auto& [largest, at] = best[single.strategy];
       if (ratio > largest) {
         largest = ratio;
-        at = where;
+        at = where + ", by " + result.winner;
       }
     }
   }
   for (const char* strategy : {"mobius", "harmony-pp", "roundpipe", "fuyou"}) {
     const auto& [ratio, where] = best[strategy];
-    rows.push_back(within_row(std::string("largest ") + strategy + " / auto", ratio, 1.2, kInfinity));
+    rows.push_back(
+        within_row(std::string("largest ") + strategy + " / auto", ratio, 1.2, kInfinity));
     rows.back().remark = where;
   }
   return rows;

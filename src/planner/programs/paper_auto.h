@@ -1,5 +1,6 @@
-// ferry's own plans on the papers' machines: the simulated step of `auto` beside that of each of the
-// papers' strategies alone, all as plans that can train (not pure programs), on estimated profiles.
+// ferry's own plans on the papers' machines: the simulated step of `auto` beside that of each of
+// the papers' strategies alone, all as plans that can train (not pure programs), on estimated
+// profiles.
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@ namespace ferry {
 struct PaperSources {
   std::filesystem::path machines;                // the machine library
   std::optional<std::filesystem::path> harmony;  // Harmony's published profiles and expected.json
-  bool everything = false;  // also rows that take long: asked for by name
+  bool everything = false;                       // also rows that take long: asked for by name
 };
 
 struct PaperTable {

@@ -61,16 +61,15 @@ void add_roundpipe_tables(std::vector<PaperRow>& rows) {
     int devices, stages, rounds, round;
     double makespan, bubble;
   };
-  for (const Equal& row :
-       {Equal{4, 17, 2, 4, 37, 0.081081}, Equal{4, 17, 2, 6, 55, 0.072727},
-        Equal{4, 16, 2, 6, 51, 0.058824}, Equal{8, 27, 2, 8, 61, 0.114754},
-        Equal{8, 27, 2, 9, 68, 0.106618}, Equal{3, 7, 3, 4, 30, 0.066667}}) {
+  for (const Equal& row : {Equal{4, 17, 2, 4, 37, 0.081081}, Equal{4, 17, 2, 6, 55, 0.072727},
+                           Equal{4, 16, 2, 6, 51, 0.058824}, Equal{8, 27, 2, 8, 61, 0.114754},
+                           Equal{8, 27, 2, 9, 68, 0.106618}, Equal{3, 7, 3, 4, 30, 0.066667}}) {
     const RoundPipeDispatch dispatch{row.devices, std::vector<double>(index(row.stages), 1.0),
                                      std::vector<int>(index(row.rounds), row.round)};
     const double makespan = dispatch_ends(dispatch, 1).front();
-    const std::string where = ", N = " + std::to_string(row.devices) + ", S = " +
-                              std::to_string(row.stages) + ", " + std::to_string(row.rounds) +
-                              " rounds of " + std::to_string(row.round);
+    const std::string where =
+        ", N = " + std::to_string(row.devices) + ", S = " + std::to_string(row.stages) + ", " +
+        std::to_string(row.rounds) + " rounds of " + std::to_string(row.round);
     rows.push_back(value_row("makespan in stage times" + where, makespan, row.makespan, kExact));
     rows.push_back(
         printed_row("bubble" + where, dispatch_bubble(dispatch, makespan), row.bubble, 1e-6));
@@ -114,9 +113,11 @@ void add_roundpipe_claims(std::vector<PaperRow>& rows) {
         baseline = std::min({baseline, bubble_of(OrderRule::interleaved, pipeline),
                              bubble_of(OrderRule::stage_visit, pipeline)});
       }
-      rows.push_back(
-          band_row("share of best baseline's bubble saved, " + label(layers, head),
-                   1 - synchronous / baseline, 0.23, 0.55));
+      rows.push_back(band_row("share of best baseline's bubble saved, " + label(layers, head),
+                              1 - synchronous / baseline, 0.23, 0.55));
+      if (rows.back().error != 0) {
+        rows.back().remark = "more than published, whose models have heads of 1.6 layers or more";
+      }
     }
   }
 }
@@ -130,8 +131,8 @@ std::vector<PaperRow> pipeline_experiments() {
     const std::string batches = ", 8 GPUs, M = " + std::to_string(m);
     const double simple = 1 - pipeline_efficiency(m, 8);
     const Pipeline pipeline = even_pipeline(layers, 8, 1, m);
-    rows.push_back(value_row("gpipe bubble" + batches, bubble_of(OrderRule::gpipe, pipeline),
-                             simple, kExact));
+    rows.push_back(
+        value_row("gpipe bubble" + batches, bubble_of(OrderRule::gpipe, pipeline), simple, kExact));
     rows.push_back(value_row("1f1b bubble" + batches, bubble_of(OrderRule::one_f_one_b, pipeline),
                              simple, kExact));
     const double interleaved = 1 - interleaved_efficiency(m, 8, 2);

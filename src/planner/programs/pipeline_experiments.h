@@ -1,6 +1,6 @@
-// Closed forms of pipelines, and RoundPipe's printed bubbles and makespans, beside schedules that are
-// run task by task: rows for `ferry papers`. Nothing is fitted per row. Sources: sections 12, 13 and
-// 18 of the Mobius and RoundPipe page; section 9.1 of the FTPipe page.
+// Closed forms of pipelines, and RoundPipe's printed bubbles and makespans, beside schedules that
+// are run task by task: rows for `ferry papers`. Nothing is fitted per row. Sources: sections 12,
+// 13 and 18 of the Mobius and RoundPipe page; section 9.1 of the FTPipe page.
 #pragma once
 
 #include <vector>
