@@ -222,4 +222,18 @@ MipResult solve_partition_mip(const EvaluatorProblem& problem,
   return MipSearch(problem, blocks, limits).run();
 }
 
+PartitionResult mip_partition(const EvaluatorProblem& problem,
+                              const std::vector<BlockCosts>& blocks) {
+  constexpr double kGranted = 10;  // seconds; a large program then keeps a gap
+  MipLimits limits;
+  limits.seconds = kGranted;
+  MipResult found = solve_partition_mip(problem, blocks, limits);
+  PartitionResult result;
+  if (!found.ends.empty()) result.best.push_back({std::move(found.ends), found.step});
+  result.exact = found.exact;
+  result.lower_bound = found.lower_bound;
+  result.gap = found.gap;
+  return result;
+}
+
 }  // namespace ferry

@@ -45,4 +45,9 @@ struct MipResult {
 MipResult solve_partition_mip(const EvaluatorProblem& problem,
                               const std::vector<BlockCosts>& blocks, const MipLimits& limits);
 
+/// What solve_partition_mip() found within the seconds that the command line grants it, in the
+/// search's form.
+PartitionResult mip_partition(const EvaluatorProblem& problem,
+                              const std::vector<BlockCosts>& blocks);
+
 }  // namespace ferry

@@ -8,7 +8,9 @@
 
 #include "planner/allocate.h"
 #include "planner/mapping.h"
+#include "planner/mip.h"
 #include "planner/partition.h"
+#include "planner/programs/asked_stages.h"
 #include "planner/queues.h"
 #include "planner/strategy.h"
 #include "planner/stream_shape.h"
@@ -115,14 +117,58 @@ class MobiusSearch {
     if (auto lacking = search_.start(shape_of(finest_partition(chain_)))) return *lacking;
     for (const auto& ends : candidates()) search_.offer(shape_of(ends));
     search_.refine();
+    const Micros by_formula = search_.best_step();
+    refine_mapping();
     const std::size_t stages = stage_count();
     StrategyPlan plan = search_.take(std::to_string(stages) + " stages");
-    plan.report.mapping = mapping(static_cast<int>(stages));
+    plan.report.mapping = slots_of(search_.best());
+    plan.report.figures["contention_degree"] =
+        contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
+    plan.report.figures["mapping_gain"] = by_formula.count / plan.prediction.step.count - 1;
     return plan;
   }
 
  private:
-  std::vector<int> mapping(int stages) const { return cross_mapping(roots_, stages); }
+  /// By plan.devices or plan.map, else cross mapping.
+  std::vector<int> mapping(int stages) const {
+    const auto& asked = question_.options.stages;
+    return asked_slots(question_, asked ? static_cast<int>(asked->size()) : stages);
+  }
+
+  /// The device of each slot: the first N forward visits are of slots 0 to N - 1.
+  std::vector<int> slots_of(const StreamShape& shape) const {
+    std::vector<int> slots;
+    for (const StageVisit& visit : shape.visits) {
+      if (visit.pass != StageVisit::Pass::forward) break;
+      if (static_cast<int>(slots.size()) < shape.devices) slots.push_back(visit.device);
+    }
+    return slots;
+  }
+
+  /// The formula treats all uploads as equal; here the simulator's own contention decides whether
+  /// neighbouring slots change places.
+  void refine_mapping() {
+    if (question_.options.devices || question_.options.map != MapRule::automatic) return;
+    const StreamShape chosen = search_.best();
+    std::vector<int> slots = slots_of(chosen);
+    for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
+      const auto root = [&](std::size_t slot) {
+        return roots_[static_cast<std::size_t>(slots[slot])];
+      };
+      if (root(s) == root(s + 1)) continue;
+      const int first = slots[s];
+      const int second = slots[s + 1];
+      StreamShape swapped = chosen;
+      for (StageVisit& visit : swapped.visits) {
+        if (visit.device == first) {
+          visit.device = second;
+        } else if (visit.device == second) {
+          visit.device = first;
+        }
+      }
+      search_.offer_as_it_is(swapped);
+    }
+  }
 
   StreamShape shape_of(const std::vector<int>& ends) const {
     return mobius_shape(question_, ends, mapping(static_cast<int>(ends.size())));
@@ -137,12 +183,20 @@ class MobiusSearch {
   }
 
   std::vector<std::vector<int>> candidates() const {
+    if (question_.options.stages) {
+      return {ends_of(*question_.options.stages, static_cast<int>(chain_.size()), "plan.stages")};
+    }
     std::vector<std::vector<int>> result;
     const auto add = [&](const std::vector<int>& ends) {
       if (ends.empty() || std::find(result.begin(), result.end(), ends) != result.end()) return;
       result.push_back(ends);
     };
     if (problem_.memory > 0) {
+      if (question_.options.partition == Partitioner::mip) {
+        for (const Partition& partition : mip_partition(problem_, blocks_).best) {
+          add(partition.ends);
+        }
+      }
       for (const Partition& partition :
            search_partition(problem_, blocks_, kPartitionsTried).best) {
         add(partition.ends);

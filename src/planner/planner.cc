@@ -16,28 +16,33 @@
 namespace ferry {
 namespace {
 
-// Predictions are not better than this, so a strategy that moves more has to be faster by more.
-constexpr double kNoticeable = 0.01;
+// Less is rounding: of such plans the one of the strategy with less traffic is taken.
+constexpr double kNoticeable = 1e-9;
 
 // The strategies that the question lets take part.
 std::vector<const Strategy*> entrants(const PlanQuestion& question) {
   std::vector<const Strategy*> result;
-  std::string names = "auto";
-  const int devices = static_cast<int>(question.machine.devices.size());
+  std::string names;
+  // Papers' programs have cost models of their own and do not compete.
+  const bool everyone = question.strategy == "auto" && !question.options.pure;
   for (const Strategy& strategy : strategies()) {
     const bool has_form =
         question.options.pure ? strategy.program != nullptr : strategy.plan != nullptr;
     if (!has_form) continue;
-    names += std::string(", ") + strategy.name;
-    const bool competes = strategy.competes_from > 0 && devices >= strategy.competes_from;
-    const bool asked =
-        question.strategy == strategy.name || (question.strategy == "auto" && competes);
-    if (asked) result.push_back(&strategy);
+    names += std::string(names.empty() ? "" : ", ") + strategy.name;
+    if (question.strategy == strategy.name || everyone) result.push_back(&strategy);
+  }
+  if (question.options.pure && question.strategy == "auto") {
+    throw UserError(
+        "plan.pure: papers' programs have cost models of their own and do not compete; "
+        "expected strategy to be one of " +
+        names);
   }
   if (!result.empty()) return result;
   throw UserError("strategy '" + question.strategy + "' has no " +
-                  (question.options.pure ? "pure program" : "plan of its own") +
-                  "; expected one of " + names);
+                  (question.options.pure ? "pure program; expected one of "
+                                         : "plan of its own; expected auto or one of ") +
+                  names);
 }
 
 void check_question(const PlanQuestion& question) {

@@ -91,6 +91,7 @@ TEST(Planner, StreamingFitsIntoAnEighthOfTheStates) {
 TEST(Planner, ResidentWinsWhereEverythingFits) {
   SampleMachine machine;
   machine.threads = machine.cores;  // no core is free to update while the device computes
+  machine.link_rate = 20e6;         // and what streams waits for it
   const Planned planned = must_fit(sample_question({}, machine, 2));
   EXPECT_EQ(planned.plan.strategy, "resident");
   EXPECT_EQ(planned.candidates.front().strategy, "resident");

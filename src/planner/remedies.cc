@@ -108,7 +108,8 @@ std::optional<Change> shorter_sequence(const PlanQuestion& question) {
 }
 
 std::optional<Change> any_strategy(const PlanQuestion& question) {
-  if (question.strategy == "auto") return std::nullopt;
+  // Pure programs have cost models of their own and do not compete.
+  if (question.strategy == "auto" || question.options.pure) return std::nullopt;
   Change change;
   change.text = "strategy: auto";
   change.question = question;

@@ -112,12 +112,12 @@ void use_round_costs(PlanQuestion& question) {
 
 Bytes states_of(const PlanQuestion& question) { return {12 * parameters(question.model)}; }
 
-PlanQuestion random_question(std::uint64_t seed) {
+PlanQuestion random_question(std::uint64_t seed, bool small) {
   std::mt19937_64 random(seed);
   SampleModel model;
   model.gpt2 = pick(random, {0, 1}) == 1;
   model.tied = pick(random, {0, 1}) == 1;
-  model.layers = pick(random, {1, 2, 3, 5, 9});
+  model.layers = small ? pick(random, {1, 2}) : pick(random, {1, 2, 3, 5, 9});
   model.hidden = pick(random, {16, 32, 64});
   model.vocab = pick(random, {32, 300, 1000});
   SampleMachine machine;

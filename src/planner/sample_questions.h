@@ -39,8 +39,8 @@ void use_round_costs(PlanQuestion& question);
 /// Bytes of weights and optimizer states: 12 per parameter.
 Bytes states_of(const PlanQuestion& question);
 
-/// Any model, machine, mode, budget and batch, of a seed.
-PlanQuestion random_question(std::uint64_t seed);
+/// Any model, machine, mode, budget and batch, of a seed; `small`: at most two layers.
+PlanQuestion random_question(std::uint64_t seed, bool small = false);
 
 /// The plan, or an empty one after a test failure that says what does not fit.
 Planned must_fit(const PlanQuestion& question);

@@ -79,22 +79,20 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 
 std::span<const Strategy> strategies() {
   static constexpr std::array kStrategies = {
-      Strategy{"resident", plan_resident, nullptr, resident_lower_bound, 1},
-      Strategy{"1f1b", plan_one_f_one_b, one_f_one_b_program, pipeline_lower_bound, 2},
-      Strategy{"interleaved", plan_interleaved, interleaved_program, pipeline_lower_bound, 2},
-      Strategy{"mixed-pipe", plan_mixed_pipe, nullptr, pipeline_lower_bound, 2},
-      Strategy{"mobius", plan_mobius, mobius_program, streaming_lower_bound, 1},
-      Strategy{"roundpipe", plan_roundpipe, roundpipe_program, streaming_lower_bound, 1},
-      Strategy{"harmony-pp", plan_harmony_pp, program_harmony_pp, streaming_lower_bound, 1},
-      Strategy{"fuyou", plan_fuyou, plan_fuyou_program, streaming_lower_bound, 1},
-      Strategy{"harmony-dp", plan_harmony_dp, program_harmony_dp, streaming_lower_bound, 1},
-      Strategy{"zero", plan_zero, zero_program, streaming_lower_bound, 1},
-      // Not faster than one of the above; to compare with.
-      Strategy{"gpipe", plan_gpipe, gpipe_program, pipeline_lower_bound, 0},
-      Strategy{"async-1f1b", nullptr, async_one_f_one_b_program, nullptr, 0},
-      Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, streaming_lower_bound, 0},
-      Strategy{"fuyou-serial", plan_fuyou_serial, plan_fuyou_serial_program, streaming_lower_bound,
-               0},
+      Strategy{"resident", plan_resident, nullptr, resident_lower_bound},
+      Strategy{"1f1b", plan_one_f_one_b, one_f_one_b_program, pipeline_lower_bound},
+      Strategy{"gpipe", plan_gpipe, gpipe_program, pipeline_lower_bound},
+      Strategy{"interleaved", plan_interleaved, interleaved_program, pipeline_lower_bound},
+      Strategy{"mixed-pipe", plan_mixed_pipe, nullptr, pipeline_lower_bound},
+      Strategy{"mobius", plan_mobius, mobius_program, streaming_lower_bound},
+      Strategy{"roundpipe", plan_roundpipe, roundpipe_program, streaming_lower_bound},
+      Strategy{"harmony-pp", plan_harmony_pp, program_harmony_pp, streaming_lower_bound},
+      Strategy{"fuyou", plan_fuyou, plan_fuyou_program, streaming_lower_bound},
+      Strategy{"fuyou-naive", plan_fuyou_naive, plan_fuyou_naive_program, streaming_lower_bound},
+      Strategy{"fuyou-serial", plan_fuyou_serial, plan_fuyou_serial_program, streaming_lower_bound},
+      Strategy{"harmony-dp", plan_harmony_dp, program_harmony_dp, streaming_lower_bound},
+      Strategy{"zero", plan_zero, zero_program, streaming_lower_bound},
+      Strategy{"async-1f1b", nullptr, async_one_f_one_b_program, nullptr},
   };
   return kStrategies;
 }

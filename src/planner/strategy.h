@@ -42,7 +42,6 @@ struct Strategy {
   /// without a model; programs/block_costs.h reads its profile.
   StrategyAnswer (*program)(const PlanQuestion&);
   Micros (*lower_bound)(const PlanQuestion&, const Chain&);  // with `plan`
-  int competes_from;  // devices from which it takes part in auto; 0: it does not
 };
 
 /// All of them, in order of traffic: of equally fast plans the earlier strategy's is taken.

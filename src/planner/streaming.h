@@ -26,6 +26,9 @@ class StreamSearch {
   /// its plan when it is the fastest so far. Requires: start() returned nothing.
   void offer(StreamShape shape);
 
+  /// Tries the shape with its own ring lengths.
+  void offer_as_it_is(const StreamShape& shape) { try_shape(shape); }
+
   /// Tries other ring lengths and orders of updates for the fastest shape so far.
   void refine();
 
@@ -33,6 +36,7 @@ class StreamSearch {
   StrategyPlan take(const std::string& remark);
 
   const StreamShape& best() const { return best_shape_; }
+  Micros best_step() const { return best_->prediction.step; }
 
  private:
   std::optional<Shortage> try_shape(const StreamShape& shape);

@@ -29,7 +29,7 @@ def resident(box) -> dict[int, Run]:
 
 @pytest.mark.parametrize(
     ("strategy", "devices", "micro_batches"),
-    [("gpipe", 2, 4), ("1f1b", 2, 1), ("1f1b", 4, 8), ("interleaved", 2, 4), ("interleaved", 4, 1)],
+    [("gpipe", 2, 4), ("1f1b", 2, 1), ("1f1b", 4, 8), ("interleaved", 2, 4), ("mixed-pipe", 4, 4)],
 )
 def test_a_pipeline_equals_resident(box, resident, strategy, devices, micro_batches):
     run = train(

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "planner/mapping.h"
+#include "planner/mip.h"
 #include "planner/programs/asked_stages.h"
 #include "planner/programs/block_costs.h"
 #include "planner/programs/timing_plan.h"
@@ -268,10 +269,14 @@ MobiusChoice choose_mobius_program(const PlanQuestion& question) {
   if (question.options.stages) {
     program.ends =
         ends_of(*question.options.stages, static_cast<int>(blocks.size()), "plan.stages");
+    program.lower_bound = partition_lower_bound(program.problem, blocks);
   } else {
-    const PartitionResult found = search_partition(program.problem, blocks, 1);
+    const bool by_mip = question.options.partition == Partitioner::mip;
+    const PartitionResult found = by_mip ? mip_partition(program.problem, blocks)
+                                         : search_partition(program.problem, blocks, 1);
     if (found.best.empty()) return shortage_of(question, program.problem, blocks);
     program.ends = found.best.front().ends;
+    program.lower_bound = found.lower_bound;
   }
   program.stages = stages_of(blocks, program.ends);
   if (!evaluate_stages(program.problem, program.stages).feasible) {
@@ -296,7 +301,7 @@ StrategyAnswer mobius_program(const PlanQuestion& question) {
   FERRY_CHECK(std::abs(answer.prediction.first_step.count - step) <= kPrecision * step,
               "the simulated program takes as long as the evaluator says");
   answer.remark = std::to_string(program.stages.size()) + " stages";
-  answer.lower_bound = {partition_lower_bound(program.problem, profile_costs(question.profile))};
+  answer.lower_bound = {program.lower_bound};
   return answer;
 }
 

@@ -18,6 +18,7 @@ struct MobiusProgram {
   std::vector<StageCosts> stages;
   std::vector<int> device_of_slot;   // stage j runs on device_of_slot[j mod N]
   std::vector<std::string> devices;  // names
+  double lower_bound = 0;            // no partition is faster
 };
 
 /// The program's tasks: forwards and backwards on "gpuK.compute", what a prefetch moves and what it

@@ -1,0 +1,96 @@
+// What holds for every question, tried on thousands of small models and machines.
+#include <gtest/gtest.h>
+
+#include "plan/verify.h"
+#include "planner/sample_questions.h"
+#include "planner/strategy.h"
+
+namespace ferry {
+namespace {
+
+TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
+  int planned_ones = 0;
+  for (std::uint64_t seed = 1; seed <= 1200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PlanAnswer answer = make_plan(random_question(seed, true));
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (planned == nullptr) continue;
+    ++planned_ones;
+    const auto violation = verify(planned->plan);
+    ASSERT_FALSE(violation) << violation->message;
+    ASSERT_GE(planned->prediction.step.count * (1 + 1e-9), planned->lower_bound.count);
+    for (std::size_t p = 0; p < planned->plan.places.size(); ++p) {
+      ASSERT_LE(planned->prediction.peak[p], planned->plan.places[p].budget);
+    }
+    for (const Candidate& candidate : planned->candidates) {
+      if (!candidate.fits) continue;
+      ASSERT_GE(candidate.step.count * (1 + 1e-9), candidate.lower_bound.count)
+          << candidate.strategy;
+    }
+  }
+  EXPECT_GT(planned_ones, 350);
+}
+
+TEST(Properties, AutoIsNoSlowerThanAnyStrategy) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    PlanQuestion question = random_question(seed, true);
+    question.strategy = "auto";
+    const PlanAnswer chosen = make_plan(question);
+    if (!std::holds_alternative<Planned>(chosen)) continue;
+    const Micros step = std::get<Planned>(chosen).prediction.step;
+    for (const Strategy& strategy : strategies()) {
+      if (strategy.plan == nullptr) continue;
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + strategy.name);
+      question.strategy = strategy.name;
+      const PlanAnswer alone = make_plan(question);
+      if (const auto* planned = std::get_if<Planned>(&alone)) {
+        EXPECT_LE(step.count, planned->prediction.step.count * (1 + 1e-8));
+      }
+    }
+  }
+}
+
+// More memory, bandwidth or drives never make auto slower.
+class More : public testing::TestWithParam<const char*> {};
+
+PlanQuestion with_more(PlanQuestion question, const std::string& what) {
+  Machine& machine = question.machine;
+  if (what == "device memory") question.device_budget = question.device_budget * 2;
+  if (what == "host memory") question.host_budget = question.host_budget * 2;
+  if (what == "a drive" && !machine.drives.empty()) {
+    machine.drives.push_back(machine.drives.front());
+    machine.drives.back().name = "another";
+  }
+  for (MachineDevice& device : machine.devices) {
+    if (what != "link rate") break;
+    device.up.bytes_per_second *= 1.5;
+    device.down.bytes_per_second *= 1.5;
+  }
+  for (Drive& drive : machine.drives) {
+    if (what != "drive rate") break;
+    drive.read.bytes_per_second *= 1.5;
+    drive.write.bytes_per_second *= 1.5;
+  }
+  return question;
+}
+
+TEST_P(More, NeverMakesAutoSlower) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PlanQuestion question = random_question(seed, seed % 4 != 0);
+    question.strategy = "auto";
+    const PlanAnswer before = make_plan(question);
+    if (!std::holds_alternative<Planned>(before)) continue;
+    const PlanAnswer after = make_plan(with_more(question, GetParam()));
+    ASSERT_TRUE(std::holds_alternative<Planned>(after));
+    EXPECT_LE(std::get<Planned>(after).prediction.step.count,
+              std::get<Planned>(before).prediction.step.count * (1 + 1e-8));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Properties, More,
+                         testing::Values("device memory", "host memory", "a drive", "link rate",
+                                         "drive rate"));
+
+}  // namespace
+}  // namespace ferry
