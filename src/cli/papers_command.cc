@@ -11,6 +11,9 @@
 namespace ferry {
 namespace {
 
+constexpr const char* kLeftOut =
+    "Cases that take long to plan are left out; `ferry papers bounds auto` has them.\n";
+
 // Said in place of Harmony's table, whose profiles are not ours to ship.
 constexpr const char* kNoHarmony =
     "harmony: skipped; --harmony DIR gives a folder with its profiles (bert96.json, ...) and\n"
@@ -51,6 +54,7 @@ int run_papers(const PapersCommand& command) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   std::fputs((command.json ? paper_json(all) : paper_summary(all)).c_str(), stdout);
+  if (!sources.everything && !command.json) std::fputs(kLeftOut, stdout);
   return kDone;
 }
 

@@ -17,6 +17,7 @@ TieredProblem ratel_bound(double parameters, double hidden, double layers, int b
 
 /// Per case the lower bound beside the tabulated one, and the simulated step of `auto` on the same
 /// machine and batch beside Ratel's measured step, whose error is the time that `auto` saves.
-std::vector<PaperRow> bounds_experiments(const std::filesystem::path& machines);
+/// `everything`: `auto` also where it takes more than a few seconds.
+std::vector<PaperRow> bounds_experiments(const std::filesystem::path& machines, bool everything);
 
 }  // namespace ferry

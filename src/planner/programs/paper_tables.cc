@@ -70,7 +70,7 @@ std::vector<PaperRow> pipeline_rows(const PaperSources&) { return pipeline_exper
 std::vector<PaperRow> ftpipe_rows(const PaperSources&) { return ftpipe_experiments(); }
 
 std::vector<PaperRow> bounds_rows(const PaperSources& sources) {
-  return bounds_experiments(sources.machines);
+  return bounds_experiments(sources.machines, sources.everything);
 }
 
 std::vector<PaperRow> auto_rows(const PaperSources& sources) {
