@@ -6,7 +6,6 @@
 #include <string>
 #include <variant>
 
-#include "planner/answer.h"
 #include "planner/programs/paper_auto.h"
 
 namespace ferry {
@@ -57,10 +56,10 @@ TieredBound bound_of(const Case& one, double parameters) {
 // keeps in DRAM, do not fit.
 AnswerWithoutRemedies answer_as_ratel(PlanQuestion question) {
   question.clips = false;
-  AnswerWithoutRemedies answer = answer_question(question);
+  AnswerWithoutRemedies answer = verified_answer(question);
   if (std::holds_alternative<Planned>(answer)) return answer;
   question.clips = true;
-  return answer_question(question);
+  return verified_answer(question);
 }
 
 // Ratios are to the bound of the model's true size: "70B" has 64.8 billion parameters.

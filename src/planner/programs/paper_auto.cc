@@ -6,7 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "planner/answer.h"
+#include "base/check.h"
+#include "plan/verify.h"
 #include "planner/estimate.h"
 #include "planner/paper_models.h"
 
@@ -90,9 +91,18 @@ PlanQuestion auto_question(const AutoCase& one, const std::filesystem::path& mac
   return question;
 }
 
+AnswerWithoutRemedies verified_answer(const PlanQuestion& question) {
+  AnswerWithoutRemedies answer = answer_question(question);
+  if (const auto* planned = std::get_if<Planned>(&answer)) {
+    const std::optional<Violation> violation = verify(planned->plan);
+    FERRY_CHECK(!violation, violation ? violation->message : std::string());
+  }
+  return answer;
+}
+
 AutoComparison compare_with_auto(const PlanQuestion& question) {
   AutoComparison result;
-  const AnswerWithoutRemedies answer = answer_question(question);
+  const AnswerWithoutRemedies answer = verified_answer(question);
   if (const auto* planned = std::get_if<Planned>(&answer)) {
     result.winner = planned->candidates.front().strategy;
     result.step = planned->prediction.step.seconds();
@@ -101,7 +111,7 @@ AutoComparison compare_with_auto(const PlanQuestion& question) {
   for (const char* strategy : kSingles) {
     PlanQuestion alone = question;
     alone.strategy = strategy;
-    const AnswerWithoutRemedies single = answer_question(alone);
+    const AnswerWithoutRemedies single = verified_answer(alone);
     if (const auto* planned = std::get_if<Planned>(&single)) {
       result.singles.push_back({strategy, planned->prediction.step.seconds(), {}});
     } else {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/answer.h"
 #include "planner/paper_rows.h"
 #include "planner/planner.h"
 
@@ -28,6 +29,10 @@ const std::vector<AutoCase>& auto_cases();
 
 /// The job as a question of strategy `auto`; bf16, all of the machine's memory.
 PlanQuestion auto_question(const AutoCase& one, const std::filesystem::path& machines);
+
+/// What the planner answers, a plan verified; without remedies. Requires: the question has a
+/// profile.
+AnswerWithoutRemedies verified_answer(const PlanQuestion& question);
 
 struct AutoComparison {
   struct Single {
