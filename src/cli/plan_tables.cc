@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -185,6 +186,13 @@ std::string program_table(const PlanReport& report) {
   return text;
 }
 
+/// Different runs of blocks; a stage that runs forward here and backward there counts once.
+std::size_t stage_count(const Planned& planned) {
+  std::set<std::pair<int, int>> stages;
+  for (const StageReport& stage : planned.report.stages) stages.insert({stage.first, stage.end});
+  return stages.size();
+}
+
 Json stages_json(const Planned& planned) {
   Json stages = Json::array();
   for (const StageReport& stage : planned.report.stages) {
@@ -273,7 +281,7 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   std::string text =
       plan.timing_only ? program_table(planned.report) : memory_table(question, planned);
   text += print("strategy %s, %s on %s, %s, %s per step\n", plan.strategy.c_str(),
-                counted(planned.report.stages.size(), "stage").c_str(),
+                counted(stage_count(planned), "stage").c_str(),
                 counted(question.machine.devices.size(), "device").c_str(),
                 counted(plan.blocks.size(), "block").c_str(),
                 counted(plan.tasks.size(), "task").c_str());

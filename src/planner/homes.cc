@@ -6,10 +6,10 @@
 namespace ferry {
 namespace {
 
-// Sums that wait for the norm, all at once.
-Bytes waiting_sums(const PlanQuestion& question, const Chain& chain) {
+// All gradient sums of a step.
+Bytes all_sums(const PlanQuestion& question, const Chain& chain) {
   Bytes sums;
-  if (question.mode != PlanMode::train || !question.clips) return sums;
+  if (question.mode != PlanMode::train) return sums;
   for (const ChainBlock& block : chain.blocks) sums += block.gradients;
   return sums;
 }
@@ -25,18 +25,14 @@ class Eviction {
   /// Moves one thing after the other until `freed()` covers `lack`; the lack grows with the slots
   /// through which values of the drives pass.
   void run(Bytes lack) {
+    // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
+    if (!question_.clips) pass_sums_through_ring(lack);
     for (std::size_t b = chain_.size(); b-- > 0 && freed_ < lack + staging();) {
       shape_.homes[b].state_on_drive = chain_.blocks[b].trainable;
       freed_ += chain_.blocks[b].states;
       most_states_ = std::max(most_states_, chain_.blocks[b].states);
     }
-    const Bytes sums = waiting_sums(question_, chain_);
-    if (freed_ < lack + staging() && sums > Bytes{}) {
-      shape_.gradients_on_drive = true;
-      freed_ += sums;
-      for (const ChainBlock& block : chain_.blocks)
-        most_sum_ = std::max(most_sum_, block.gradients);
-    }
+    if (question_.clips) pass_sums_through_ring(lack);
     const bool train = question_.mode == PlanMode::train;
     for (std::size_t b = 1; b < chain_.size() && train && freed_ < lack + staging(); ++b) {
       shape_.activations_on_drive[b] = true;
@@ -51,6 +47,14 @@ class Eviction {
   }
 
  private:
+  void pass_sums_through_ring(Bytes lack) {
+    const Bytes sums = all_sums(question_, chain_);
+    if (freed_ >= lack + staging() || sums == Bytes{}) return;
+    shape_.gradients_on_drive = true;
+    freed_ += sums;
+    for (const ChainBlock& block : chain_.blocks) most_sum_ = std::max(most_sum_, block.gradients);
+  }
+
   Bytes staging() const {
     return (most_states_ + most_sum_ + most_activation_ + most_weights_) * shape_.staging_slots;
   }

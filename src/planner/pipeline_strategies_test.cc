@@ -191,18 +191,6 @@ TEST(Pipelines, TheJobsOwnCutAndDevicesAreTaken) {
   EXPECT_THROW(make_plan(question), UserError);
 }
 
-TEST(Pipelines, TakePartInAutoFromTwoDevicesOn) {
-  for (const int devices : {1, 2}) {
-    SampleMachine machine;
-    machine.devices = devices;
-    const Planned planned = must_fit(sample_question({}, machine, 2));
-    const auto count = std::ranges::count_if(planned.candidates, [](const Candidate& candidate) {
-      return std::ranges::find(kPipelines, candidate.strategy) != std::end(kPipelines);
-    });
-    EXPECT_EQ(count, devices == 1 ? 0 : 3);  // gpipe is never better than 1f1b
-  }
-}
-
 // A changed golden plan is a changed planner: look at the difference, then replace the file.
 TEST(Pipelines, GoldenPlan) {
   SampleMachine machine;

@@ -107,6 +107,10 @@ class Contest {
       return;
     }
     StrategyPlan planned = std::get<StrategyPlan>(std::move(answer));
+    if (pure) {  // programs know micro-batches, not what is in them
+      planned.plan.micro_batch_size = question.micro_batch_size;
+      planned.plan.sequence = question.sequence;
+    }
     const Micros bound = pure ? planned.lower_bound : strategy.lower_bound(question_, chain_);
     candidates_.push_back({strategy.name, true, planned.prediction.step, bound,
                            planned.prediction.busiest_name, planned.remark});

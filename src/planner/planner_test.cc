@@ -78,7 +78,7 @@ TEST(Planner, StreamingFitsIntoAnEighthOfTheStates) {
           sample_question({.layers = 12, .hidden = 128, .vocab = 256}, machine, micro_batches);
       question.device_budget = {states_of(question).count / 8};
       const Planned planned = must_fit(question);
-      const std::set<std::string> at_home_on_devices = {"resident", "1f1b", "interleaved",
+      const std::set<std::string> at_home_on_devices = {"resident", "1f1b", "gpipe", "interleaved",
                                                         "mixed-pipe"};
       for (const Candidate& candidate : planned.candidates) {
         EXPECT_EQ(candidate.fits, !at_home_on_devices.contains(candidate.strategy))
@@ -88,13 +88,17 @@ TEST(Planner, StreamingFitsIntoAnEighthOfTheStates) {
   }
 }
 
-TEST(Planner, ResidentWinsWhereEverythingFits) {
+TEST(Planner, NothingStreamsWhereEverythingFits) {
   SampleMachine machine;
   machine.threads = machine.cores;  // no core is free to update while the device computes
   machine.link_rate = 20e6;         // and what streams waits for it
   const Planned planned = must_fit(sample_question({}, machine, 2));
-  EXPECT_EQ(planned.plan.strategy, "resident");
-  EXPECT_EQ(planned.candidates.front().strategy, "resident");
+  EXPECT_TRUE(planned.plan.strategy == "resident" || planned.plan.strategy == "1f1b")
+      << planned.plan.strategy;
+  EXPECT_EQ(planned.candidates.front().strategy, planned.plan.strategy);
+  for (const Task& task : planned.plan.tasks) {
+    EXPECT_FALSE(task.kind == TaskKind::copy && task.name.starts_with("W.")) << task.name;
+  }
 }
 
 // A checkpointed run evaluates with another plan on the same memory.

@@ -44,7 +44,8 @@ struct StreamShape {
   bool updates_at_end = false;
 
   std::vector<BlockHome> homes;            // per block; empty: everything on the host
-  bool gradients_on_drive = false;         // sums that wait for the norm rest there
+  /// Sums take host slots in turn, and those that wait for something rest on the drives.
+  bool gradients_on_drive = false;
   std::vector<bool> activations_on_drive;  // per block, its input; empty: none
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
 

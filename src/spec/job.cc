@@ -237,7 +237,8 @@ std::vector<Field> plan_fields(PlanJob& plan) {
        .meaning = "harmony, pure: whether the estimator prefetches"},
       {.name = "plan.activations",
        .member = choice(plan.activations, {"auto", "recompute", "keep"}),
-       .meaning = "what backward finds: chosen by cost, blocks' inputs only, or everything"},
+       .meaning = "fuyou, pure: activations to swap: chosen by cost, blocks' inputs only, or "
+                  "everything"},
   };
 }
 
