@@ -53,25 +53,16 @@ TieredBound bound_of(const Case& one, double parameters) {
                                         one.micro_batches * one.micro_batch_size, one.drives));
 }
 
-// Without clipping, as Ratel; with it where the sums of all gradients, which an unclipped plan
-// keeps in DRAM, do not fit.
-AnswerWithoutRemedies answer_as_ratel(PlanQuestion question) {
-  question.clips = false;
-  AnswerWithoutRemedies answer = verified_answer(question);
-  if (std::holds_alternative<Planned>(answer)) return answer;
-  question.clips = true;
-  return verified_answer(question);
-}
-
 // Ratios are to the bound of the model's true size: "70B" has 64.8 billion parameters.
 PaperRow auto_row(const Case& one, std::int64_t dram, const std::filesystem::path& machines) {
   const std::string machine = "ratel-4090-" + std::to_string(one.drives) + "drives";
   PlanQuestion question = auto_question(
       {machine, one.model, one.micro_batches, one.micro_batch_size, kSequence}, machines);
   question.host_budget = Bytes{dram};
+  question.clips = false;  // as Ratel
   const std::string what =
       name_of(one) + ", " + std::to_string(dram / 1'000'000'000) + " GB: auto, s per step";
-  const AnswerWithoutRemedies answer = answer_as_ratel(question);
+  const AnswerWithoutRemedies answer = verified_answer(question);
   if (const auto* lacking = std::get_if<Shortage>(&answer)) {
     PaperRow row = value_row(what, 0, one.measured, 0);
     row.remark = "does not fit " + lacking->place;
@@ -80,15 +71,15 @@ PaperRow auto_row(const Case& one, std::int64_t dram, const std::filesystem::pat
   const auto& planned = std::get<Planned>(answer);
   const double step = planned.prediction.step.seconds();
   PaperRow row = value_row(what, step, one.measured, std::numeric_limits<double>::infinity());
-  row.remark = "by " + planned.candidates.front().strategy +
-               (planned.plan.clips ? ", clipped" : "") + ", " + std::to_string(one.micro_batches) +
-               " x " + std::to_string(one.micro_batch_size) + "; published: Ratel, measured";
+  row.remark = "by " + planned.candidates.front().strategy + ", " +
+               std::to_string(one.micro_batches) + " x " + std::to_string(one.micro_batch_size) +
+               "; published: Ratel, measured";
   if (dram == kUsedDram) {
     const double bound = bound_of(one, static_cast<double>(parameters(question.model))).seconds();
     row.remark +=
         "; times the bound: " + rounded(step / bound) + ", Ratel " + rounded(one.measured / bound);
   }
-  if (step > one.measured) row.remark += "; Ratel had 768 GB and does not clip";
+  if (step > one.measured) row.remark += "; Ratel had 768 GB";
   return row;
 }
 
