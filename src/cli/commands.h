@@ -54,4 +54,11 @@ struct DoctorCommand {
 };
 int run_doctor(const DoctorCommand& command);
 
+struct PapersCommand {
+  std::vector<std::string> tables;  // empty: all
+  std::string harmony;              // folder of Harmony's profiles; empty: none
+  bool json = false;
+};
+int run_papers(const PapersCommand& command);
+
 }  // namespace ferry

@@ -5,27 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/wrapped.h"
+
 namespace ferry {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kColumns = 100;
-
-/// `text` in lines of at most kColumns; all but the first are indented by `indent`, where the first
-/// begins too. A word that is longer than a line stays whole.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::istringstream words(text);
-  std::string result, line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kColumns) {
-      result += line + "\n" + std::string(indent, ' ');
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return result + line + "\n";
-}
 
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');

@@ -85,6 +85,14 @@ int run(int argc, char** argv) {
   doctor_command->add_flag("--json", doctor.json, "answer in JSON");
   doctor_command->callback([&] { exit_code = run_doctor(doctor); });
 
+  PapersCommand papers;
+  CLI::App* papers_command =
+      program.add_subcommand("papers", "compare published figures with ferry's");
+  papers_command->add_option("tables", papers.tables, "tables to show; default: all");
+  papers_command->add_option("--harmony", papers.harmony, "folder with Harmony's profiles");
+  papers_command->add_flag("--json", papers.json, "answer in JSON");
+  papers_command->callback([&] { exit_code = run_papers(papers); });
+
   add_python_command(program, "init", "make a model directory with random weights", exit_code);
   add_python_command(program, "generate", "continue a prompt with a model", exit_code);
 

@@ -9,6 +9,7 @@
 #include "planner/contiguous.h"
 #include "planner/sample_graphs.h"
 #include "planner/splitmix.h"
+#include "planner/t5_fixture.h"
 
 namespace ferry {
 namespace {

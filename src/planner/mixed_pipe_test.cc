@@ -9,6 +9,7 @@
 #include "planner/mixed_seeds.h"
 #include "planner/sample_graphs.h"
 #include "planner/skip_tensors.h"
+#include "planner/t5_fixture.h"
 
 namespace ferry {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "planner/list_schedule.h"
+#include "planner/t5_fixture.h"
 
 namespace ferry {
 namespace {
@@ -181,24 +182,6 @@ TEST(Staleness, AnInjectionWindowBoundsIt) {
       EXPECT_LE(most, rounded_up(held[static_cast<std::size_t>(s)] - 1));
     }
   }
-}
-
-// The fixture of sections 11 and 12.2: 24 encoder blocks of 20 + 60, 24 decoder blocks of
-// 20 r + 60 r, 8 devices; `blocks` of each stage.
-Pipeline t5_pipeline(const std::vector<int>& blocks, std::vector<int> map, double decoder,
-                     int micro_batches) {
-  Pipeline pipeline;
-  pipeline.devices = 8;
-  pipeline.micro_batches = micro_batches;
-  pipeline.device = std::move(map);
-  int block = 0;
-  for (const int count : blocks) {
-    double forward = 0;
-    for (int i = 0; i < count; ++i) forward += block++ < 24 ? 20 : decoder;
-    pipeline.forward.push_back(forward);
-    pipeline.backward.push_back(3 * forward);
-  }
-  return pipeline;
 }
 
 constexpr double kRounded = 5e-4 + 1e-12;

@@ -102,19 +102,6 @@ BlockGraph chain_of(const std::vector<double>& seconds, int gpus, Bytes bytes) {
   return graph;
 }
 
-BlockGraph t5_fixture(int gpus, Bytes hidden) {
-  std::vector<double> seconds(24, 1.0);
-  seconds.resize(48, 0.35);
-  BlockGraph graph = chain_of(seconds, gpus, hidden);
-  for (int b = 0; b < 48; ++b) {
-    GraphBlock& block = graph.blocks[static_cast<std::size_t>(b)];
-    block.kind = b < 24 ? "encoder" : "decoder";
-    block.weight = b < 24 ? 50'333'696_B : 67'111'936_B;
-  }
-  for (int b = 25; b < 48; ++b) graph.tensors[23].consumers.push_back(b);
-  return graph;
-}
-
 RandomJob random_job(std::uint64_t seed, int most) {
   SplitMix random(seed);
   RandomJob job;

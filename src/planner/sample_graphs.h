@@ -1,4 +1,4 @@
-// Block graphs for the planner's tests: chains by their weights, the T5 fixture, random DAGs.
+// Block graphs for the planner's tests: chains by their weights, random DAGs.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,6 @@ GraphTensor tensor_of(int producer, std::vector<int> consumers, Bytes forward, B
 
 /// A chain: block b passes `bytes` forward to b + 1 and as many back.
 BlockGraph chain_of(const std::vector<double>& seconds, int gpus, Bytes bytes);
-
-/// FTPipe page, section 1: 24 encoder layers of compute 1 and 50,333,696 parameters, 24 decoder
-/// layers of compute 0.35 and 67,111,936. A weight counts one byte per parameter. A chain of hidden
-/// states of `hidden` bytes; the last encoder layer's output goes to every decoder layer.
-BlockGraph t5_fixture(int gpus, Bytes hidden);
 
 /// Any DAG of up to `most` blocks with hyper-edges, ties, runs and roles, and any machine for it.
 struct RandomJob {

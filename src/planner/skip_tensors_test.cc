@@ -4,6 +4,7 @@
 
 #include "planner/mixed_load.h"
 #include "planner/sample_graphs.h"
+#include "planner/t5_fixture.h"
 
 namespace ferry {
 namespace {

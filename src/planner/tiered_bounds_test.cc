@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/programs/bounds_experiments.h"
+
 namespace ferry {
 namespace {
 
@@ -91,19 +93,6 @@ TEST(TieredBounds, OneDriveMovesABillionParametersInAboutSixSeconds) {
   EXPECT_NEAR(tiered_lower_bound(problem).compute, 1.6, 0.01);
 }
 
-// Ratel's server: 160 TFLOPS, drives of 6.5 / 3.4 GB/s, 256 GB of DRAM of which 20 are reserved,
-// block inputs in DRAM before states.
-TieredProblem ratel_server(double parameters, double hidden, double layers, int batch, int drives) {
-  TieredProblem problem = desktop(parameters, 0, drives);
-  problem.tokens = 1024.0 * batch;
-  problem.swapped = 2 * problem.tokens * hidden * layers;
-  const CacheShares shares = cache_shares(parameters, 236e9 - problem.swapped);
-  problem.traffic = state_traffic(shares.hi, shares.states);
-  problem.write_rate = 3.4e9 * drives;
-  problem.dram_rate = 250e9;
-  return problem;
-}
-
 TEST(TieredBounds, BoundsOfRatelsServerComeOut) {
   struct Row {
     double billions, hidden, layers;
@@ -124,7 +113,7 @@ TEST(TieredBounds, BoundsOfRatelsServerComeOut) {
                          {135, 11264, 88, 24, 6, 166, "compute"},
                          {135, 11264, 88, 24, 12, 166, "compute"}}) {
     const TieredBound bound = tiered_lower_bound(
-        ratel_server(row.billions * 1e9, row.hidden, row.layers, row.batch, row.drives));
+        ratel_bound(row.billions * 1e9, row.hidden, row.layers, row.batch, row.drives));
     const std::string name = std::to_string(row.billions) + "B b=" + std::to_string(row.batch) +
                              " drives " + std::to_string(row.drives);
     expect_printed(bound.seconds(), row.bound, row.bound < 100 ? 0.1 : 1, name);

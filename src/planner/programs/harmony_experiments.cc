@@ -10,6 +10,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr double kAllowedError = 0.01;
+
 HarmonyPacks read_packs(const Json& list) {
   HarmonyPacks packs;
   for (const Json& pack : list) {
@@ -69,14 +71,14 @@ std::vector<HarmonyRow> read_harmony_rows(const std::filesystem::path& folder) {
   return rows;
 }
 
-std::vector<HarmonyExperiment> harmony_experiments(const std::filesystem::path& folder) {
-  std::vector<HarmonyExperiment> experiments;
+std::vector<PaperRow> harmony_experiments(const std::filesystem::path& folder) {
+  std::vector<PaperRow> experiments;
   for (const HarmonyRow& row : read_harmony_rows(folder)) {
     for (const bool prefetch : {false, true}) {
       const double ours =
           estimate(write_harmony_program(row.problem, row.tuple, prefetch)).step.seconds();
       const double published = (prefetch ? row.with_prefetch : row.without_prefetch).step_seconds;
-      experiments.push_back({name_of(row, prefetch), ours, published, ours / published - 1});
+      experiments.push_back(value_row(name_of(row, prefetch), ours, published, kAllowedError));
     }
   }
   return experiments;

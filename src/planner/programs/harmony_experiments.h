@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/paper_rows.h"
 #include "planner/programs/harmony_program.h"
 
 namespace ferry {
@@ -31,15 +32,8 @@ struct HarmonyRow {
 /// Reads expected.json and the profiles beside it. Throws UserError that names the file.
 std::vector<HarmonyRow> read_harmony_rows(const std::filesystem::path& folder);
 
-/// One published number and ours.
-struct HarmonyExperiment {
-  std::string configuration;  // "bert96 D=64 N=4 vPP (8, 12, 8, 13), prefetch"
-  double ours = 0;            // seconds per step
-  double published = 0;
-  double error = 0;  // relative
-};
-
-/// All rows, without prefetch and with it, on the constants of Harmony's estimator.
-std::vector<HarmonyExperiment> harmony_experiments(const std::filesystem::path& folder);
+/// Seconds per step of all rows, without prefetch and with it, on the constants of Harmony's
+/// estimator: "bert96 D=64 N=4 vPP (8, 12, 8, 13), prefetch".
+std::vector<PaperRow> harmony_experiments(const std::filesystem::path& folder);
 
 }  // namespace ferry

@@ -51,9 +51,9 @@ TEST(HarmonyProgram, ExperimentsListBothVariantsWithTheirErrors) {
   if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "the profiles are not at " << kFolder;
   const auto experiments = harmony_experiments(kFolder);
   ASSERT_EQ(experiments.size(), 68);
-  EXPECT_EQ(experiments[1].configuration, "bert96 D=16 N=4 vDP (4, 3, 4, 7), prefetch");
-  for (const HarmonyExperiment& one : experiments) {
-    EXPECT_LT(std::abs(one.error), 1e-6) << one.configuration;
+  EXPECT_EQ(experiments[1].what, "bert96 D=16 N=4 vDP (4, 3, 4, 7), prefetch");
+  for (const PaperRow& one : experiments) {
+    EXPECT_LT(std::abs(one.error), 1e-6) << one.what;
   }
 }
 
