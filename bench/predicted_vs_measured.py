@@ -4,7 +4,7 @@ Trains a small Llama-type model on 2 and 4 simulated devices with the links of
 machines/cpu2-4sim-throttled.yaml. Every strategy gets a device budget that it fits. Prints one
 `strategy devices predicted measured ratio` line each; the bar is a ratio within 10 % of 1.
 
-    .venv/bin/python bench/predicted_vs_measured.py [--preset tiny] [--steps 10] [STRATEGY ...]
+    .venv/bin/python bench/predicted_vs_measured.py [--preset tiny] [--steps 10] [--links '20 MB/s'] [STRATEGY ...]
 """
 
 import argparse
@@ -28,11 +28,13 @@ def ferry(*arguments: str, folder: Path) -> None:
         sys.exit(f"ferry {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
 
 
-def machine(folder: Path, devices: int) -> Path:
-    """The throttled machine with its first devices."""
+def machine(folder: Path, devices: int, links: str) -> Path:
+    """The throttled machine with as many devices; `links`: other rates of theirs."""
     described = yaml.safe_load((ROOT / "machines/cpu2-4sim-throttled.yaml").read_text())
     for group in described["devices"]:
         group["count"] = devices // len(described["devices"])
+        if links:
+            group["up"] = group["down"] = links
     path = folder / f"machine-{devices}.yaml"
     path.write_text(json.dumps(described))
     return path
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("strategies", nargs="*", default=STRATEGIES)
     parser.add_argument("--preset", default="tiny")
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--links", default="", help="of each device, each way: '20 MB/s'")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -57,7 +60,7 @@ def main() -> None:
                     "model": "model",
                     "data": {"train": "data.jsonl", "sequence": 128, "packing": True},
                     "train": {"steps": asked.steps, "micro_batches": 8, "micro_batch_size": 1, "precision": "fp32"},
-                    "machine": str(machine(folder, devices)),
+                    "machine": str(machine(folder, devices, asked.links)),
                     "strategy": strategy,
                     "out": str(out),
                 }
