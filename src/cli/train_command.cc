@@ -75,13 +75,14 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
-  const bool on_drives = std::any_of(plan.places.begin(), plan.places.end(), [](const Place& place) {
-    return place.kind == PlaceKind::drive;
-  });
+  const bool on_drives =
+      std::any_of(plan.places.begin(), plan.places.end(),
+                  [](const Place& place) { return place.kind == PlaceKind::drive; });
   if (on_drives) {
-    throw UserError((file.empty() ? "this plan" : file) +
-                    ": rests states on drives, which can be planned but not trained yet; plan for a "
-                    "machine file without drives");
+    throw UserError(
+        (file.empty() ? "this plan" : file) +
+        ": rests states on drives, which can be planned but not trained yet; plan for a "
+        "machine file without drives");
   }
   if (plan.timing_only) {
     throw UserError(

@@ -43,7 +43,7 @@ struct StreamShape {
   /// Updates wait for the end of backward even without clipping, as ZeRO-Offload's optimizer does.
   bool updates_at_end = false;
 
-  std::vector<BlockHome> homes;            // per block; empty: everything on the host
+  std::vector<BlockHome> homes;  // per block; empty: everything on the host
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
   std::vector<bool> activations_on_drive;  // per block, its input; empty: none
