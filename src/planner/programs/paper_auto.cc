@@ -17,8 +17,7 @@ namespace {
 constexpr const char* kSingles[] = {"mobius", "harmony-pp", "roundpipe", "fuyou", "zero"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNoticeable =
-    0.01;  // docs/planner.md: what moves more has to be faster by so much
+constexpr double kRounding = 1e-8;
 
 std::string rounded(double value) {
   char text[32];
@@ -133,7 +132,7 @@ std::vector<PaperRow> auto_experiments(const std::filesystem::path& machines, bo
       if (!single.step) continue;
       const double ratio = *single.step / result.step;
       rows.push_back(band_row(where + ": " + single.strategy + " / auto", ratio, 1, kInfinity));
-      rows.back().allowed = kNoticeable;
+      rows.back().allowed = kRounding;
       auto& [largest, at] = best[single.strategy];
       if (ratio > largest) {
         largest = ratio;
