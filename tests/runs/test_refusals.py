@@ -31,7 +31,7 @@ def test_does_not_fit_as_json_offers_remedies_that_fit(box):
     [
         ("train.mirco_batches=2", "micro_batches"),
         ("train.steps=abc", "train.steps"),
-        ("strategy=harmony-pp", "harmony-pp"),
+        ("strategy=async-1f1b", "async-1f1b"), ("strategy=harmony", "expected one of"),
         ("data.sequence=4096", "sequence"),
         ("model=nowhere", "nowhere"),
         ("data.train=nowhere.tokens", "nowhere.tokens"),
