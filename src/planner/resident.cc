@@ -207,7 +207,11 @@ StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain) {
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
   Simulation prediction = simulate(plan);
-  return StrategyPlan{std::move(plan), std::move(prediction), "all on the first device"};
+  StrategyPlan answer{std::move(plan), std::move(prediction), "all on the first device"};
+  answer.report.stages = {{StageReport::Pass::both, question.machine.devices[kDevice].name, 0,
+                           static_cast<int>(chain.size())}};
+  answer.report.mapping = {kDevice};
+  return answer;
 }
 
 }  // namespace ferry
