@@ -28,7 +28,6 @@ class Dispatched {
   virtual ~Dispatched() = default;
 
   StrategyAnswer run() {
-    const std::vector<int> finest = finest_partition(chain_);
     if (auto lacking = search_.start(shape(finest_packs()))) return *lacking;
     for (const Packs& packs : candidates()) offer(packs);
     search_.refine();

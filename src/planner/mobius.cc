@@ -106,8 +106,8 @@ class MobiusSearch {
       : question_(question),
         chain_(chain),
         problem_(problem_of(question, chain)),
-        search_(question, chain) {
-    for (const MachineDevice& device : question.machine.devices) roots_.push_back(device.root);
+        search_(question, chain),
+        roots_(roots_of(question.machine)) {
     for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
       blocks_.push_back(costs_of(question, chain, b));
     }
@@ -213,8 +213,8 @@ class MobiusSearch {
   const Chain& chain_;
   EvaluatorProblem problem_;
   StreamSearch search_;
+  const std::vector<std::optional<int>> roots_;
   std::vector<BlockCosts> blocks_;
-  std::vector<std::optional<int>> roots_;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "planner/pipeline.h"
 #include "planner/pipeline_partition.h"
 #include "planner/pipeline_plan.h"
+#include "planner/programs/asked_stages.h"
 #include "planner/queues.h"
 #include "planner/strategy.h"
 
@@ -45,7 +46,8 @@ class PipelineChoices {
     std::iota(slots.begin(), slots.end(), 0);
     if (options.devices) slots = checked(*options.devices);
     const int stages = stage_count(static_cast<int>(slots.size()), rule);
-    if (options.map == MapRule::cross && !options.devices) slots = cross_mapping(roots(), stages);
+    if (options.map == MapRule::cross && !options.devices)
+      slots = cross_mapping(roots_of(question_.machine), stages);
     const auto width = slots.size();
     for (std::size_t s = 0; s < index(stages); ++s) {
       const bool back = options.map == MapRule::v && s / width % 2 == 1;
@@ -63,7 +65,7 @@ class PipelineChoices {
     if (options.map != MapRule::automatic || options.devices) return std::nullopt;
     if (question_.machine.roots.empty()) return std::nullopt;
     const int stages = static_cast<int>(device_of_stage_.size());
-    const std::vector<int> slots = cross_mapping(roots(), stages);
+    const std::vector<int> slots = cross_mapping(roots_of(question_.machine), stages);
     std::vector<int> result;
     for (std::size_t s = 0; s < index(stages); ++s) result.push_back(slots[s % slots.size()]);
     if (result == device_of_stage_) return std::nullopt;
@@ -95,12 +97,6 @@ class PipelineChoices {
     const int asked = question_.options.chunks > 0 ? question_.options.chunks : kDefaultChunks;
     const int chunks = rule == OrderRule::interleaved ? asked : 1;
     return std::min(slots, blocks_) * std::clamp(blocks_ / slots, 1, chunks);
-  }
-
-  std::vector<std::optional<int>> roots() const {
-    std::vector<std::optional<int>> result;
-    for (const MachineDevice& device : question_.machine.devices) result.push_back(device.root);
-    return result;
   }
 
   const PlanQuestion& question_;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "planner/even_stages.h"
+#include "planner/contiguous.h"
 
 namespace ferry {
 namespace {
@@ -163,7 +163,7 @@ std::optional<RoundPipePartition> evened(const RoundPipePartition& partition,
     }
     std::vector<RoundPipeStage> cut;
     int first = 0;
-    for (const int end : even_stages(times, stages)) {
+    for (const int end : min_max_cuts(times, stages)) {
       cut.push_back({pass, first, end,
                      pass == Pass::forward ? sums.forward(first, end) : sums.backward(first, end)});
       first = end;

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "planner/even_stages.h"
+#include "planner/contiguous.h"
 #include "planner/mapping.h"
 #include "planner/programs/block_costs.h"
 
@@ -57,7 +57,7 @@ std::vector<int> asked_ends(const PlanQuestion& question, int stages) {
   for (const BlockCosts& block : blocks) {
     times.push_back(block.forward_time + block.backward_time);
   }
-  return even_stages(times, std::min(stages, count));
+  return min_max_cuts(times, std::min(stages, count));
 }
 
 std::vector<std::optional<int>> roots_of(const Machine& machine) {

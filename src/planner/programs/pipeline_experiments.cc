@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "planner/even_stages.h"
+#include "planner/contiguous.h"
 #include "planner/orders.h"
 #include "planner/roundpipe_dispatch.h"
 
@@ -27,7 +27,7 @@ Pipeline even_pipeline(const std::vector<RoundPipeLayer>& layers, int devices, i
   pipeline.micro_batches = micro_batches;
   pipeline.device = cyclic_map(devices * chunks, devices);
   std::size_t first = 0;
-  for (const int end : even_stages(times, devices * chunks)) {
+  for (const int end : min_max_cuts(times, devices * chunks)) {
     double forward = 0;
     double backward = 0;
     for (; first < index(end); ++first) {

@@ -1,4 +1,4 @@
-#include "planner/even_stages.h"
+#include "planner/contiguous.h"
 
 #include <gtest/gtest.h>
 
@@ -19,19 +19,19 @@ double longest_stage(const std::vector<double>& times, const std::vector<int>& e
   return longest;
 }
 
-TEST(EvenStages, EqualBlocksMakeStagesThatDifferByOne) {
-  EXPECT_EQ(even_stages(std::vector<double>(10, 1.0), 4), (std::vector<int>{2, 4, 7, 10}));
-  EXPECT_EQ(even_stages(std::vector<double>(6, 1.0), 3), (std::vector<int>{2, 4, 6}));
+TEST(MinMaxCuts, EqualBlocksMakeStagesThatDifferByOne) {
+  EXPECT_EQ(min_max_cuts(std::vector<double>(10, 1.0), 4), (std::vector<int>{2, 4, 7, 10}));
+  EXPECT_EQ(min_max_cuts(std::vector<double>(6, 1.0), 3), (std::vector<int>{2, 4, 6}));
 }
 
-TEST(EvenStages, NoCutHasAShorterLongestStage) {
+TEST(MinMaxCuts, NoCutHasAShorterLongestStage) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 100; ++round) {
     std::vector<double> times(1 + random() % 8);
     for (double& time : times) time = static_cast<double>(1 + random() % 9);
     const int count = static_cast<int>(times.size());
     const int stages = 1 + static_cast<int>(random() % times.size());
-    const std::vector<int> ends = even_stages(times, stages);
+    const std::vector<int> ends = min_max_cuts(times, stages);
     ASSERT_EQ(static_cast<int>(ends.size()), stages);
     double least = 1e9;
     for (unsigned cuts = 0; cuts < 1U << (count - 1); ++cuts) {
