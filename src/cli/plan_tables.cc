@@ -38,6 +38,7 @@ Purpose purpose_of(ValueKind kind) {
       return Purpose::gradients;
     case ValueKind::activation:
     case ValueKind::activation_gradient:
+    case ValueKind::saved:
       return Purpose::activations;
     case ValueKind::norm:
     case ValueKind::tokens:

@@ -50,6 +50,7 @@ enum class ValueKind {
   tokens,               // X.m    token ids and labels of micro-batch m
   loss,                 // L.m    loss of micro-batch m, one fp32
   clip,                 // C      the step's gradient scale, one fp32
+  saved,                // K.b.m  what forward of block b keeps for backward of micro-batch m
 };
 
 struct Value {
@@ -99,10 +100,10 @@ struct Instance {
 enum class TaskKind {
   load,      // host: writes X.m from the token file
   forward,   // compute: reads W.b and A.b.m (embedding: X.m), writes A.(b+1).m; head in evaluate
-             // mode: L.m
-  backward,  // compute: recompute + backward; reads W.b, A.b.m, dA.(b+1).m, after the first
-             // micro-batch G.b; writes G.b, dA.b.m, with the last micro-batch N.b; the fused head
-             // writes L.m
+             // mode: L.m. May also write K.b.m
+  backward,  // compute: reads W.b, A.b.m, dA.(b+1).m, after the first micro-batch G.b; writes G.b,
+             // dA.b.m, with the last micro-batch N.b; the fused head writes L.m. Recomputes what
+             // forward did, unless it reads K.b.m
   copy,      // copy: reads one instance, writes another of the same value at another place
   clip,      // host, once: reads every N.b and L.m; writes C when the step clips
   update,    // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b

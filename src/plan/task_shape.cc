@@ -20,6 +20,10 @@ bool Shapes::is_fused(BlockId block) const {
   return plan_.mode == PlanMode::train && plan_.blocks[static_cast<std::size_t>(block)].fused;
 }
 
+bool Shapes::may_save(BlockId block) const {
+  return plan_.mode == PlanMode::train && block > 0 && !is_fused(block);
+}
+
 void Shapes::fill(const Task& task, TaskShape& shape) const {
   shape.reads.clear();
   shape.writes.clear();
@@ -71,6 +75,9 @@ void Shapes::fill_forward(const Task& task, TaskShape& shape) const {
   } else {
     shape.writes.push_back({{ValueKind::activation, task.block + 1, task.micro_batch}});
   }
+  if (may_save(task.block)) {
+    shape.writes.push_back({{ValueKind::saved, task.block, task.micro_batch}, false});
+  }
 }
 
 void Shapes::fill_backward(const Task& task, TaskShape& shape) const {
@@ -88,6 +95,9 @@ void Shapes::fill_backward(const Task& task, TaskShape& shape) const {
     shape.writes.push_back({{ValueKind::loss, -1, task.micro_batch}});
   } else {
     shape.reads.push_back({{ValueKind::activation_gradient, task.block + 1, task.micro_batch}});
+  }
+  if (may_save(task.block)) {
+    shape.reads.push_back({{ValueKind::saved, task.block, task.micro_batch}, false});
   }
   if (!sums_gradient(task.block)) return;
   // Whether the sum is complete, and whose task may start it, is for the replay to say.

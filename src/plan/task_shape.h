@@ -43,6 +43,8 @@ class Shapes {
   bool sums_gradient(BlockId block) const;
   /// The block whose backward is also its forward.
   bool is_fused(BlockId block) const;
+  /// Forward may keep what backward would recompute: blocks that both run alone.
+  bool may_save(BlockId block) const;
 
  private:
   void fill_forward(const Task& task, TaskShape& shape) const;

@@ -32,7 +32,7 @@ bool has_block(ValueKind kind) {
 
 bool has_micro_batch(ValueKind kind) {
   return kind == ValueKind::activation || kind == ValueKind::activation_gradient ||
-         kind == ValueKind::tokens || kind == ValueKind::loss;
+         kind == ValueKind::saved || kind == ValueKind::tokens || kind == ValueKind::loss;
 }
 
 std::optional<Value> value_from_name(std::string_view name) {

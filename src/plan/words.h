@@ -18,8 +18,8 @@ inline constexpr std::array<std::string_view, 3> kPlaceWords = {"device", "host"
 inline constexpr std::array<std::string_view, 3> kResourceWords = {"compute", "copy", "host"};
 inline constexpr std::array<std::string_view, 7> kTaskWords = {
     "load", "forward", "backward", "copy", "clip", "update", "work"};
-inline constexpr std::array<std::string_view, 9> kValueWords = {"W",  "S", "G", "N", "A",
-                                                                "dA", "X", "L", "C"};
+inline constexpr std::array<std::string_view, 10> kValueWords = {"W",  "S", "G", "N", "A",
+                                                                 "dA", "X", "L", "C", "K"};
 
 inline std::string_view word(PlanMode mode) { return kModeWords[static_cast<std::size_t>(mode)]; }
 inline std::string_view word(Precision p) { return kPrecisionWords[static_cast<std::size_t>(p)]; }

@@ -65,6 +65,9 @@ ValueId PlanBuilder::value(ValueKind kind, int block, int micro_batch) {
     case ValueKind::activation_gradient:
       made.bytes = chain_.activation;
       break;
+    case ValueKind::saved:
+      made.bytes = owner->saved;
+      break;
     case ValueKind::tokens:
       made.bytes = chain_.tokens;
       break;
@@ -128,16 +131,22 @@ void PlanBuilder::load(int micro_batch, InstanceId to) {
 }
 
 void PlanBuilder::forward(int block, int micro_batch, int device_index,
-                          std::vector<InstanceId> reads, InstanceId write) {
+                          std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
   const ChainBlock& costs = chain_.blocks[index(block)];
   Task& task =
       add(TaskKind::forward, numbered("F", block, micro_batch), device(device_index).compute);
   task.block = block;
   task.micro_batch = micro_batch;
   task.reads = std::move(reads);
-  task.writes = {write};
+  task.writes = std::move(writes);
   task.micros = costs.forward;
-  task.workspace = costs.forward_workspace;
+  task.workspace = keeps(task.writes) ? costs.saving_workspace : costs.forward_workspace;
+}
+
+bool PlanBuilder::keeps(const std::vector<InstanceId>& instances) const {
+  return std::ranges::any_of(instances, [&](InstanceId id) {
+    return plan_.values[index(plan_.instances[index(id)].value)].kind == ValueKind::saved;
+  });
 }
 
 void PlanBuilder::backward(int block, int micro_batch, int device_index,
@@ -149,7 +158,7 @@ void PlanBuilder::backward(int block, int micro_batch, int device_index,
   task.micro_batch = micro_batch;
   task.reads = std::move(reads);
   task.writes = std::move(writes);
-  task.micros = costs.backward;
+  task.micros = keeps(task.reads) ? costs.saved_backward : costs.backward;
   task.workspace = costs.backward_workspace;
 }
 

@@ -45,10 +45,11 @@ class PlanBuilder {
       const std::function<PlaceId(ValueKind kind, int block)>& place_of);
   InstanceId home(ValueKind kind, int block) const;
 
-  /// Appends a task; its name comes from its kind. Copies get their bytes from the value.
+  /// Appends a task; its name comes from its kind. Copies get their bytes from the value. A forward
+  /// that writes K.b.m keeps it, and a backward that reads it does not recompute.
   void load(int micro_batch, InstanceId to);
   void forward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
-               InstanceId write);
+               std::vector<InstanceId> writes);
   void backward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
                 std::vector<InstanceId> writes);
   void copy(ResourceId queue, InstanceId from, InstanceId to);
@@ -70,6 +71,7 @@ class PlanBuilder {
   Plan finish_unordered();
 
  private:
+  bool keeps(const std::vector<InstanceId>& instances) const;
   Task& add(TaskKind kind, std::string name, ResourceId resource);
   void drop_unread_copies();
   void drop_unused_instances();

@@ -50,6 +50,9 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   result.backward_workspace = costs.backward_workspace;
   result.forward = costs.forward + overhead;
   result.backward = costs.backward + overhead;
+  result.saved = costs.saved;
+  result.saving_workspace = costs.saving_workspace;
+  result.saved_backward = costs.saved_backward + overhead;
   const auto elements = static_cast<double>(layout.elements);
   result.host_update = from_seconds(elements / update_rate(question)) + overhead;
   result.device_update = device_update_time(question, layout.elements) + overhead;
@@ -79,6 +82,9 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
   result.backward_workspace = costs.backward_workspace;
   result.forward = costs.forward + overhead;
   result.backward = costs.backward + overhead;
+  result.saved = costs.saved;
+  result.saving_workspace = costs.saving_workspace;
+  result.saved_backward = costs.saved_backward + overhead;
   return result;
 }
 

@@ -292,10 +292,10 @@ class PipelineWriter {
     if (b == head()) {  // evaluation
       reads.push_back(fetch(d, tokens(m)));
       const InstanceId loss = scalar(d, ValueKind::loss, -1, m);
-      builder_.forward(b, m, d, std::move(reads), loss);
+      builder_.forward(b, m, d, std::move(reads), {loss});
       builder_.copy(builder_.device(d).down, loss, losses_[index(m)]);
     } else {
-      builder_.forward(b, m, d, std::move(reads), hold(d, input(b + 1, m)));
+      builder_.forward(b, m, d, std::move(reads), {hold(d, input(b + 1, m))});
     }
     if (!train_ && b > 0) release(d, input(b, m));
   }

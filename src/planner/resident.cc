@@ -121,11 +121,11 @@ class ResidentPlan {
   void forward(int b, int m) {
     std::vector<InstanceId> reads = {weight(b), activation(b, m)};
     if (b + 1 < blocks()) {
-      builder_.forward(b, m, kDevice, std::move(reads), activation(b + 1, m));
+      builder_.forward(b, m, kDevice, std::move(reads), {activation(b + 1, m)});
       return;
     }
     reads.push_back(tokens(m));  // labels
-    builder_.forward(b, m, kDevice, std::move(reads), loss_on_device(m));
+    builder_.forward(b, m, kDevice, std::move(reads), {loss_on_device(m)});
   }
 
   void backward(int b, int m) {

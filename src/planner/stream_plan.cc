@@ -280,13 +280,13 @@ class StreamWriter {
     if (is_head(b)) {  // evaluation
       reads.push_back(fetch_tokens(d, m));
       const InstanceId loss = device_scalar(d, ValueKind::loss, -1, m);
-      builder_.forward(b, m, d, std::move(reads), loss);
+      builder_.forward(b, m, d, std::move(reads), {loss});
       bring_loss_down(d, loss, m);
       return;
     }
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
     const InstanceId made = new_activation(d, output, std::array{input});
-    builder_.forward(b, m, d, std::move(reads), made);
+    builder_.forward(b, m, d, std::move(reads), {made});
     bring_down(d, made, output);
   }
 

@@ -74,11 +74,11 @@ std::vector<Field> profile_fields(Profile& profile, Top& top) {
 
 std::vector<Field> block_fields(BlockEntry& entry) {
   BlockProfile& block = entry.block;
-  const auto time = [](std::string name, Micros& value, std::string meaning) {
+  const auto time = [](std::string name, Micros& value, std::string meaning, bool required = true) {
     return Field{.name = std::move(name),
                  .member = Real{&value.count, Dimension::time},
                  .most = kLongestTime,
-                 .required = true,
+                 .required = required,
                  .meaning = std::move(meaning)};
   };
   const auto size = [](std::string name, Bytes& value, std::string meaning) {
@@ -103,6 +103,12 @@ std::vector<Field> block_fields(BlockEntry& entry) {
            "needed in forward beside weights and boundaries, at the peak"),
       size("backward_workspace", block.backward_workspace,
            "needed in backward beside weights, gradients and boundaries, at the peak"),
+      size("saved", block.saved,
+           "what forward may keep, one micro-batch, so that backward need not recompute; 0: it "
+           "cannot"),
+      time("saved_backward", block.saved_backward, "backward of a forward that kept it", false),
+      size("saving_workspace", block.saving_workspace,
+           "needed in a forward that keeps it beside weights, boundaries and what is kept"),
       size("activation", block.activation, "after the block, one micro-batch"),
       size("activation_gradient", block.activation_gradient, "before the block, one micro-batch"),
       {.name = "parameters",

@@ -30,6 +30,9 @@ void place_read(const Plan& plan, const Task& task, InstanceId id, Operands& par
     case ValueKind::clip:
       parts.clip = id;
       break;
+    case ValueKind::saved:
+      parts.saved = id;
+      break;
     case ValueKind::norm:
     case ValueKind::loss:
       break;  // read by `clip`, which reads them all
@@ -66,6 +69,9 @@ void place_write(const Plan& plan, InstanceId id, Operands& parts) {
       break;
     case ValueKind::clip:
       parts.clip = id;
+      break;
+    case ValueKind::saved:
+      parts.saved = id;
       break;
   }
 }

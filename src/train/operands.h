@@ -22,6 +22,7 @@ struct Operands {
   InstanceId norm = -1;             // N.b, written by the last backward
   InstanceId loss = -1;             // L.m, written
   InstanceId clip = -1;             // C
+  InstanceId saved = -1;            // K.b.m; read by a backward that does not recompute
   bool accumulates = false;         // a backward that reads G.b adds to it
 };
 
