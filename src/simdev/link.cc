@@ -9,42 +9,67 @@
 
 namespace ferry {
 
-using Clock = std::chrono::steady_clock;
+namespace {
+
+using Clock = SharedLinks::Clock;
+
+double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
+
+Clock::duration duration(double seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::ceil(seconds * 1e9)));
+}
+
+}  // namespace
 
 SharedLinks::SharedLinks(std::vector<double> capacities)
     : capacities_(std::move(capacities)), origin_(Clock::now()) {}
 
-void SharedLinks::carry(const Route& route, Bytes size, const std::function<void()>& move) {
-  if (route.latency.count > 0) {
-    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(route.latency.count));
+Clock::time_point SharedLinks::carry(const Route& route, Bytes size,
+                                     const std::function<void()>& move,
+                                     std::optional<Clock::time_point> ready) {
+  const Clock::time_point start =
+      ready.value_or(Clock::now()) + duration(route.latency.count * 1e-6);
+  if (route.latency.count > 0) std::this_thread::sleep_until(start);
+  if (route.rate <= 0) {
+    move();
+    return Clock::now();
   }
-  if (route.rate <= 0) return move();
 
   std::unique_lock lock(mutex_);
   advance();
   const auto self = running_.insert(running_.end(), {&route, static_cast<double>(size.count)});
   share();
+  if (ready) catch_up(*self, seconds(start - origin_));
   lock.unlock();
   std::exception_ptr failure;
+  const Clock::time_point moving = Clock::now();
   try {
     move();
   } catch (...) {
     failure = std::current_exception();
   }
+  const Clock::time_point moved = start + (Clock::now() - moving);
   lock.lock();
   for (advance(); self->left > 0 && !failure; advance()) {
-    const auto end = settled_ + seconds_to_next_end();
-    const auto nanoseconds = static_cast<std::int64_t>(std::ceil(end * 1e9));
-    changed_.wait_until(lock, origin_ + std::chrono::nanoseconds(nanoseconds));
+    changed_.wait_until(lock, origin_ + duration(settled_ + seconds_to_next_end()));
   }
+  const Clock::time_point end = std::max(moved, origin_ + duration(self->end));
   running_.erase(self);
   share();
   if (failure) std::rethrow_exception(failure);
+  return end;
 }
 
-double SharedLinks::now() const {
-  return std::chrono::duration<double>(Clock::now() - origin_).count();
+// Brings a new transfer to where it would be, had it started at `start`.
+void SharedLinks::catch_up(Transfer& transfer, double start) {
+  const double missed = (settled_ - start) * transfer.speed;
+  if (missed <= 0) return;
+  transfer.end = start + transfer.left / transfer.speed;
+  transfer.left = std::max(0.0, transfer.left - missed);
+  if (transfer.left <= 0) share();
 }
+
+double SharedLinks::now() const { return seconds(Clock::now() - origin_); }
 
 // Transfers may end between two calls, and what they leave speeds up the others from then on: the
 // time is walked from end to end.
@@ -58,6 +83,7 @@ void SharedLinks::advance() {
       if (transfer.left <= 0) continue;
       const bool done = ends && transfer.left <= transfer.speed * span * (1 + 1e-12);
       transfer.left = done ? 0 : transfer.left - transfer.speed * span;
+      transfer.end = settled_ + span;
     }
     settled_ = ends ? settled_ + span : until;
     if (ends) share();

@@ -41,6 +41,24 @@ TEST(SharedLinks, LatencyIsAdded) {
   EXPECT_GE(seconds_of([&] { links.carry(route, {20'000}, kNothing); }), 0.050);
 }
 
+TEST(SharedLinks, WhoComesLateLosesNothing) {
+  SharedLinks links({1e6});
+  const Route route = over({{0, 1e6}});
+  const auto ready = SharedLinks::Clock::now() - std::chrono::milliseconds(200);
+  SharedLinks::Clock::time_point end;
+  EXPECT_LT(shortest_of_three([&] { end = links.carry(route, {100'000}, kNothing, ready); }), 0.1);
+  EXPECT_NEAR(std::chrono::duration<double>(end - ready).count(), 0.1, 1e-6);
+}
+
+TEST(SharedLinks, CopiesInARowTakeTheirBytesOverTheRateToTheMicrosecond) {
+  SharedLinks links({1e6});
+  const Route route = over({{0, 1e6}});
+  const auto start = SharedLinks::Clock::now();
+  auto end = start;
+  for (int i = 0; i < 20; ++i) end = links.carry(route, {5'000}, kNothing, end);
+  EXPECT_NEAR(std::chrono::duration<double>(end - start).count(), 0.1, 1e-6);
+}
+
 TEST(SharedLinks, WithoutARateACopyIsImmediate) {
   SharedLinks links({});
   bool moved = false;

@@ -1,10 +1,16 @@
 #include "simdev/queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 
 namespace ferry {
+namespace {
+
+thread_local TaskQueue* this_threads_queue = nullptr;
+
+}  // namespace
 
 std::exception_ptr take(const FailurePointer& failure) {
   if (!failure || failure->reported.exchange(true)) return nullptr;
@@ -17,12 +23,12 @@ std::uint64_t StreamEvent::record(HazardClock clock) {
   return ++recorded_;
 }
 
-void StreamEvent::complete(std::uint64_t number, FailurePointer failure) {
+void StreamEvent::complete(std::uint64_t number, FailurePointer failure, StreamTime at) {
   const std::lock_guard lock(mutex_);
   if (number < completed_) return;  // recorded on two streams, and the later one was faster
   completed_ = number;
   failure_ = std::move(failure);
-  completed_at_ = std::chrono::steady_clock::now();
+  completed_at_ = at;
   completed_cv_.notify_all();
 }
 
@@ -42,7 +48,7 @@ FailurePointer StreamEvent::wait(std::uint64_t number) const {
   return failure_;
 }
 
-std::chrono::steady_clock::time_point StreamEvent::completed_at() const {
+StreamTime StreamEvent::completed_at() const {
   const std::lock_guard lock(mutex_);
   FERRY_CHECK(completed_ > 0, "the time of an event that never completed");
   return completed_at_;
@@ -50,6 +56,11 @@ std::chrono::steady_clock::time_point StreamEvent::completed_at() const {
 
 TaskQueue::TaskQueue(Task on_start)
     : thread_([this, on_start = std::move(on_start)] { run(on_start); }) {}
+
+TaskQueue& TaskQueue::current() {
+  FERRY_CHECK(this_threads_queue, "this is not the thread of a stream");
+  return *this_threads_queue;
+}
 
 TaskQueue::~TaskQueue() {
   {
@@ -64,7 +75,7 @@ void TaskQueue::push(Task task) {
   {
     const std::lock_guard lock(mutex_);
     FERRY_CHECK(!closing_, "work was given to a stream that is being closed");
-    tasks_.push_back(std::move(task));
+    items_.push_back({std::move(task), std::chrono::steady_clock::now()});
     ++pushed_;
   }
   pushed_cv_.notify_one();
@@ -72,13 +83,17 @@ void TaskQueue::push(Task task) {
 
 void TaskQueue::record(const EventPointer& event, HazardClock clock) {
   const std::uint64_t number = event->record(std::move(clock));
-  push([this, event, number] { event->complete(number, failure()); });
+  push([this, event, number] {
+    end_at(ready_);
+    event->complete(number, failure(), ready_);
+  });
 }
 
 void TaskQueue::block(const EventPointer& event) {
   const std::uint64_t number = event->latest().number;
   push([this, event, number] {
     if (FailurePointer failed = event->wait(number)) keep(std::move(failed));
+    end_at(number > 0 ? std::max(ready_, event->completed_at()) : ready_);
   });
 }
 
@@ -102,22 +117,26 @@ std::exception_ptr TaskQueue::take_error() {
 }
 
 void TaskQueue::run(const Task& on_start) {
+  this_threads_queue = this;
   on_start();
   std::unique_lock lock(mutex_);
   for (;;) {
-    pushed_cv_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    Task task = std::move(tasks_.front());
-    tasks_.pop_front();
+    pushed_cv_.wait(lock, [&] { return closing_ || !items_.empty(); });
+    if (items_.empty()) return;
+    Item item = std::move(items_.front());
+    items_.pop_front();
     lock.unlock();
+    ready_ = std::max(ready_, item.pushed);
+    ended_.reset();
     try {
-      task();
+      item.task();
     } catch (...) {
       auto failed = std::make_shared<Failure>();
       failed->error = std::current_exception();
       keep(std::move(failed));
     }
-    task = nullptr;  // what the task owned goes before the host may think it is done
+    ready_ = ended_.value_or(std::chrono::steady_clock::now());
+    item.task = nullptr;  // what the task owned goes before the host may think it is done
     lock.lock();
     ++done_;
     done_cv_.notify_all();

@@ -1,6 +1,9 @@
 // A stream: tasks that run one after the other on a thread of their own, and the events that order
 // streams among each other. Knows nothing of torch.
 //
+// Every stream has a clock. A real engine starts its next copy when the last one ends; a thread
+// wakes up somewhat later. So a task may say when it ended, and copies start from that time.
+//
 // A task that throws does not stop its stream. The failure is kept, follows events to the streams
 // that wait for them, and is thrown once: at the first host wait that is ordered after it.
 #pragma once
@@ -14,11 +17,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "simdev/hazards.h"
 
 namespace ferry {
+
+using StreamTime = std::chrono::steady_clock::time_point;
 
 /// What a task threw. Shared by the streams and events that come after it.
 struct Failure {
@@ -42,14 +48,14 @@ class StreamEvent {
 
   /// Starts a recording and returns its number.
   std::uint64_t record(HazardClock clock);
-  void complete(std::uint64_t number, FailurePointer failure);
+  void complete(std::uint64_t number, FailurePointer failure, StreamTime at);
 
   Recording latest() const;
   bool completed(std::uint64_t number) const;
   /// Returns when the recording has completed, with the failure its stream had then.
   FailurePointer wait(std::uint64_t number) const;
   /// When the latest completed recording completed. Requires: one has.
-  std::chrono::steady_clock::time_point completed_at() const;
+  StreamTime completed_at() const;
 
  private:
   mutable std::mutex mutex_;  // guards everything below
@@ -58,14 +64,22 @@ class StreamEvent {
   std::uint64_t completed_ = 0;
   HazardClock clock_;
   FailurePointer failure_;
-  std::chrono::steady_clock::time_point completed_at_;
+  StreamTime completed_at_;
 };
 using EventPointer = std::shared_ptr<StreamEvent>;
 
-/// One stream. All calls are safe from any thread but the stream's own.
+/// One stream. All calls are safe from any thread but the stream's own, except the three below.
 class TaskQueue {
  public:
   using Task = std::function<void()>;
+
+  // For tasks, on the stream's own thread:
+  /// The stream that runs the calling task.
+  static TaskQueue& current();
+  /// When that task could start: it was pushed, and what it waits for had ended.
+  StreamTime ready() const { return ready_; }
+  /// The task ended then; without this, when it returns.
+  void end_at(StreamTime time) { ended_ = time; }
 
   /// `on_start` runs first on the new thread.
   explicit TaskQueue(Task on_start);
@@ -87,6 +101,11 @@ class TaskQueue {
   std::exception_ptr take_error();
 
  private:
+  struct Item {
+    Task task;
+    StreamTime pushed;
+  };
+
   void run(const Task& on_start);
   void keep(FailurePointer failure);
   FailurePointer failure() const;
@@ -94,11 +113,14 @@ class TaskQueue {
   mutable std::mutex mutex_;  // guards everything below but the thread
   std::condition_variable pushed_cv_;
   std::condition_variable done_cv_;
-  std::deque<Task> tasks_;
+  std::deque<Item> items_;
   std::uint64_t pushed_ = 0;  // tasks ever
   std::uint64_t done_ = 0;    // of those, the ones that have run
   bool closing_ = false;
   FailurePointer failure_;  // the first one that nobody has taken
+  // Of the stream's own thread.
+  StreamTime ready_;
+  std::optional<StreamTime> ended_;
   std::thread thread_;
 };
 

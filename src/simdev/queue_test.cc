@@ -57,6 +57,35 @@ TEST(TaskQueue, AnEventOrdersTwoStreams) {
   first.wait();
 }
 
+TEST(TaskQueue, WhatWaitsIsReadyWhenTheOtherStreamSaysItEnded) {
+  using std::chrono::milliseconds;
+  TaskQueue first(kNothing), second(kNothing);
+  const auto event = std::make_shared<StreamEvent>();
+  StreamTime ended, ready;
+  first.push([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    ended = TaskQueue::current().ready() + milliseconds(5);  // and woke up late
+    TaskQueue::current().end_at(ended);
+  });
+  first.record(event, {});
+  second.block(event);
+  second.push([&] { ready = TaskQueue::current().ready(); });
+  second.wait();
+  EXPECT_EQ(ready, ended);
+  EXPECT_EQ(event->completed_at(), ended);
+}
+
+TEST(TaskQueue, ATaskIsNotReadyBeforeItIsPushed) {
+  TaskQueue queue(kNothing);
+  StreamTime ready;
+  queue.push(kNothing);
+  queue.wait();
+  const auto before = std::chrono::steady_clock::now();
+  queue.push([&] { ready = TaskQueue::current().ready(); });
+  queue.wait();
+  EXPECT_GE(ready, before);
+}
+
 TEST(TaskQueue, AnEventThatWasNeverRecordedBlocksNobody) {
   TaskQueue queue(kNothing);
   queue.block(std::make_shared<StreamEvent>());

@@ -296,9 +296,12 @@ Route SimMachine::route(int from, int to) {
 
 void SimMachine::carry(const Copy& copy, const std::function<void()>& move) {
   const bool fails = copy.number == failing_copy_.load();
-  links_.carry(route(copy.from, copy.to), copy.size, [&] {
+  TaskQueue& queue = TaskQueue::current();
+  const auto move_unless_failing = [&] {
     if (!fails) move();
-  });
+  };
+  queue.end_at(
+      links_.carry(route(copy.from, copy.to), copy.size, move_unless_failing, queue.ready()));
   if (fails) throw ResourceError("the copy failed, as simdev_fail_copy() asked for");
 }
 

@@ -196,12 +196,24 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
     Micros start = std::max(starts_[static_cast<std::size_t>(run.task)], queue.last_end);
     for_each_dependency(run, task, [&](TaskRun earlier) {
       if (earlier.step < 0) return;
-      start = std::max(start, ends_[parity(earlier.step)][static_cast<std::size_t>(earlier.task)]);
+      start = std::max(start, end_of(earlier));
     });
-    const Micros end = epoch_ + DeviceEvent::between(*queue.epoch, event(run));
+    const Micros end = end_on_device(run);
     return finish(run, std::min(start, end), end);
   }
   return std::nullopt;
+}
+
+/// The end of a finished task. Its device may tell before the driver has seen it.
+Micros StepRunner::end_of(TaskRun run) {
+  if (on_device(plan_.tasks[static_cast<std::size_t>(run.task)])) return end_on_device(run);
+  return ends_[parity(run.step)][static_cast<std::size_t>(run.task)];
+}
+
+Micros StepRunner::end_on_device(TaskRun run) {
+  const auto resource =
+      static_cast<std::size_t>(plan_.tasks[static_cast<std::size_t>(run.task)].resource);
+  return epoch_ + DeviceEvent::between(*queues_[resource].epoch, event(run));
 }
 
 TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {

@@ -78,6 +78,8 @@ class StepRunner final : public TaskRunner {
   void run_host_task(TaskRun run, const Task& task);
   void copy(const Task& task);
   std::optional<TaskRun> take_device_completion();
+  Micros end_of(TaskRun run);
+  Micros end_on_device(TaskRun run);
   TaskRun finish(TaskRun run, Micros start, Micros end);
   const StepNumbers& prepare(int step);
   DeviceEvent& event(TaskRun run);
