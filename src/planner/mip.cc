@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "planner/every_partition.h"
 #include "planner/mip_model.h"
 #include "planner/solve_program.h"
 
@@ -15,6 +16,10 @@ namespace {
 constexpr double kSame = 1e-6;          // relative; what the solver's arithmetic can tell apart
 constexpr int kRelaxedIterations = 10;  // of a relaxation cost as one among cuts and branching
 constexpr int kKicks = 50;              // milliseconds, against the seconds that a good start saves
+// Evaluating a partition takes about as long as one unit of effort. So where partitions are few,
+// the program gets no more than evaluating them all would take, or this.
+constexpr std::int64_t kFewPartitions = 2'000'000;
+constexpr std::int64_t kEffortOnFew = 250'000;
 
 class MipSearch {
  public:
@@ -104,10 +109,14 @@ class MipSearch {
     return limits_.seconds - used.count();
   }
 
-  ProgramLimits program_limits(const PartitionProgram& program, bool relaxed) const {
+  ProgramLimits program_limits(const Candidate& candidate, const PartitionProgram& program,
+                               bool relaxed) const {
     ProgramLimits limits;
     limits.relaxed = relaxed;
-    limits.iterations = (limits_.effort - effort_) / rows_of(program);
+    std::int64_t effort = limits_.effort - effort_;
+    if (const auto count = few(candidate))
+      effort = std::min(effort, std::max(*count, kEffortOnFew));
+    limits.iterations = effort / rows_of(program);
     if (relaxed) limits.iterations *= kRelaxedIterations;
     limits.seconds = seconds_left();
     if (best_) limits.enough = best_->step / program.time_unit();
@@ -142,6 +151,23 @@ class MipSearch {
     candidate.solved = true;
     climb(candidate, kKicks);
     if (!closed(candidate)) run_program(candidate, false);
+    if (!closed(candidate) && few(candidate) && !spent()) evaluate_all(candidate);
+  }
+
+  /// How many partitions there are into that stage count, if they are few.
+  std::optional<std::int64_t> few(const Candidate& candidate) const {
+    const int layers = static_cast<int>(blocks_.size());
+    const double count = partition_count(layers, candidate.known.stages);
+    if (count > kFewPartitions) return std::nullopt;
+    return static_cast<std::int64_t>(count);
+  }
+
+  void evaluate_all(Candidate& candidate) {
+    effort_ += *few(candidate);
+    std::optional<Partition> fastest = fastest_partition(problem_, blocks_, candidate.known.stages);
+    raise(candidate, fastest ? fastest->step : kUnbounded);
+    candidate.known.evaluated = true;
+    if (fastest) offer(candidate, std::move(*fastest));
   }
 
   void run_program(Candidate& candidate, bool relaxed) {
@@ -152,7 +178,7 @@ class MipSearch {
     std::vector<std::pair<int, double>> start;
     if (!candidate.ends.empty()) start = program.cuts().start(candidate.ends);
     const ProgramSolution solution =
-        solve_program(program.program(), program_limits(program, relaxed), start);
+        solve_program(program.program(), program_limits(candidate, program, relaxed), start);
     iterations_ += solution.iterations;
     const std::int64_t iterations =
         relaxed ? solution.iterations / kRelaxedIterations : solution.iterations;

@@ -13,8 +13,8 @@ namespace ferry {
 
 struct MipLimits {
   int stages = 0;  // only this stage count; 0: all
-  // Iterations of the simplex method times rows of the program, over all programs: the effort, in a
-  // unit that is the same in every run. The default takes some seconds.
+  // Iterations of the simplex method times rows of the program, over all programs, and partitions
+  // evaluated: the effort, in a unit that is the same in every run. The default takes some seconds.
   std::int64_t effort = 15'000'000;
   double seconds = kUnbounded;     // a safety net: when it ends the search, another run may differ
   bool every_micro_batch = false;  // the program with all start times, as printed; slower
@@ -26,6 +26,7 @@ struct StageCountResult {
   double lower_bound = 0;    // no partition into so many stages is faster
   double step = kUnbounded;  // the fastest seen
   std::int64_t nodes = 0;    // of branch and bound; 0: a relaxation or an older bound sufficed
+  bool evaluated = false;    // the program left it open, and all of its few partitions were tried
 };
 
 struct MipResult {
@@ -40,7 +41,8 @@ struct MipResult {
 };
 
 /// Solves the program for every stage count whose lower bound is below the best step, lowest bound
-/// first. Every partition the solver finds is checked against evaluate_stages(). Throws
+/// first. Every partition the solver finds is checked against evaluate_stages(). A stage count of
+/// few partitions that the program leaves open is settled by evaluating them all. Throws
 /// ResourceError when ferry was built without HiGHS. Not for two threads at once.
 MipResult solve_partition_mip(const EvaluatorProblem& problem,
                               const std::vector<BlockCosts>& blocks, const MipLimits& limits);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -24,8 +25,14 @@ double brute_force(const SampleChain& chain, int stages) {
   return least;
 }
 
+bool any_evaluated(const MipResult& found) {
+  return std::ranges::any_of(found.stage_counts, &StageCountResult::evaluated);
+}
+
+// By the program alone.
 void expect_optimum(const MipResult& found, double optimum) {
   EXPECT_TRUE(found.exact);
+  EXPECT_FALSE(any_evaluated(found));
   ASSERT_EQ(found.ends.empty(), optimum == std::numeric_limits<double>::infinity());
   if (found.ends.empty()) return;
   EXPECT_NEAR(found.step, optimum, kTolerance * optimum);
@@ -168,7 +175,7 @@ TEST(Mip, AnEffortLimitGivesTheSameAnswerTwice) {
   chain.problem.memory *= 2;
   MipLimits limits;
   limits.stages = 9;
-  limits.effort = 100'000;
+  limits.effort = 100'000;  // spent before all partitions could be evaluated
   const MipResult first = solve_partition_mip(chain.problem, chain.blocks, limits);
   const MipResult second = solve_partition_mip(chain.problem, chain.blocks, limits);
   ASSERT_FALSE(first.ends.empty());
@@ -180,6 +187,23 @@ TEST(Mip, AnEffortLimitGivesTheSameAnswerTwice) {
   EXPECT_EQ(first.lower_bound, second.lower_bound);
   EXPECT_EQ(first.nodes, second.nodes);
   EXPECT_EQ(first.iterations, second.iterations);
+}
+
+TEST(Mip, FewPartitionsThatTheProgramLeavesOpenAreEvaluated) {
+  int evaluated = 0;
+  for (const std::uint64_t seed : {21, 22}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SampleChain chain = uneven_chain(seed, 16, SampleCosts::as_printed);
+    chain.problem.memory *= 2;
+    MipLimits limits;
+    limits.stages = 7;
+    const MipResult found = solve_partition_mip(chain.problem, chain.blocks, limits);
+    const double optimum = brute_force(chain, limits.stages);
+    EXPECT_TRUE(found.exact);
+    EXPECT_NEAR(found.step, optimum, kTolerance * optimum);
+    evaluated += any_evaluated(found);
+  }
+  EXPECT_GT(evaluated, 0);
 }
 
 TEST(Mip, NinetySixEqualLayersOnEightDevicesAreProven) {
