@@ -52,8 +52,8 @@ class SharedLinks {
 
   double now() const;  // seconds since origin_
   void catch_up(Transfer& transfer, double start);
-  void advance();      // brings `left` of every transfer up to now
-  void share();        // sets every `speed` anew
+  void advance();  // brings `left` of every transfer up to now
+  void share();    // sets every `speed` anew
   double seconds_to_next_end() const;
 
   const std::vector<double> capacities_;
