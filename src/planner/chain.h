@@ -21,13 +21,13 @@ struct ChainBlock {
   Bytes gradients;        // G.b; of the weight it reads for a tied head
   Bytes forward_workspace;
   Bytes backward_workspace;
-  Bytes saved;  // K.b.m; 0: the block cannot keep it
+  Bytes saved;             // K.b.m; 0: the block cannot keep it
   Bytes saving_workspace;  // of a forward that keeps it
   Micros forward;          // one micro-batch, task overhead included
   Micros backward;         // with recompute
   Micros saved_backward;   // without
-  Micros host_update;    // U.b on the host
-  Micros device_update;  // U.b on a device
+  Micros host_update;      // U.b on the host
+  Micros device_update;    // U.b on a device
   Bytes device_update_workspace;
 };
 

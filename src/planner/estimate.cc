@@ -180,6 +180,9 @@ double estimated_update_rate(const Host& host) {
 Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
   const MachineDevice& device = question.machine.devices.front();
   const auto count = static_cast<double>(elements);
+  if (question.profile.device_update_rate > 0) {
+    return from_seconds(count / question.profile.device_update_rate);
+  }
   if (device.kind == DeviceKind::sim) {  // the same arithmetic on fewer cores
     const int cores = std::max(1, question.machine.host.cores);
     const double share = static_cast<double>(std::clamp(device.threads, 1, cores)) / cores;

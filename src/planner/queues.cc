@@ -235,7 +235,8 @@ double download_rate(const PlanQuestion& question, int device) {
 double compute_cores(const PlanQuestion& question, int device) {
   const MachineDevice& machine_device = device_of(question, device);
   if (machine_device.kind != DeviceKind::sim) return 0;
-  return std::clamp(machine_device.threads, 1, std::max(1, question.machine.host.cores));
+  const double cores = std::max(1, question.machine.host.cores);
+  return std::clamp(machine_device.threads + question.profile.enqueue_cores, 1.0, cores);
 }
 
 }  // namespace ferry

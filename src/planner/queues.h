@@ -59,7 +59,8 @@ Bytes host_limit(const PlanQuestion& question);
 double upload_rate(const PlanQuestion& question, int device);
 double download_rate(const PlanQuestion& question, int device);
 
-/// What one compute task of a device takes of the host's cores; 0 for a GPU.
+/// What one compute task of a device takes of the host's cores, with the thread that enqueues its
+/// work; 0 for a GPU.
 double compute_cores(const PlanQuestion& question, int device);
 
 }  // namespace ferry

@@ -153,6 +153,9 @@ TEST(HarmonyProfile, AnOrdinaryProfileHasOneSize) {
                      .gradients = 2000_B,
                      .forward_workspace = 10_B,
                      .backward_workspace = 20_B,
+                     .saved = {},
+                     .saved_backward = {},
+                     .saving_workspace = {},
                      .activation = 6_B,
                      .activation_gradient = 6_B,
                      .parameters = 500}};

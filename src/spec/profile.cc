@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kManyBlocks = 100000;
 constexpr double kManyTokens = 1e9;
+constexpr double kManyCores = 1e6;
 constexpr double kMostParameters = 1e15;
 constexpr double kLongestTime = 1e15;  // microseconds: 31 years
 
@@ -46,6 +47,13 @@ std::vector<Field> profile_fields(Profile& profile, Top& top) {
       {.name = "update_rate",
        .member = Real{&profile.update_rate, Dimension::parameters},
        .meaning = "CPU optimizer on all cores; null: the machine's"},
+      {.name = "device_update_rate",
+       .member = Real{&profile.device_update_rate, Dimension::parameters},
+       .meaning = "a device's own optimizer; null: an estimate"},
+      {.name = "enqueue_cores",
+       .member = Real{&profile.enqueue_cores},
+       .most = kManyCores,
+       .meaning = "of the host, busy with enqueueing while one device computes"},
       {.name = "up",
        .member = Real{&profile.up.bytes_per_second, Dimension::rate},
        .meaning = "host to device, one device alone; null: the machine's"},

@@ -16,13 +16,13 @@ namespace ferry {
 struct BlockProfile {
   std::string key;  // similarity_key() of model_spec.h, or any name in a file written by hand
   Micros forward;
-  Micros backward;              // recompute included
-  Bytes weights;                // what the device computes with, and what an upload moves
-  Bytes gradients;              // the sum that stays on the device or goes to the host
-  Bytes forward_workspace;      // the peak of kernels' own memory, beside weights and boundaries
-  Bytes backward_workspace;     // likewise; what recompute keeps for a moment is included
-  Bytes saved;  // what forward may keep so that backward need not recompute; 0: it cannot
-  Micros saved_backward;       // backward of a forward that kept it
+  Micros backward;           // recompute included
+  Bytes weights;             // what the device computes with, and what an upload moves
+  Bytes gradients;           // the sum that stays on the device or goes to the host
+  Bytes forward_workspace;   // the peak of kernels' own memory, beside weights and boundaries
+  Bytes backward_workspace;  // likewise; what recompute keeps for a moment is included
+  Bytes saved;            // what forward may keep so that backward need not recompute; 0: it cannot
+  Micros saved_backward;  // backward of a forward that kept it
   Bytes saving_workspace;       // forward_workspace of a forward that keeps it
   Bytes activation;             // after the block
   Bytes activation_gradient;    // before the block
@@ -42,6 +42,8 @@ struct Profile {
   double update_rate = 0;            // parameters per second of the CPU optimizer; 0: the machine's
   Rate up;                           // host to device, one device alone; 0: the machine's
   Rate down;                         // device to host
+  double device_update_rate = 0;     // likewise of a device's optimizer; 0: an estimate
+  double enqueue_cores = 0;          // host cores busy with enqueueing while one device computes
   Micros task_overhead;              // of starting one task
   Micros copy_overhead;              // of starting one copy
 

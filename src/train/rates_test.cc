@@ -44,5 +44,14 @@ TEST(UpdateRate, IsMeasuredInBothPrecisions) {
   EXPECT_GT(measure_update_rate(Precision::fp32, 1, 1000), 0);
 }
 
+TEST(UpdateRate, OfADeviceIsMeasuredInTheRoomThereIs) {
+  const OpenDevices open(throttled_pair(), {});
+  Device device = Device::open(open.names().front());
+  EXPECT_GT(measure_device_update_rate(device, Precision::bf16, 1 << 16), 0);
+  EXPECT_GT(measure_device_update_rate(device, Precision::fp32), 0);  // 64 MiB hold fewer
+  const at::Tensor taken = device.slab(64_MiB - 64_KiB);
+  EXPECT_EQ(measure_device_update_rate(device, Precision::fp32), 0);
+}
+
 }  // namespace
 }  // namespace ferry

@@ -1,20 +1,65 @@
 #include "train/update_rate.h"
 
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "optim/adamw.h"
 #include "optim/worker_team.h"
+#include "train/device_update.h"
+#include "train/driving_thread.h"
 
 namespace ferry {
 namespace {
 
 constexpr int kWarmUps = 2;
 constexpr int kRounds = 5;
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+/// Zeroed states of so many parameters.
+DeviceState make_state(Device& device, Precision precision, std::int64_t parameters) {
+  const at::TensorOptions options(device.torch_device());
+  const bool halves = precision == Precision::bf16;
+  const auto zeros = [&](at::ScalarType type) {
+    return at::zeros({parameters}, options.dtype(type));
+  };
+  return {.weight = zeros(halves ? at::kBFloat16 : at::kFloat),
+          .lo = halves ? zeros(at::kShort) : at::Tensor(),
+          .m = zeros(at::kFloat),
+          .v = zeros(at::kFloat),
+          .gradient = zeros(at::kFloat)};
+}
+
+double device_update_rate(Device& device, Precision precision, std::int64_t parameters) {
+  const c10::StreamGuard current(device.stream("compute"));
+  const DeviceState state = make_state(device, precision, parameters);
+  const AdamWFactors factors = adamw_factors({.lr = 1e-4}, 1.0F, true);
+  std::vector<double> seconds;
+  for (int i = 0; i < kWarmUps + kRounds; ++i) {
+    device.synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    on_driving_thread(device.simulated(), [&] {
+      const c10::StreamGuard inside(device.stream("compute"));
+      device_adamw_step(factors, state, {});
+    });
+    device.synchronize();
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return static_cast<double>(parameters) / median(std::move(seconds));
+}
 
 }  // namespace
 
@@ -40,8 +85,19 @@ double measure_update_rate(Precision precision, int threads, std::int64_t parame
     seconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  std::ranges::sort(seconds);
-  return static_cast<double>(parameters) / seconds[seconds.size() / 2];
+  return static_cast<double>(parameters) / median(std::move(seconds));
+}
+
+double measure_device_update_rate(Device& device, Precision precision, std::int64_t most) {
+  constexpr std::int64_t kFewest = 1 << 14;
+  for (std::int64_t parameters = most; parameters >= kFewest; parameters /= 2) {
+    try {
+      return device_update_rate(device, precision, parameters);
+    } catch (const c10::OutOfMemoryError&) {
+      continue;  // with half of them
+    }
+  }
+  return 0;
 }
 
 }  // namespace ferry
