@@ -412,7 +412,7 @@ BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, co
       torch::autograd::grad({std::exchange(value, {})}, parts, {std::exchange(output.value, {})});
   parts.clear();
   found = torch::autograd::Engine::get_default_engine().execute(
-      saved.outputs, found, /*keep_graph=*/false, /*create_graph=*/false,
+      saved.outputs, found, /*keep_graph=*/true, /*create_graph=*/false,
       /*accumulate_grad=*/false, saved.inputs);
   saved.tensors->seal();
   const std::vector<at::Tensor> norm_gradients =

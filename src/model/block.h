@@ -69,7 +69,7 @@ SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, cons
 
 /// backward() of a forward_saving() whose slot's bytes are now in `slot`, with the same x and
 /// weights, all perhaps at other addresses of the same device. Equal to backward() bit for bit.
-/// Requires: the stream of that forward_saving() is current; `saved` was not used before.
+/// Requires: the stream of that forward_saving() is current.
 BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                               std::span<const at::Tensor> weights, const at::Tensor& dy,
                               const at::Tensor& slot, const SavedForward& saved);

@@ -151,19 +151,20 @@ Bytes BlockMath::saved_bytes(TaskId id, const StepNumbers& numbers) const {
 }
 
 BlockGradients BlockMath::block_gradients(const Task& task, const Operands& parts,
-                                          const StepNumbers& numbers) {
+                                          const StepNumbers& numbers) const {
   const auto& weights = weights_[static_cast<std::size_t>(parts.weight)];
   const at::Tensor x = hidden_states(parts.input), dy = hidden_states(parts.output_gradient);
   if (parts.saved < 0) {
     return ferry::backward(model_, block(task), x, weights, dy, positions(task, numbers));
   }
-  const auto kept = saved_.extract({task.block, task.micro_batch});
-  FERRY_CHECK(!kept.empty(), task.name + " came before its forward");
+  const auto kept = saved_.find({task.block, task.micro_batch});
+  FERRY_CHECK(kept != saved_.end(), task.name + " came before its forward");
   return backward_saved(model_, block(task), x, weights, dy, binding_.bytes(parts.saved),
-                        *kept.mapped());
+                        *kept->second);
 }
 
-void BlockMath::backward(const Task& task, const Operands& parts, const StepNumbers& numbers) {
+void BlockMath::backward(const Task& task, const Operands& parts,
+                         const StepNumbers& numbers) const {
   const auto sums = gradients(task, parts.gradient);
   switch (block(task).kind) {
     case BlockKind::head:

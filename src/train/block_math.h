@@ -35,9 +35,9 @@ class BlockMath {
 
  private:
   void forward(const Task& task, const Operands& parts, const StepNumbers& numbers);
-  void backward(const Task& task, const Operands& parts, const StepNumbers& numbers);
+  void backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   BlockGradients block_gradients(const Task& task, const Operands& parts,
-                                 const StepNumbers& numbers);
+                                 const StepNumbers& numbers) const;
   void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
                           const std::vector<at::Tensor>& sums) const;
@@ -59,8 +59,8 @@ class BlockMath {
   const at::ScalarType type_;                     // of weights and activations
   std::vector<BlockLayout> layouts_;              // per block, of its own parameters
   std::vector<std::vector<at::Tensor>> weights_;  // per instance; empty for other kinds
-  // By block and micro-batch, from a forward that writes K.b.m to the backward that reads it. One
-  // compute queue runs both, so the next step's forward comes after this step's backward.
+  // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
+  // the backward that reads it, so the next step's forward comes after this step's backward.
   std::map<std::pair<BlockId, int>, std::shared_ptr<SavedForward>> saved_;
 };
 

@@ -333,14 +333,10 @@ void measure_backward(Bench& bench, std::size_t b, const StepNumbers& numbers,
   }
   if (bench.made.saving_forward[b] < 0) return;
 
+  // Keeping is a copy per product, little beside it: such a forward takes a forward's time.
   const auto keep = task(bench.made.saving_forward[b]), use = task(bench.made.saved_backward[b]);
-  const Micros both = bench.watch.time([&] {
-    keep();
-    use();
-  });
-  // A forward that keeps counts as a plain one: what keeping takes longer is backward's.
-  costs.saved_backward = std::max(costs.backward - (costs.forward + add - both), Micros{1});
   costs.saving_workspace = bench.watch.weigh(keep);
+  costs.saved_backward = bench.watch.time(use);
   costs.backward_workspace = std::max(costs.backward_workspace, bench.watch.weigh(use));
 }
 
