@@ -118,9 +118,9 @@ const SavedTensors::Store& SavedTensors::store(const at::Tensor& tensor) {
   }
   const at::NoGradGuard no_graph;
   const auto elements = size.count / static_cast<std::int64_t>(tensor.element_size());
+  // As bytes: not every type that kernels keep can be copied as itself.
   slot_.narrow(0, begin.count, size.count)
-      .view(tensor.scalar_type())
-      .copy_(tensor.detach().as_strided({elements}, {1}, 0));
+      .copy_(tensor.detach().as_strided({elements}, {1}, 0).view(at::kByte));
   return stores_.back();
 }
 

@@ -171,6 +171,18 @@ class Stopwatch {
  public:
   Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
 
+  /// The time until the device has done `work` so often.
+  Micros run(const std::function<void()>& work, int repeats) const {
+    const auto start = std::chrono::steady_clock::now();
+    on_driving_thread(device_.simulated(), [&] {
+      const c10::StreamGuard current(stream_);
+      for (int i = 0; i < repeats; ++i) work();
+    });
+    device_.synchronize();
+    return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+                .count()};
+  }
+
   /// The time of one `work` when several follow each other: the median over rounds.
   Micros time(const std::function<void()>& work) const {
     for (int i = 0; i < kWarmUps; ++i) run(work, 1);
@@ -192,17 +204,6 @@ class Stopwatch {
   }
 
  private:
-  Micros run(const std::function<void()>& work, int repeats) const {
-    const auto start = std::chrono::steady_clock::now();
-    on_driving_thread(device_.simulated(), [&] {
-      const c10::StreamGuard current(stream_);
-      for (int i = 0; i < repeats; ++i) work();
-    });
-    device_.synchronize();
-    return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-                .count()};
-  }
-
   Device& device_;
   const c10::Stream stream_;
 };
@@ -306,10 +307,11 @@ std::vector<Bytes> count_saved(const ModelSpec& model, const MeasureRequest& req
   for (std::size_t b = 0; b < model.blocks.size(); ++b) {
     if (!can_save(model.blocks[b])) continue;
     for (const bool documents : {false, true}) {
-      bench.watch.weigh([&] {
-        const StepNumbers numbers = bench_numbers(request, documents);
+      const StepNumbers numbers = bench_numbers(request, documents);
+      const auto count = [&] {
         saved[b] = std::max(saved[b], bench.math.saved_bytes(bench.made.forward[b], numbers));
-      });
+      };
+      bench.watch.run(count, 1);
     }
   }
   return saved;
