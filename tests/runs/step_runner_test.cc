@@ -18,6 +18,7 @@
 #include "planner/planner.h"
 #include "train/devices.h"
 #include "train/home_states.h"
+#include "train/measure.h"
 #include "train/places.h"
 
 namespace ferry {
@@ -462,6 +463,36 @@ TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
         EXPECT_LT(costs.saved_backward, costs.backward);
       }
     }
+  }
+}
+
+// A device that holds a layer but not what its forward would keep beside it is measured without.
+TEST(Measure, SaysWhatIsKeptUnlessTheDeviceLacksMemoryForIt) {
+  std::string config = kConfig;
+  config.replace(config.find("96,"), 3, "2048,");
+  const ModelSpec model = parse_model_spec(config, "config");
+  const auto measured = [&](Bytes memory) {
+    const OpenDevices devices = open_devices(memory, /*checked=*/false);
+    return measure_profile(
+        {.model = model, .micro_batch_size = 8, .sequence = 64, .device = "sim:0"});
+  };
+  const Profile profile = measured(1_GiB);
+  const Profile estimate = estimate_profile(model, machine(1), Precision::fp32, {8, 64});
+  Bytes need, workspace, saved;
+  for (const BlockProfile& block : profile.blocks) {
+    EXPECT_EQ(block.saved, find_block(estimate, block.key)->saved) << block.key;
+    EXPECT_EQ(block.saved > 0_B, block.saved_backward > Micros{}) << block.key;
+    EXPECT_EQ(block.saved > 0_B, block.saving_workspace > 0_B) << block.key;
+    need += block.weights + block.gradients + block.activation + block.activation_gradient;
+    workspace = std::max(workspace, block.backward_workspace);
+    saved = std::max(saved, block.saved);
+  }
+  ASSERT_GT(saved, 4_MiB);
+
+  const Profile tight = measured(need + workspace + Bytes{saved.count / 2});
+  for (const BlockProfile& block : tight.blocks) {
+    EXPECT_EQ(block.saved, 0_B) << block.key;
+    EXPECT_GT(block.backward, Micros{}) << block.key;
   }
 }
 
