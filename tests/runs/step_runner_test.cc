@@ -134,6 +134,7 @@ StepNumbers numbers(int step) {
     for (int i = 0; i < 32; ++i) {
       batch.ids.push_back((7 * i + m + step) % 96);
       batch.labels.push_back((7 * (i + 1) + m + step) % 96);
+      if (m == 1) batch.segments.push_back(i % 16 < 5 ? 0 : 1);  // two documents in a row
     }
     numbers.batches.push_back(batch);
   }
@@ -462,6 +463,20 @@ TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
         EXPECT_EQ(costs.saved, counted(model, model.blocks[b], shape, type)) << costs.key;
         EXPECT_LT(costs.saved_backward, costs.backward);
       }
+    }
+  }
+}
+
+TEST(Estimate, SavedBytesAndTimesGrowWithTheBatch) {
+  const PlanQuestion asked = question(1);  // 2 rows of 16 tokens
+  const PlanQuestion larger = with_batch(asked, kMicroBatches, 6, 16);
+  for (std::size_t i = 0; i < asked.profile.blocks.size(); ++i) {
+    const BlockProfile &before = asked.profile.blocks[i], &after = larger.profile.blocks[i];
+    EXPECT_GE(after.saved, 3 * before.saved) << before.key;
+    EXPECT_LE(after.saved, 3 * before.saved + 512_B) << before.key;
+    if (before.saved > 0_B) {
+      EXPECT_GT(after.saved_backward, before.saved_backward);
+      EXPECT_GE(after.saving_workspace, before.saving_workspace);
     }
   }
 }
