@@ -20,7 +20,7 @@ std::string measurement_key(const Question& question) {
   const Job& job = question.job;
   const MachineDevice& device = question.plan.machine.devices.front();
   std::string key =
-      "measured torch " + torch_version() + " " + to_string(device.kind) + " threads " +
+      "measured with saved, torch " + torch_version() + " " + to_string(device.kind) + " threads " +
       std::to_string(job.threads > 0 ? job.threads : device.threads) + " cores " +
       std::to_string(question.plan.machine.host.cores) + " " + to_string(job.train.precision) +
       " " + std::to_string(job.train.micro_batch_size) + "x" + std::to_string(job.data.sequence);

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "base/check.h"
 #include "model/norm.h"
 #include "model/rotary.h"
+#include "model/saved_tensors.h"
 
 namespace ferry {
 namespace {
@@ -69,9 +72,10 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
 }
 
 /// Causal attention of q, k, v [rows, length, heads, head_dim], one call per document and never a
-/// mask: masks cost O(length^2) memory and meet wrong kernels. Returns [tokens, heads * head_dim].
-at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const Positions& positions) {
+/// mask: masks cost O(length^2) memory and meet wrong kernels. Returns [rows, length, heads,
+/// head_dim] of all documents in turn.
+std::vector<at::Tensor> attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const Positions& positions) {
   const bool grouped = q.size(2) != k.size(2);
   const auto one = [grouped](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
     return at::scaled_dot_product_attention(a.transpose(1, 2), b.transpose(1, 2), c.transpose(1, 2),
@@ -79,82 +83,106 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                             /*is_causal=*/true, std::nullopt, grouped)
         .transpose(1, 2);
   };
-  const std::int64_t tokens = q.size(0) * q.size(1);
-  if (positions.documents.empty()) return one(q, k, v).reshape({tokens, -1});
+  if (positions.documents.empty()) return {one(q, k, v)};
 
   const std::vector<at::Tensor> qs = q.split_with_sizes(positions.documents, 1);
   const std::vector<at::Tensor> ks = k.split_with_sizes(positions.documents, 1);
   const std::vector<at::Tensor> vs = v.split_with_sizes(positions.documents, 1);
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < qs.size(); ++i) parts.push_back(one(qs[i], ks[i], vs[i]));
-  return at::cat(parts, 1).reshape({tokens, -1});
+  return parts;
 }
 
-/// A residual block is x + output(inner(x)).
+/// A residual block is x + output(join(project(norm(x)))): the products are in project and output.
 struct ResidualWeights {
-  std::span<const at::Tensor> inner;
+  std::span<const at::Tensor> norm;
+  std::span<const at::Tensor> project;
   Projection output;
+
+  std::size_t inner() const { return norm.size() + project.size(); }
 };
 
 ResidualWeights split_weights(const ModelSpec& model, const BlockSpec& block,
                               std::span<const at::Tensor> weights) {
   const bool bias = block.params.back().shape.size() == 1;
+  const std::size_t norm = model.family == Family::gpt2 ? 2 : 1;
   const std::size_t inner = weights.size() - (bias ? 2 : 1);
-  return {weights.first(inner), WeightReader(model, weights.subspan(inner)).projection(bias)};
+  return {weights.first(norm), weights.subspan(norm, inner - norm),
+          WeightReader(model, weights.subspan(inner)).projection(bias)};
 }
 
-at::Tensor attention_inner(const ModelSpec& model, const at::Tensor& x,
-                           std::span<const at::Tensor> weights, const Positions& positions) {
+/// normed is [batch, time, hidden].
+std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tensor& normed,
+                                          std::span<const at::Tensor> weights,
+                                          const Positions& positions) {
   WeightReader reader(model, weights);
   const std::int64_t dim = model.head_dim;
   // With documents the rows are laid end to end, so that they may cross a row's end.
-  const std::int64_t rows = positions.documents.empty() ? x.size(0) : 1;
+  const std::int64_t rows = positions.documents.empty() ? normed.size(0) : 1;
   const auto by_head = [&](const at::Tensor& projected) {
     return projected.view({rows, -1, projected.size(1) / dim, dim});
   };
 
-  const at::Tensor normed = reader.norm(model, x).view({-1, model.hidden});
+  const at::Tensor x = normed.view({-1, model.hidden});
   at::Tensor q, k, v;
   if (model.family == Family::gpt2) {
-    const std::vector<at::Tensor> parts = reader.projection(true)(normed).split(model.hidden, 1);
+    const std::vector<at::Tensor> parts = reader.projection(true)(x).split(model.hidden, 1);
     q = by_head(parts[0]);
     k = by_head(parts[1]);
     v = by_head(parts[2]);
   } else {
-    q = by_head(reader.projection(model.qkv_bias)(normed));
-    k = by_head(reader.projection(model.qkv_bias)(normed));
-    v = by_head(reader.projection(model.qkv_bias)(normed));
+    q = by_head(reader.projection(model.qkv_bias)(x));
+    k = by_head(reader.projection(model.qkv_bias)(x));
+    v = by_head(reader.projection(model.qkv_bias)(x));
     if (model.qk_norm) {
       q = reader.norm(model, q);
       k = reader.norm(model, k);
     }
-    const RotaryTable table = rotary_table(model, x.size(1), positions, x);
+    const RotaryTable table = rotary_table(model, normed.size(1), positions, normed);
     q = rotate(q, table);
     k = rotate(k, table);
   }
   return attend(q, k, v, positions);
 }
 
-at::Tensor mlp_inner(const ModelSpec& model, const at::Tensor& x,
-                     std::span<const at::Tensor> weights) {
+std::vector<at::Tensor> project_mlp(const ModelSpec& model, const at::Tensor& normed,
+                                    std::span<const at::Tensor> weights) {
   WeightReader reader(model, weights);
-  const at::Tensor normed = reader.norm(model, x).view({-1, model.hidden});
-  const at::Tensor value = activate(model.activation, reader.projection(model.mlp_bias)(normed));
-  if (model.family == Family::gpt2) return value;
-  return value * reader.projection(model.mlp_bias)(normed);
+  const at::Tensor x = normed.view({-1, model.hidden});
+  std::vector<at::Tensor> parts{reader.projection(model.mlp_bias)(x)};
+  if (model.family != Family::gpt2) parts.push_back(reader.projection(model.mlp_bias)(x));
+  return parts;
 }
 
-/// [tokens, in of the output projection]
-at::Tensor run_inner(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
-                     std::span<const at::Tensor> weights, const Positions& positions) {
-  return block.kind == BlockKind::attention ? attention_inner(model, x, weights, positions)
-                                            : mlp_inner(model, x, weights);
+std::vector<at::Tensor> project(const ModelSpec& model, const BlockSpec& block,
+                                const at::Tensor& normed, std::span<const at::Tensor> weights,
+                                const Positions& positions) {
+  return block.kind == BlockKind::attention ? project_attention(model, normed, weights, positions)
+                                            : project_mlp(model, normed, weights);
+}
+
+/// [tokens, in of the output projection]. Takes the parts, so that what is used up is free.
+at::Tensor join(const ModelSpec& model, const BlockSpec& block, std::vector<at::Tensor> parts) {
+  if (block.kind == BlockKind::attention) {
+    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts, 1);
+    return all.reshape({all.size(0) * all.size(1), -1});
+  }
+  const at::Tensor value = activate(model.activation, std::exchange(parts[0], {}));
+  return parts.size() == 1 ? value : value * parts[1];
+}
+
+at::Tensor pre_norm(const ModelSpec& model, const at::Tensor& x,
+                    std::span<const at::Tensor> weights) {
+  return WeightReader(model, weights).norm(model, x);
 }
 
 at::Tensor run_residual(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                         std::span<const at::Tensor> weights, const Positions& positions) {
   const ResidualWeights split = split_weights(model, block, weights);
-  return x + split.output(run_inner(model, block, x, split.inner, positions)).view(x.sizes());
+  const at::Tensor value =
+      join(model, block,
+           project(model, block, pre_norm(model, x, split.norm), split.project, positions));
+  return x + split.output(value).view(x.sizes());
 }
 
 at::Tensor embed(const ModelSpec& model, const at::Tensor& ids, std::span<const at::Tensor> weights,
@@ -233,11 +261,14 @@ BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
                                  const at::Tensor& dy, const Positions& positions) {
   const ResidualWeights split = split_weights(model, block, weights);
   const at::Tensor input = leaf(x);
-  const std::vector<at::Tensor> inner = leaves(split.inner);
+  const std::vector<at::Tensor> inner = leaves(weights.first(split.inner()));
   at::Tensor value;
   {
     const at::AutoGradMode record(true);
-    value = run_inner(model, block, input, inner, positions);
+    const std::span<const at::Tensor> leaf_weights = inner;
+    const at::Tensor normed = pre_norm(model, input, leaf_weights.first(split.norm.size()));
+    value = join(model, block,
+                 project(model, block, normed, leaf_weights.subspan(split.norm.size()), positions));
   }
   ProjectionGradients output =
       projection_gradients(split.output, value.detach(), dy.reshape({-1, model.hidden}));
@@ -246,6 +277,14 @@ BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
   BlockGradients result{.x = found[0].add_(dy), .weights = {found.begin() + 1, found.end()}};
   result.weights.insert(result.weights.end(), output.weights.begin(), output.weights.end());
   return result;
+}
+
+/// What project() reads, in the order in which SavedTensors is given it.
+std::vector<at::Tensor> project_inputs(const at::Tensor& normed,
+                                       std::span<const at::Tensor> weights) {
+  std::vector<at::Tensor> inputs{normed};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  return inputs;
 }
 
 BlockGradients embedding_backward(const ModelSpec& model, const at::Tensor& ids,
@@ -261,6 +300,13 @@ BlockGradients embedding_backward(const ModelSpec& model, const at::Tensor& ids,
 }
 
 }  // namespace
+
+struct SavedForward {
+  std::shared_ptr<SavedTensors> tensors;
+  std::vector<SavedTensors::Kept> parts;  // what project() returned
+  torch::autograd::edge_list outputs;     // of project(), where its backward begins
+  torch::autograd::edge_list inputs;      // likewise, where it ends
+};
 
 at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                    std::span<const at::Tensor> weights, const Positions& positions) {
@@ -297,6 +343,90 @@ BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at
       break;
   }
   FERRY_UNREACHABLE("the head's gradients come from head_forward_backward()");
+}
+
+bool can_save(const BlockSpec& block) {
+  return block.kind == BlockKind::attention || block.kind == BlockKind::mlp;
+}
+
+SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                            std::span<const at::Tensor> weights, const at::Tensor& slot,
+                            const Positions& positions) {
+  check_call(model, block, x, weights, positions);
+  FERRY_CHECK(can_save(block), to_string(block.kind) + " has nothing to save");
+  const at::NoGradGuard no_graph;
+  const ResidualWeights split = split_weights(model, block, weights);
+  std::vector<at::Tensor> inputs =
+      leaves(project_inputs(pre_norm(model, x, split.norm), split.project));
+  auto saved = std::make_shared<SavedForward>();
+  saved->tensors = std::make_shared<SavedTensors>(slot, inputs);
+
+  std::vector<at::Tensor> parts;
+  {
+    const SavingInto saving(saved->tensors);
+    const at::AutoGradMode record(true);
+    parts = project(model, block, inputs[0], std::span(inputs).subspan(1), positions);
+  }
+  for (at::Tensor& part : parts) {
+    saved->outputs.push_back(torch::autograd::impl::gradient_edge(part));
+    part = part.detach();
+    saved->parts.push_back(saved->tensors->keep(part));
+  }
+  saved->tensors->seal();
+  for (at::Tensor& input : inputs) {
+    saved->inputs.push_back(torch::autograd::impl::gradient_edge(input));
+    input.set_data(at::empty({0}, input.options()));  // the graph holds its leaves
+  }
+
+  const at::Tensor value = join(model, block, std::move(parts));
+  const Bytes size = saved->tensors->size();
+  return {.y = x + split.output(value).view(x.sizes()), .bytes = size, .saved = std::move(saved)};
+}
+
+BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                              std::span<const at::Tensor> weights, const at::Tensor& dy,
+                              const at::Tensor& slot, const SavedForward& saved) {
+  const at::NoGradGuard no_graph;
+  const ResidualWeights split = split_weights(model, block, weights);
+  const at::Tensor input = leaf(x);
+  const std::vector<at::Tensor> norms = leaves(split.norm);
+  at::Tensor normed;
+  {
+    const at::AutoGradMode record(true);
+    normed = pre_norm(model, input, norms);
+  }
+  saved.tensors->bind(slot, project_inputs(normed.detach(), split.project));
+
+  std::vector<at::Tensor> parts;
+  for (const SavedTensors::Kept& kept : saved.parts) {
+    parts.push_back(leaf(saved.tensors->restore(kept)));
+  }
+  at::Tensor value;
+  {
+    const at::AutoGradMode record(true);
+    value = join(model, block, parts);
+  }
+  ProjectionGradients output =
+      projection_gradients(split.output, value.detach(), dy.reshape({-1, model.hidden}));
+  std::vector<at::Tensor> found =
+      torch::autograd::grad({std::exchange(value, {})}, parts, {std::exchange(output.value, {})});
+  parts.clear();
+  found = torch::autograd::Engine::get_default_engine().execute(
+      saved.outputs, found, /*keep_graph=*/true, /*create_graph=*/false,
+      /*accumulate_grad=*/false, saved.inputs);
+  saved.tensors->seal();
+  const std::vector<at::Tensor> norm_gradients =
+      gradients_of(normed, input, norms, std::exchange(found.front(), {}));
+
+  BlockGradients result{.x = norm_gradients[0], .weights = {}};
+  result.x.add_(dy);
+  const auto append = [&](auto begin, auto end) {
+    result.weights.insert(result.weights.end(), begin, end);
+  };
+  append(norm_gradients.begin() + 1, norm_gradients.end());
+  append(found.begin() + 1, found.end());
+  append(output.weights.begin(), output.weights.end());
+  return result;
 }
 
 void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,

@@ -8,9 +8,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "base/units.h"
 #include "spec/model_spec.h"
 
 namespace ferry {
@@ -42,6 +44,35 @@ at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Ten
 BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                         std::span<const at::Tensor> weights, const at::Tensor& dy,
                         const Positions& positions = {});
+
+/// Whether forward_saving() knows the block: attention and MLPs.
+bool can_save(const BlockSpec& block);
+
+/// What a forward left of its graph: which tensors lie where in its slot. Holds none of them.
+struct SavedForward;
+
+struct SavingResult {
+  at::Tensor y;  // as forward() gives it
+  Bytes bytes;   // what the slot holds
+  std::shared_ptr<SavedForward> saved;
+};
+
+/// forward() that also keeps in `slot`, bytes on the block's device, what the products of
+/// backward() would be run again for: q, k, v and attention's result, or the MLP's projections. The
+/// norm and the activation are not kept, being cheap. An undefined slot only counts the bytes. How
+/// many they are depends on the documents; no division into documents needs more than the larger of
+/// none and one document per token. Requires: can_save(block). Throws ResourceError when the slot
+/// is too small.
+SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                            std::span<const at::Tensor> weights, const at::Tensor& slot,
+                            const Positions& positions = {});
+
+/// backward() of a forward_saving() whose slot's bytes are now in `slot`, with the same x and
+/// weights, all perhaps at other addresses of the same device. Equal to backward() bit for bit.
+/// Requires: the stream of that forward_saving() is current.
+BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
+                              std::span<const at::Tensor> weights, const at::Tensor& dy,
+                              const at::Tensor& slot, const SavedForward& saved);
 
 /// Adds the embedding's gradients to `sums`, fp32 and shaped like the embedding's params, touching
 /// only the rows that ids [batch, time] name. What backward() would return for the embedding

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "base/error.h"
 #include "model/testing.h"
 
 namespace ferry {
@@ -240,6 +242,57 @@ TEST_P(BlockOfFamily, ForwardCallsTheProductsThatItsFlopsCount) {
   }
 }
 
+// The slot moves between the passes, as a swapped one does, and the old one is overwritten; so do x
+// and the weights.
+TEST_P(BlockOfFamily, BackwardOfASavedForwardGivesTheBitsOfRecompute) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const Positions& positions : {Positions{}, Positions{.documents = {5, 7, 4}}}) {
+      for (std::size_t i = 1; i + 2 < model.blocks.size(); ++i) {
+        const BlockSpec& block = model.blocks[i];
+        SCOPED_TRACE(to_string(block.kind) + (type == at::kFloat ? " fp32" : " bf16"));
+        const std::vector<at::Tensor> weights = random_weights(block, type);
+        const at::Tensor x = at::randn({2, 8, 32}).to(type), dy = at::randn({2, 8, 32}).to(type);
+        const BlockGradients expected = backward(model, block, x, weights, dy, positions);
+
+        const Bytes size = forward_saving(model, block, x, weights, {}, positions).bytes;
+        const at::Tensor slot = at::empty({size.count}, at::kByte);
+        const SavingResult kept = forward_saving(model, block, x, weights, slot, positions);
+        EXPECT_EQ(kept.bytes, size);
+        EXPECT_TRUE(kept.y.equal(forward(model, block, x, weights, positions)));
+
+        const at::Tensor moved = slot.clone();
+        slot.fill_(0x7f);
+        std::vector<at::Tensor> elsewhere;
+        for (const at::Tensor& weight : weights) elsewhere.push_back(weight.clone());
+        const BlockGradients found =
+            backward_saved(model, block, x.clone(), elsewhere, dy, moved, *kept.saved);
+        EXPECT_TRUE(found.x.equal(expected.x));
+        ASSERT_EQ(found.weights.size(), expected.weights.size());
+        for (std::size_t j = 0; j < expected.weights.size(); ++j) {
+          EXPECT_TRUE(found.weights[j].equal(expected.weights[j])) << block.params[j].name;
+        }
+      }
+    }
+  }
+}
+
+// A slot for the worse of the two holds any documents.
+TEST_P(BlockOfFamily, NoDocumentsSaveMoreThanNoneOrOnePerToken) {
+  for (std::size_t i = 1; i + 2 < model.blocks.size(); ++i) {
+    const BlockSpec& block = model.blocks[i];
+    const std::vector<at::Tensor> weights = random_weights(block);
+    const at::Tensor x = at::randn({2, 8, 32});
+    const auto bytes = [&](std::vector<std::int64_t> documents) {
+      return forward_saving(model, block, x, weights, {}, {.documents = std::move(documents)})
+          .bytes;
+    };
+    const Bytes most = std::max(bytes({}), bytes(std::vector<std::int64_t>(16, 1)));
+    for (const auto& documents : {std::vector<std::int64_t>{8, 8}, {3, 5, 1, 7}, {2, 2, 4, 8}}) {
+      EXPECT_LE(bytes(documents), most) << to_string(block.kind);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, BlockOfFamily,
                          testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3"),
                          [](const auto& parameter) { return std::string(parameter.param); });
@@ -270,6 +323,28 @@ TEST(Block, NoGraphIsLeftBehind) {
     EXPECT_EQ(weight.use_count(), 1u);
   }
   EXPECT_EQ(x.use_count(), 1u);
+}
+
+TEST(Block, ASavedForwardHoldsNoTensors) {
+  const ModelSpec model = small_model("llama");
+  for (const std::size_t i : {1U, 2U}) {
+    const std::vector<at::Tensor> weights = random_weights(model.blocks[i]);
+    const at::Tensor x = at::randn({2, 8, 32});
+    const at::Tensor slot = at::empty({1 << 20}, at::kByte);
+    const SavingResult kept = forward_saving(model, model.blocks[i], x, weights, slot);
+    EXPECT_FALSE(kept.y.requires_grad());
+    EXPECT_EQ(slot.use_count(), 1u);
+    EXPECT_EQ(x.use_count(), 1u);
+  }
+}
+
+TEST(Block, ASlotThatIsTooSmallIsRefused) {
+  const ModelSpec model = small_model("llama");
+  const std::vector<at::Tensor> weights = random_weights(model.blocks[1]);
+  const at::Tensor x = at::randn({2, 8, 32});
+  const Bytes size = forward_saving(model, model.blocks[1], x, weights, {}).bytes;
+  const at::Tensor slot = at::empty({size.count - 1}, at::kByte);
+  EXPECT_THROW(forward_saving(model, model.blocks[1], x, weights, slot), ResourceError);
 }
 
 TEST(Block, EmbeddingGradientSumsOverRepeatedTokens) {

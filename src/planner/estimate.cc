@@ -59,6 +59,29 @@ std::int64_t inner_row(const ModelSpec& model, BlockKind kind) {
   return 6 * model.hidden;
 }
 
+// What model/block.h's forward_saving() keeps, whatever the documents: the projections, rotated,
+// and attention's result with one fp32 statistic per head. Stores begin at multiples of 64 bytes,
+// and attention's are one per document: at worst one per token. Some GPUs' kernels pad the
+// statistics.
+Bytes saved_bytes(const ModelSpec& model, BlockKind kind, BatchShape shape, std::int64_t element) {
+  const auto padded = [](std::int64_t bytes) { return round_up(Bytes{bytes}, 64_B); };
+  const auto store = [&](std::int64_t row) { return padded(row * shape.tokens()); };
+  const auto stores = [&](std::int64_t row) { return padded(row) * shape.tokens(); };
+  const bool gpt2 = model.family == Family::gpt2;
+  if (kind == BlockKind::mlp) return store(model.intermediate * element) * (gpt2 ? 1 : 2);
+  if (kind != BlockKind::attention) return {};
+
+  const std::int64_t q = model.heads * model.head_dim * element;
+  const std::int64_t k = model.kv_heads * model.head_dim * element;
+  const Bytes result = stores(q) + stores(model.heads * 4);
+  if (gpt2) return store(q + 2 * k) + result;
+  const Bytes table = store(model.head_dim / 2 * element) * 2;
+  const Bytes unrotated =  // before their norms, with one fp32 statistic per head
+      model.qk_norm ? store(q) + store(k) + store(model.heads * 4) + store(model.kv_heads * 4)
+                    : 0_B;
+  return store(q) + store(k) * 2 + table + unrotated + result;
+}
+
 // The logits that exist at once: model/head.h cuts the tokens so that the fp32 chunk takes at most
 // a quarter of the gradient sum or 4 MiB, and never fewer than 32 tokens.
 Bytes logits_chunk(const ModelSpec& model, BatchShape shape) {
@@ -100,8 +123,13 @@ BlockProfile estimate_block(const ModelSpec& model, const BlockSpec& block, Prec
   const double work = forward_flops(model, block, shape);
   // A block's operators pass over what lies between them about once each way.
   result.forward = roofline.time(work, result.weights + 2 * boundary + inner);
-  result.backward =
-      roofline.time(3 * work, result.weights + result.gradients + 6 * boundary + inner * 3);
+  const Bytes moved = result.weights + result.gradients + 6 * boundary + inner * 3;
+  result.backward = roofline.time(3 * work, moved);
+  result.saved = saved_bytes(model, block.kind, shape, element);
+  if (result.saved > 0_B) {
+    result.saved_backward = roofline.time(2 * work, moved);
+    result.saving_workspace = result.forward_workspace;
+  }
   return result;
 }
 
@@ -164,6 +192,13 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
         scaled(block.forward_workspace, old_guess->forward_workspace, new_guess->forward_workspace);
     block.backward_workspace = scaled(block.backward_workspace, old_guess->backward_workspace,
                                       new_guess->backward_workspace);
+    if (block.saved > 0_B) {
+      block.saved = round_up(scaled(block.saved, old_guess->saved, new_guess->saved), 512_B);
+      block.saved_backward = block.saved_backward * ratio(new_guess->saved_backward.count,
+                                                          old_guess->saved_backward.count);
+      block.saving_workspace =
+          scaled(block.saving_workspace, old_guess->saving_workspace, new_guess->saving_workspace);
+    }
     block.activation = new_guess->activation;
     block.activation_gradient = new_guess->activation_gradient;
   }

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "model/block.h"
 #include "model/head.h"
 #include "train/device_update.h"
@@ -42,6 +43,25 @@ void add_up(const std::vector<at::Tensor>& sums, std::vector<at::Tensor>& found,
   }
 }
 
+/// autograd's graph belongs to the device and stream that recorded it.
+void check_saved(const Plan& plan, const std::vector<Operands>& operands) {
+  std::map<std::pair<BlockId, int>, ResourceId> writers;
+  const auto each = [&](TaskKind kind, const auto& visit) {
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+      if (plan.tasks[i].kind == kind && operands[i].saved >= 0) visit(plan.tasks[i]);
+    }
+  };
+  each(TaskKind::forward, [&](const Task& task) {
+    writers[{task.block, task.micro_batch}] = task.resource;
+  });
+  each(TaskKind::backward, [&](const Task& task) {
+    if (writers.at({task.block, task.micro_batch}) == task.resource) return;
+    throw UserError("plan: task " + task.name + " reads " +
+                    value_name({ValueKind::saved, task.block, task.micro_batch, {}}) +
+                    " on another queue than its forward; run both on one, or recompute");
+  });
+}
+
 }  // namespace
 
 std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
@@ -70,6 +90,7 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
       type_(plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
       weights_(plan.instances.size()) {
   FERRY_CHECK(plan.blocks.size() == model.blocks.size(), "the plan was made for another model");
+  check_saved(plan, operands_);
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
   for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
     const auto index = static_cast<std::size_t>(id);
@@ -79,7 +100,7 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
   }
 }
 
-void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) const {
+void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) {
   const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
   const Operands& parts = operands_[static_cast<std::size_t>(id)];
   const OnThisThread autograd;
@@ -99,17 +120,47 @@ void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) const {
   }
 }
 
-void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbers& numbers) const {
+void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbers& numbers) {
   if (block(task).kind == BlockKind::head) {
     binding_.view(parts.loss, {}, {}, at::kFloat)
         .copy_(head_loss(head_input(task, parts, numbers)));
     return;
   }
+  const auto& weights = weights_[static_cast<std::size_t>(parts.weight)];
+  if (parts.saved >= 0) {
+    SavingResult kept = forward_saving(model_, block(task), hidden_states(parts.input), weights,
+                                       binding_.bytes(parts.saved), positions(task, numbers));
+    hidden_states(parts.output).copy_(kept.y);
+    saved_[{task.block, task.micro_batch}] = std::move(kept.saved);
+    return;
+  }
   const bool first = block(task).kind == BlockKind::embedding;
   hidden_states(parts.output)
-      .copy_(ferry::forward(
-          model_, block(task), first ? ids(parts.tokens) : hidden_states(parts.input),
-          weights_[static_cast<std::size_t>(parts.weight)], positions(task, numbers)));
+      .copy_(ferry::forward(model_, block(task),
+                            first ? ids(parts.tokens) : hidden_states(parts.input), weights,
+                            positions(task, numbers)));
+}
+
+Bytes BlockMath::saved_bytes(TaskId id, const StepNumbers& numbers) const {
+  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
+  const Operands& parts = operands_[static_cast<std::size_t>(id)];
+  return forward_saving(model_, block(task), hidden_states(parts.input),
+                        weights_[static_cast<std::size_t>(parts.weight)], at::Tensor(),
+                        positions(task, numbers))
+      .bytes;
+}
+
+BlockGradients BlockMath::block_gradients(const Task& task, const Operands& parts,
+                                          const StepNumbers& numbers) const {
+  const auto& weights = weights_[static_cast<std::size_t>(parts.weight)];
+  const at::Tensor x = hidden_states(parts.input), dy = hidden_states(parts.output_gradient);
+  if (parts.saved < 0) {
+    return ferry::backward(model_, block(task), x, weights, dy, positions(task, numbers));
+  }
+  const auto kept = saved_.find({task.block, task.micro_batch});
+  FERRY_CHECK(kept != saved_.end(), task.name + " came before its forward");
+  return backward_saved(model_, block(task), x, weights, dy, binding_.bytes(parts.saved),
+                        *kept->second);
 }
 
 void BlockMath::backward(const Task& task, const Operands& parts,
@@ -124,10 +175,7 @@ void BlockMath::backward(const Task& task, const Operands& parts,
     case BlockKind::attention:
     case BlockKind::mlp:
     case BlockKind::norm: {
-      BlockGradients found =
-          ferry::backward(model_, block(task), hidden_states(parts.input),
-                          weights_[static_cast<std::size_t>(parts.weight)],
-                          hidden_states(parts.output_gradient), positions(task, numbers));
+      BlockGradients found = block_gradients(task, parts, numbers);
       hidden_states(parts.input_gradient).copy_(found.x);
       add_up(sums, found.weights, parts.accumulates);
     }

@@ -5,6 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "model/block.h"
@@ -20,15 +23,21 @@ namespace ferry {
 
 class BlockMath {
  public:
-  /// Requires: the plan was made for `model`. All three must outlive this object.
+  /// Requires: the plan was made for `model`. All three must outlive this object. Throws UserError
+  /// when a block's K.b.m is written and read by different compute queues.
   BlockMath(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
   /// Enqueues a forward, backward or device update task. Requires: its stream is current.
-  void enqueue(TaskId id, const StepNumbers& numbers) const;
+  void enqueue(TaskId id, const StepNumbers& numbers);
+
+  /// What a forward of `task`'s block could keep of this batch, K.b.m's bytes. Nothing is kept.
+  Bytes saved_bytes(TaskId id, const StepNumbers& numbers) const;
 
  private:
-  void forward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  void forward(const Task& task, const Operands& parts, const StepNumbers& numbers);
   void backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  BlockGradients block_gradients(const Task& task, const Operands& parts,
+                                 const StepNumbers& numbers) const;
   void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
                           const std::vector<at::Tensor>& sums) const;
@@ -50,6 +59,9 @@ class BlockMath {
   const at::ScalarType type_;                     // of weights and activations
   std::vector<BlockLayout> layouts_;              // per block, of its own parameters
   std::vector<std::vector<at::Tensor>> weights_;  // per instance; empty for other kinds
+  // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
+  // the backward that reads it, so the next step's forward comes after this step's backward.
+  std::map<std::pair<BlockId, int>, std::shared_ptr<SavedForward>> saved_;
 };
 
 /// The parameter views of block `block_id`'s weight instance, in the order of BlockSpec::params.

@@ -43,10 +43,12 @@ ModelSpec one_layer(const ModelSpec& model) {
   return small;
 }
 
-/// A plan whose tasks are run one by one: every value has its own slot on one device.
+/// A plan whose tasks are run one by one: every value has its own slot on one device, but what
+/// forward keeps, one block at a time: `saved` says how much per block, 0 for nothing.
 class BenchPlan {
  public:
-  BenchPlan(const ModelSpec& model, const MeasureRequest& request) : model_(model) {
+  BenchPlan(const ModelSpec& model, const MeasureRequest& request, const std::vector<Bytes>& saved)
+      : model_(model) {
     plan.strategy = "measure";
     plan.micro_batches = kMicroBatches;
     plan.micro_batch_size = request.micro_batch_size;
@@ -61,12 +63,15 @@ class BenchPlan {
         add({ValueKind::tokens, -1, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
     loss_ = add({ValueKind::loss, -1, 0, 4_B});
     for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) add_block(b);
+    for (std::size_t b = 0; b < saved.size(); ++b) add_saving(static_cast<BlockId>(b), saved[b]);
   }
 
   Plan plan;
   std::vector<TaskId> forward;                // per block; -1 for the head
   std::vector<std::vector<TaskId>> backward;  // per block: first, middle and last micro-batch
-  InstanceId any_weight = -1;                 // for copies
+  // Per block, -1 where nothing is kept: a forward that keeps and the last micro-batch's backward.
+  std::vector<TaskId> saving_forward, saved_backward;
+  InstanceId any_weight = -1;  // for copies
 
  private:
   InstanceId add(Value value) {
@@ -139,6 +144,22 @@ class BenchPlan {
     }
   }
 
+  void add_saving(BlockId b, Bytes bytes) {
+    const auto index = static_cast<std::size_t>(b);
+    saving_forward.push_back(-1);
+    saved_backward.push_back(-1);
+    if (bytes == 0_B) return;
+    const Bytes before = end_;
+    const InstanceId kept = add({ValueKind::saved, b, 0, bytes});
+    end_ = before;
+    Task keeps = plan.tasks[static_cast<std::size_t>(forward[index])];
+    keeps.writes.push_back(kept);
+    saving_forward.back() = add(std::move(keeps));
+    Task uses = plan.tasks[static_cast<std::size_t>(backward[index].back())];
+    uses.reads.push_back(kept);
+    saved_backward.back() = add(std::move(uses));
+  }
+
   const ModelSpec& model_;
   Bytes boundary_;
   Bytes end_;
@@ -149,6 +170,18 @@ class BenchPlan {
 class Stopwatch {
  public:
   Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
+
+  /// The time until the device has done `work` so often.
+  Micros run(const std::function<void()>& work, int repeats) const {
+    const auto start = std::chrono::steady_clock::now();
+    on_driving_thread(device_.simulated(), [&] {
+      const c10::StreamGuard current(stream_);
+      for (int i = 0; i < repeats; ++i) work();
+    });
+    device_.synchronize();
+    return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+                .count()};
+  }
 
   /// The time of one `work` when several follow each other: the median over rounds.
   Micros time(const std::function<void()>& work) const {
@@ -171,17 +204,6 @@ class Stopwatch {
   }
 
  private:
-  Micros run(const std::function<void()>& work, int repeats) const {
-    const auto start = std::chrono::steady_clock::now();
-    on_driving_thread(device_.simulated(), [&] {
-      const c10::StreamGuard current(stream_);
-      for (int i = 0; i < repeats; ++i) work();
-    });
-    device_.synchronize();
-    return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-                .count()};
-  }
-
   Device& device_;
   const c10::Stream stream_;
 };
@@ -241,25 +263,92 @@ void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
   }
 }
 
-Profile measure_here(const MeasureRequest& request) {
-  const ModelSpec model = one_layer(request.model);
-  const BenchPlan bench(model, request);
-  const Plan* const plan = &bench.plan;
-  Places places({&plan, 1}, {&request.device, 1}, 1);
-  const Binding binding(*plan, places);
-  const BlockMath math(model, *plan, binding);
-  Device& device = *places.at(0).device;
-  const Stopwatch watch(device, device.stream("compute"));
-  {
+/// One step's numbers. `documents`: every token is a document of its own, else every row is one.
+StepNumbers bench_numbers(const MeasureRequest& request, bool documents) {
+  const auto count = static_cast<std::size_t>(request.micro_batch_size * request.sequence);
+  StepNumbers numbers;
+  Batch& batch = numbers.batches.emplace_back();
+  batch.ids.assign(count, 0);
+  batch.labels.assign(count, 0);
+  for (std::size_t i = 0; documents && i < count; ++i) {
+    batch.segments.push_back(static_cast<std::int32_t>(i) % request.sequence);
+  }
+  numbers.loss_scale = 1.0 / static_cast<double>(count);
+  return numbers;
+}
+
+/// A bench plan on the device, ready to run.
+struct Bench {
+  Bench(const ModelSpec& model, const MeasureRequest& request, const std::vector<Bytes>& saved)
+      : made(model, request, saved),
+        plan(&made.plan),
+        places({&plan, 1}, {&request.device, 1}, 1),
+        binding(*plan, places),
+        math(model, *plan, binding),
+        device(*places.at(0).device),
+        watch(device, device.stream("compute")) {
     const c10::StreamGuard current(device.stream("compute"));
     fill(model, *plan, binding);
   }
-  const auto count = static_cast<std::size_t>(request.micro_batch_size * request.sequence);
-  StepNumbers numbers;
-  numbers.batches.emplace_back();
-  numbers.batches.front().ids.assign(count, 0);
-  numbers.batches.front().labels.assign(count, 0);
-  numbers.loss_scale = 1.0 / static_cast<double>(count);
+
+  const BenchPlan made;
+  const Plan* const plan;
+  Places places;
+  const Binding binding;
+  BlockMath math;
+  Device& device;
+  const Stopwatch watch;
+};
+
+/// What each block's forward may keep, whatever the documents: model/block.h says which are worst.
+std::vector<Bytes> count_saved(const ModelSpec& model, const MeasureRequest& request) {
+  Bench bench(model, request, {});
+  std::vector<Bytes> saved(model.blocks.size());
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    if (!can_save(model.blocks[b])) continue;
+    for (const bool documents : {false, true}) {
+      const StepNumbers numbers = bench_numbers(request, documents);
+      const auto count = [&] {
+        saved[b] = std::max(saved[b], bench.math.saved_bytes(bench.made.forward[b], numbers));
+      };
+      bench.watch.run(count, 1);
+    }
+  }
+  return saved;
+}
+
+void measure_forward(Bench& bench, std::size_t b, const StepNumbers& numbers, BlockProfile& costs) {
+  const auto forward = [&] { bench.math.enqueue(bench.made.forward[b], numbers); };
+  costs.forward = bench.watch.time(forward);
+  costs.forward_workspace = bench.watch.weigh(forward);
+}
+
+void measure_backward(Bench& bench, std::size_t b, const StepNumbers& numbers,
+                      BlockProfile& costs) {
+  const auto task = [&](TaskId id) { return [&, id] { bench.math.enqueue(id, numbers); }; };
+  const std::vector<TaskId>& backward = bench.made.backward[b];
+  const Micros set = bench.watch.time(task(backward.front()));
+  const Micros add = bench.watch.time(task(backward.back()));
+  costs.backward = (set + add) * 0.5;
+  for (const TaskId id : backward) {
+    costs.backward_workspace = std::max(costs.backward_workspace, bench.watch.weigh(task(id)));
+  }
+  if (bench.made.saving_forward[b] < 0) return;
+
+  // Keeping is a copy per product, little beside it: such a forward takes a forward's time.
+  const auto keep = task(bench.made.saving_forward[b]), use = task(bench.made.saved_backward[b]);
+  costs.saving_workspace = bench.watch.weigh(keep);
+  // It does less than backward: whatever else is measured is noise.
+  costs.saved_backward = std::min(bench.watch.time(use), costs.backward);
+  costs.backward_workspace = std::max(costs.backward_workspace, bench.watch.weigh(use));
+}
+
+Profile measure_here(const MeasureRequest& request, bool saving) {
+  const ModelSpec model = one_layer(request.model);
+  const std::vector<Bytes> saved =
+      saving ? count_saved(model, request) : std::vector<Bytes>(model.blocks.size());
+  Bench bench(model, request, saved);
+  const StepNumbers numbers = bench_numbers(request, /*documents=*/false);
 
   Profile profile;
   profile.name = request.device;
@@ -273,20 +362,14 @@ Profile measure_here(const MeasureRequest& request) {
     costs.weights = weight_bytes(layout_of(block), request.precision);
     costs.gradients = gradient_bytes(gradient_layout_of(model, block));
     costs.parameters = block.numel();
-    const auto task = [&](TaskId id) { return [&, id] { math.enqueue(id, numbers); }; };
-    if (bench.forward[b] >= 0) {
-      costs.forward = watch.time(task(bench.forward[b]));
-      costs.forward_workspace = watch.weigh(task(bench.forward[b]));
+    costs.saved = saved[b];
+    if (bench.made.forward[b] >= 0) {
+      measure_forward(bench, b, numbers, costs);
       costs.activation = costs.activation_gradient =
           activation_bytes(model, {request.micro_batch_size, request.sequence},
                            Bytes{weight_element_bytes(request.precision)});
     }
-    const Micros set = watch.time(task(bench.backward[b].front()));
-    const Micros add = watch.time(task(bench.backward[b].back()));
-    costs.backward = (set + add) * 0.5;
-    for (const TaskId id : bench.backward[b]) {
-      costs.backward_workspace = std::max(costs.backward_workspace, watch.weigh(task(id)));
-    }
+    measure_backward(bench, b, numbers, costs);
     profile.blocks.push_back(costs);
   }
   for (const BlockSpec& block : request.model.blocks) {
@@ -295,7 +378,7 @@ Profile measure_here(const MeasureRequest& request) {
     profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
   }
   profile.update_rate = measure_update_rate(request.precision, request.update_threads);
-  profile.task_overhead = profile.copy_overhead = hop_time(device);
+  profile.task_overhead = profile.copy_overhead = hop_time(bench.device);
   return profile;
 }
 
@@ -303,7 +386,11 @@ Profile measure_here(const MeasureRequest& request) {
 
 Profile measure_profile(const MeasureRequest& request) {
   try {
-    return measure_here(request);
+    try {
+      return measure_here(request, /*saving=*/true);
+    } catch (const c10::OutOfMemoryError&) {
+      return measure_here(request, /*saving=*/false);  // a device that small recomputes
+    }
   } catch (const c10::Error& error) {
     throw ResourceError("measuring the model's blocks on " + request.device + ": " +
                         error.what_without_backtrace());

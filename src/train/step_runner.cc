@@ -23,7 +23,7 @@ constexpr Micros kPatience{50};
 
 std::size_t parity(int step) { return static_cast<std::size_t>(step % 2); }
 
-/// Runs `work` and turns torch's errors into ours, naming the task.
+/// Runs `work` and turns torch's errors into ours; either name the task.
 template <typename Work>
 auto named(const Task& task, const Resource& resource, Work&& work) {
   try {
@@ -31,6 +31,8 @@ auto named(const Task& task, const Resource& resource, Work&& work) {
   } catch (const c10::Error& error) {
     throw ResourceError("task " + task.name + " on " + resource.name + ": " +
                         error.what_without_backtrace());
+  } catch (const ResourceError& error) {
+    throw ResourceError("task " + task.name + " on " + resource.name + ": " + error.what());
   }
 }
 

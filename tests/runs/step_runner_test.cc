@@ -1,5 +1,6 @@
 // The trainer's runner on simulated devices with the hazard detector on: a plan that verify accepts
 // runs without hazards and without waiting for a device; a dependency removed by hand is named.
+// Keeping and swapping what forward computed changes no number.
 #include "train/step_runner.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +9,16 @@
 #include <fstream>
 #include <random>
 
+#include "base/error.h"
 #include "device/simulation.h"
 #include "exec/driver.h"
+#include "model/block.h"
 #include "plan/verify.h"
 #include "planner/estimate.h"
 #include "planner/planner.h"
 #include "train/devices.h"
 #include "train/home_states.h"
+#include "train/measure.h"
 #include "train/places.h"
 
 namespace ferry {
@@ -107,6 +111,19 @@ void fill(const ModelSpec& model, HomeStates& states) {
   }
 }
 
+std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states) {
+  std::vector<float> all;
+  for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) {
+    const auto& params = model.blocks[static_cast<std::size_t>(b)].params;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
+      states.read(StatePart::master, b, i, values);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  }
+  return all;
+}
+
 StepNumbers numbers(int step) {
   StepNumbers numbers{
       .step = step, .batches = {}, .learned = 96, .loss_scale = 1.0 / 96, .adamw = {}};
@@ -117,6 +134,7 @@ StepNumbers numbers(int step) {
     for (int i = 0; i < 32; ++i) {
       batch.ids.push_back((7 * i + m + step) % 96);
       batch.labels.push_back((7 * (i + 1) + m + step) % 96);
+      if (m == 1) batch.segments.push_back(i % 16 < 5 ? 0 : 1);  // two documents in a row
     }
     numbers.batches.push_back(batch);
   }
@@ -125,6 +143,7 @@ StepNumbers numbers(int step) {
 
 struct Outcome {
   std::vector<double> losses;
+  std::vector<float> weights;  // of all blocks, at the end
   std::vector<Hazard> hazards;
   long host_syncs = 0;                 // in the last two steps, over all devices
   std::map<std::string, long> drains;  // operators that made the host wait
@@ -180,6 +199,7 @@ Outcome run(const PlanQuestion& asked, const Plan& plan) {
     for (const auto& [name, count] : stats.drains) outcome.drains[name] += count;
   }
   outcome.hazards = simdev_hazards();
+  outcome.weights = weights_of(asked.model, training.states);  // by copies outside the plan
   return outcome;
 }
 
@@ -272,6 +292,222 @@ TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
     FAIL() << "the failed copy went unnoticed";
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("gpu0"), std::string::npos) << error.what();
+  }
+}
+
+/// What a block's forward keeps of a batch, as the blocks count it: the worst of none and one
+/// document per token.
+Bytes counted(const ModelSpec& model, const BlockSpec& block, BatchShape shape,
+              at::ScalarType type) {
+  std::vector<at::Tensor> weights;
+  for (const ParamSpec& param : block.params) weights.push_back(at::ones(param.shape, type));
+  const at::Tensor x = at::ones({shape.batch, shape.time, model.hidden}, type);
+  const std::vector<std::int64_t> ones(static_cast<std::size_t>(shape.tokens()), 1);
+  return std::max(forward_saving(model, block, x, weights, {}).bytes,
+                  forward_saving(model, block, x, weights, {}, {.documents = ones}).bytes);
+}
+
+enum class Keeping { on_device, swapped };
+
+/// The plan with K.b.m for every block that can: in slots behind all others, and with swapping also
+/// on the host, brought down and up again into another slot by queues of their own.
+class KeepingPlan {
+ public:
+  KeepingPlan(Plan plan, const ModelSpec& model, Keeping keeping) : plan_(std::move(plan)) {
+    for (PlaceId id = 0; id < static_cast<PlaceId>(plan_.places.size()); ++id) {
+      ends_.push_back(slots_end(plan_, id));
+      plan_.places[static_cast<std::size_t>(id)].budget = 1_GiB;
+    }
+    const auto tasks = static_cast<TaskId>(plan_.tasks.size());
+    for (TaskId forward = 0; forward < tasks; ++forward) {
+      const Task task = at(forward);
+      if (task.kind != TaskKind::forward) continue;
+      const BlockSpec& block = model.blocks[static_cast<std::size_t>(task.block)];
+      if (!can_save(block)) continue;
+      const TaskId backward = backward_of(task);
+      if (backward < 0) continue;
+      keep(forward, backward, counted(model, block, {2, 16}, at::kFloat), keeping);
+    }
+  }
+
+  Plan take() { return std::move(plan_); }
+
+ private:
+  Task& at(TaskId id) { return plan_.tasks[static_cast<std::size_t>(id)]; }
+
+  TaskId backward_of(const Task& forward) const {
+    const auto found = std::ranges::find_if(plan_.tasks, [&](const Task& task) {
+      return task.kind == TaskKind::backward && task.block == forward.block &&
+             task.micro_batch == forward.micro_batch && task.resource == forward.resource;
+    });
+    return found == plan_.tasks.end() ? -1 : static_cast<TaskId>(found - plan_.tasks.begin());
+  }
+
+  InstanceId instance(ValueId value, PlaceId place) {
+    Bytes& end = ends_[static_cast<std::size_t>(place)];
+    end = round_up(end, 512_B);
+    plan_.instances.push_back({value, place, end, false});
+    end += plan_.values[static_cast<std::size_t>(value)].bytes;
+    return static_cast<InstanceId>(plan_.instances.size()) - 1;
+  }
+
+  void keep(TaskId forward, TaskId backward, Bytes bytes, Keeping keeping) {
+    plan_.values.push_back({ValueKind::saved, at(forward).block, at(forward).micro_batch, bytes});
+    const auto value = static_cast<ValueId>(plan_.values.size()) - 1;
+    const PlaceId device = plan_.resources[static_cast<std::size_t>(at(forward).resource)].place;
+    const InstanceId made = instance(value, device);
+    at(forward).writes.push_back(made);
+    if (keeping == Keeping::on_device) {
+      at(backward).reads.push_back(made);
+      return;
+    }
+    const auto host = static_cast<PlaceId>(
+        std::ranges::find(plan_.places, PlaceKind::host, &Place::kind) - plan_.places.begin());
+    const InstanceId resting = instance(value, host), back = instance(value, device);
+    const TaskId down = copy("down", device, made, resting), up = copy("up", device, resting, back);
+    at(backward).reads.push_back(back);
+    at(down).after = {forward};
+    at(up).after = {down};
+    at(backward).after.push_back(up);
+    at(forward).after_previous.push_back(down);
+    at(down).after_previous = {up};
+    at(up).after_previous = {backward};
+  }
+
+  TaskId copy(const std::string& way, PlaceId device, InstanceId from, InstanceId to) {
+    const std::string queue = plan_.places[static_cast<std::size_t>(device)].name + ".swap_" + way;
+    auto found = std::ranges::find(plan_.resources, queue, &Resource::name);
+    if (found == plan_.resources.end()) {
+      plan_.resources.push_back({queue, ResourceKind::copy, device, 1e9, {}, {}});
+      found = plan_.resources.end() - 1;
+    }
+    const Value& value = plan_.values[static_cast<std::size_t>(
+        plan_.instances[static_cast<std::size_t>(from)].value)];
+    Task task;
+    task.name = way + "." + value_name(value);
+    task.kind = TaskKind::copy;
+    task.resource = static_cast<ResourceId>(found - plan_.resources.begin());
+    task.reads = {from};
+    task.writes = {to};
+    task.bytes = value.bytes;
+    plan_.tasks.push_back(std::move(task));
+    return static_cast<TaskId>(plan_.tasks.size()) - 1;
+  }
+
+  Plan plan_;
+  std::vector<Bytes> ends_;  // of the slots, per place
+};
+
+// No number changes, no hazard appears, the host waits for nothing, and no kept block's product is
+// run twice.
+TEST(StepRunnerThatKeeps, GivesTheBitsOfRecompute) {
+  for (const char* strategy : {"resident", "1f1b"}) {
+    PlanQuestion asked = pipeline_question(strategy, 2);
+    asked.clips = true;
+    const Plan plan = planned(asked);
+    const Outcome expected = run(asked, plan);
+    ASSERT_EQ(expected.losses.size(), 4U);
+    for (const Keeping keeping : {Keeping::on_device, Keeping::swapped}) {
+      SCOPED_TRACE(std::string(strategy) + (keeping == Keeping::swapped ? " swapped" : ""));
+      const Plan keeps = KeepingPlan(plan, asked.model, keeping).take();
+      const auto broken = verify(keeps);
+      ASSERT_FALSE(broken.has_value()) << broken->message;
+      const Outcome found = run(asked, keeps);
+      for (const Hazard& hazard : found.hazards) ADD_FAILURE() << to_string(hazard);
+      EXPECT_EQ(found.losses, expected.losses);
+      EXPECT_EQ(found.weights, expected.weights);
+      EXPECT_TRUE(found.drains.empty()) << found.drains.begin()->first;
+      EXPECT_LE(found.host_syncs, 2 * host_waits(keeps));
+    }
+  }
+}
+
+TEST(StepRunnerThatKeeps, ASlotThatIsTooSmallIsRefused) {
+  const PlanQuestion asked = pipeline_question("resident", 1);
+  Plan plan = KeepingPlan(planned(asked), asked.model, Keeping::on_device).take();
+  for (Value& value : plan.values) {
+    if (value.kind == ValueKind::saved) value.bytes = value.bytes - 4096_B;
+  }
+  Training training(asked, plan, /*checked=*/false);
+  Observer nobody;
+  EXPECT_THROW(drive(plan, {0, 1}, training.runner, nobody), ResourceError);
+}
+
+TEST(StepRunnerThatKeeps, ABackwardOnAnotherQueueIsRefused) {
+  const PlanQuestion asked = pipeline_question("1f1b", 2);
+  Plan plan = KeepingPlan(planned(asked), asked.model, Keeping::on_device).take();
+  const auto backward = std::ranges::find(plan.tasks, std::string("B.1.0"), &Task::name);
+  const auto other = std::ranges::find_if(plan.resources, [&](const Resource& resource) {
+    return resource.kind == ResourceKind::compute &&
+           resource.name != plan.resources[static_cast<std::size_t>(backward->resource)].name;
+  });
+  ASSERT_NE(other, plan.resources.end());
+  backward->resource = static_cast<ResourceId>(other - plan.resources.begin());
+  EXPECT_THROW(Training(asked, plan, /*checked=*/false), UserError);
+}
+
+// The planner sizes K.b.m without torch. On the CPU it is exact: the measured profile's bytes.
+TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
+  const BatchShape shape{.batch = 2, .time = 24};
+  std::string qwen3 = kConfig;
+  qwen3.replace(qwen3.find("\"llama\""), 7, "\"qwen3\"");
+  const std::string gpt2 = R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
+                               "n_positions": 64, "vocab_size": 96})";
+  for (const std::string& config : {std::string(kConfig), qwen3, gpt2}) {
+    const ModelSpec model = parse_model_spec(config, "config");
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      const Profile profile = estimate_profile(model, machine(1), precision, shape);
+      for (const std::size_t b : {1U, 2U}) {
+        const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+        const BlockProfile& costs = profile.blocks[static_cast<std::size_t>(profile.chain[b])];
+        EXPECT_EQ(costs.saved, counted(model, model.blocks[b], shape, type)) << costs.key;
+        EXPECT_LT(costs.saved_backward, costs.backward);
+      }
+    }
+  }
+}
+
+TEST(Estimate, SavedBytesAndTimesGrowWithTheBatch) {
+  const PlanQuestion asked = question(1);  // 2 rows of 16 tokens
+  const PlanQuestion larger = with_batch(asked, kMicroBatches, 6, 16);
+  for (std::size_t i = 0; i < asked.profile.blocks.size(); ++i) {
+    const BlockProfile &before = asked.profile.blocks[i], &after = larger.profile.blocks[i];
+    EXPECT_GE(after.saved, 3 * before.saved) << before.key;
+    EXPECT_LE(after.saved, 3 * before.saved + 512_B) << before.key;
+    if (before.saved > 0_B) {
+      EXPECT_GT(after.saved_backward, before.saved_backward);
+      EXPECT_GE(after.saving_workspace, before.saving_workspace);
+    }
+  }
+}
+
+// A device that holds a layer but not what its forward would keep beside it is measured without.
+TEST(Measure, SaysWhatIsKeptUnlessTheDeviceLacksMemoryForIt) {
+  std::string config = kConfig;
+  config.replace(config.find("96,"), 3, "2048,");
+  const ModelSpec model = parse_model_spec(config, "config");
+  const auto measured = [&](Bytes memory) {
+    const OpenDevices devices = open_devices(memory, /*checked=*/false);
+    return measure_profile(
+        {.model = model, .micro_batch_size = 8, .sequence = 64, .device = "sim:0"});
+  };
+  const Profile profile = measured(1_GiB);
+  const Profile estimate = estimate_profile(model, machine(1), Precision::fp32, {8, 64});
+  Bytes need, workspace, saved;
+  for (const BlockProfile& block : profile.blocks) {
+    EXPECT_EQ(block.saved, find_block(estimate, block.key)->saved) << block.key;
+    EXPECT_EQ(block.saved > 0_B, block.saved_backward > Micros{}) << block.key;
+    EXPECT_EQ(block.saved > 0_B, block.saving_workspace > 0_B) << block.key;
+    need += block.weights + block.gradients + block.activation + block.activation_gradient;
+    workspace = std::max(workspace, block.backward_workspace);
+    saved = std::max(saved, block.saved);
+  }
+  ASSERT_GT(saved, 4_MiB);
+
+  const Profile tight = measured(need + workspace + Bytes{saved.count / 2});
+  for (const BlockProfile& block : tight.blocks) {
+    EXPECT_EQ(block.saved, 0_B) << block.key;
+    EXPECT_GT(block.backward, Micros{}) << block.key;
   }
 }
 

@@ -90,6 +90,34 @@ TEST_P(SimBlocks, EqualTheCpuBitForBit) {
   }
 }
 
+// Swapped in between: the slot's bytes go to another one.
+TEST_P(SimBlocks, BackwardOfASavedForwardEqualsTheCpuBitForBit) {
+  for (const Positions& positions : {Positions{}, Positions{.documents = {5, 7, 4}}}) {
+    for (std::size_t i = 1; i + 2 < model.blocks.size(); ++i) {
+      const BlockSpec& block = model.blocks[i];
+      SCOPED_TRACE(to_string(block.kind));
+      const Tensors weights = random_weights(block, type);
+      const at::Tensor x = at::randn({2, 8, model.hidden}).to(type);
+      const at::Tensor dy = at::randn({2, 8, model.hidden}).to(type);
+      const Bytes size = forward_saving(model, block, x, weights, {}, positions).bytes;
+      expect_as_on_cpu([&](const at::Device& device) {
+        const Tensors there = moved(weights, device);
+        const at::Tensor input = x.to(device);
+        const at::Tensor slot =
+            at::empty({size.count}, at::TensorOptions(at::kByte).device(device));
+        const SavingResult kept = forward_saving(model, block, input, there, slot, positions);
+        const at::Tensor other = slot.clone();
+        slot.fill_(0x7f);
+        const BlockGradients found =
+            backward_saved(model, block, input, there, dy.to(device), other, *kept.saved);
+        Tensors results{kept.y, found.x};
+        results.insert(results.end(), found.weights.begin(), found.weights.end());
+        return moved(results, at::kCPU);
+      });
+    }
+  }
+}
+
 TEST_P(SimBlocks, HeadEqualsTheCpuBitForBit) {
   const at::Tensor x = at::randn({2, 8, model.hidden}).to(type);
   const at::Tensor weight = at::randn({50, model.hidden}).to(type);
