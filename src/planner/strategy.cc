@@ -31,6 +31,7 @@ std::size_t purpose_of(ValueKind kind) {
       return 2;
     case ValueKind::activation:
     case ValueKind::activation_gradient:
+    case ValueKind::saved:
       return 3;
     case ValueKind::tokens:
     case ValueKind::norm:
