@@ -14,9 +14,15 @@ namespace {
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-// Shares of the blocks that may stay, and of the others that may leave.
-constexpr std::array kKeptShares = {0.0, 0.125, 0.25, 0.5, 1.0};
-constexpr std::array kSwappedShares = {0.0, 0.125, 0.25, 0.5, 1.0};
+// Of the blocks that may stay, and of the others that may leave.
+struct Shares {
+  double stay;
+  double leave;
+};
+constexpr std::array kShares = {
+    Shares{0, 0.125},    Shares{0, 0.25}, Shares{0, 0.5},     Shares{0, 1},   Shares{0.125, 0},
+    Shares{0.125, 0.25}, Shares{0.25, 0}, Shares{0.25, 0.25}, Shares{0.5, 0}, Shares{0.5, 0.25},
+    Shares{1, 0},        Shares{1, 0.25}, Shares{1, 0.5},     Shares{1, 1}};
 
 double saved_micros(const ChainBlock& block) {
   return block.backward.count - block.saved_backward.count;
@@ -184,23 +190,20 @@ std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, i
   const std::vector<int> staying = by_device_density(chain, slots, micro_batches);
   const std::vector<int> leaving = by_link_density(chain);
   std::vector<Fates> lists;
-  for (const double kept : kKeptShares) {
-    Fates some_stay = keep_none(chain);
-    const std::size_t stay = share_of(staying.size(), kept);
-    for (std::size_t i = 0; i < stay; ++i) some_stay[index(staying[i])] = ActivationFate::keep;
-    for (const double swapped : kSwappedShares) {
-      Fates fates = some_stay;
-      std::size_t leave = share_of(leaving.size() - stay, swapped);
-      for (const int b : leaving) {
-        if (leave == 0) break;
-        if (fates[index(b)] == ActivationFate::keep) continue;
-        fates[index(b)] = ActivationFate::swap_to_host;
-        --leave;
-      }
-      if (std::find(lists.begin(), lists.end(), fates) == lists.end()) lists.push_back(fates);
+  for (const Shares& shares : kShares) {
+    Fates fates = keep_none(chain);
+    const std::size_t stay = share_of(staying.size(), shares.stay);
+    for (std::size_t i = 0; i < stay; ++i) fates[index(staying[i])] = ActivationFate::keep;
+    std::size_t leave = share_of(leaving.size() - stay, shares.leave);
+    for (const int b : leaving) {
+      if (leave == 0) break;
+      if (fates[index(b)] == ActivationFate::keep) continue;
+      fates[index(b)] = ActivationFate::swap_to_host;
+      --leave;
     }
+    const bool known = std::find(lists.begin(), lists.end(), fates) != lists.end();
+    if (!known && saves_any(fates)) lists.push_back(std::move(fates));
   }
-  lists.erase(lists.begin());  // nothing stays and nothing leaves: the strategy's own plan
   return lists;
 }
 

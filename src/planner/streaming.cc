@@ -16,8 +16,8 @@ constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slo
 
 // Tells shapes of one strategy apart.
 std::string key_of(const StreamShape& shape) {
-  std::string key = std::to_string(shape.activation_slots) + (shape.updates_as_landed ? "l" : "b") +
-                    std::to_string(shape.saved_slots);
+  std::string key = std::to_string(shape.activation_slots) + (shape.updates_as_landed ? "l" : "b");
+  if (saves_any(shape.fates)) key += std::to_string(shape.saved_slots);
   for (const ActivationFate fate : shape.fates)
     key += static_cast<char>('0' + static_cast<int>(fate));
   for (const StageVisit& visit : shape.visits) {
@@ -74,6 +74,8 @@ void StreamSearch::refine() {
     const StreamShape fastest = best_shape_;
     try_fates(fastest);
     try_fates(thriftiest_);
+  } else {
+    offer(with_roomy_saved_ring(best_shape_));
   }
   const StreamShape chosen = best_shape_;
   for (const int slots :
@@ -99,11 +101,15 @@ void StreamSearch::try_fates(const StreamShape& shape) {
     StreamShape tried = with_slots(shape, kLeastActivationSlots);
     tried.fates = std::move(fates);
     if (!has_room_for(tried, slots)) continue;
-    // With a slot per micro-batch a block's visit waits for no copy of its own.
-    StreamShape roomy = with_slots(tried, kRoomyRing);
-    roomy.saved_slots = std::max(tried.saved_slots, question_.micro_batches);
+    const StreamShape roomy = with_roomy_saved_ring(with_slots(tried, kRoomyRing));
     if (try_shape(roomy)) try_shape(tried);  // refine() has other lengths
   }
+}
+
+/// With a slot per micro-batch a block's visit waits for no copy of its own.
+StreamShape StreamSearch::with_roomy_saved_ring(StreamShape shape) const {
+  shape.saved_slots = std::max(shape.saved_slots, question_.micro_batches);
+  return shape;
 }
 
 /// Cheap to see: more than a device's memory stays there, or DRAM is full without what would leave.

@@ -46,6 +46,7 @@ class StreamSearch {
   Fates asked_fates(const StreamShape& shape) const;
   bool has_room_for(const StreamShape& shape, const KeptSlots& slots) const;
   void try_fates(const StreamShape& shape);
+  StreamShape with_roomy_saved_ring(StreamShape shape) const;
   void rest_on_drives(const StreamShape& thriftiest);
   int all_activations() const;
   StreamShape with_slots(StreamShape shape, int slots) const;
