@@ -10,6 +10,7 @@
 
 #include "cli/print.h"
 #include "exec/report.h"
+#include "planner/fates.h"
 
 namespace ferry {
 namespace {
@@ -205,6 +206,13 @@ Json stages_json(const Planned& planned) {
   return stages;
 }
 
+Json activations_json(const Plan& plan) {
+  Json activations = Json::array();
+  if (plan.timing_only || plan.mode != PlanMode::train) return activations;
+  for (const ActivationFate fate : fates_of(plan)) activations.push_back(word(fate));
+  return activations;
+}
+
 Json places_json(const PlanQuestion& question, const Planned& planned) {
   Json places = Json::object();
   const Plan& plan = planned.plan;
@@ -286,6 +294,8 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
                 counted(question.machine.devices.size(), "device").c_str(),
                 counted(plan.blocks.size(), "block").c_str(),
                 counted(plan.tasks.size(), "task").c_str());
+  const std::string fates = fates_text(plan);
+  if (!fates.empty()) text += print("activations: %s\n", fates.c_str());
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s), %.0f tokens/s\n",
                 to_string(step).c_str(), to_string(planned.lower_bound).c_str(),
@@ -356,6 +366,7 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
               {"bubble", mean_bubble(idle)},
               {"mapping", planned.report.mapping},
               {"stages", stages_json(planned)},
+              {"activations", activations_json(plan)},
               {"figures", planned.report.figures},
               {"series", planned.report.series},
               {"places", places_json(question, planned)},

@@ -8,6 +8,7 @@
 #include "cli/print.h"
 #include "exec/occupancy.h"
 #include "exec/report.h"
+#include "planner/fates.h"
 
 namespace ferry {
 namespace {
@@ -82,6 +83,8 @@ std::string simulation_table(const Plan& plan, const Simulation& simulation,
                 to_string(simulation.step).c_str(), to_string(simulation.first_step).c_str(),
                 simulation.busiest_name.c_str(), to_string(simulation.busiest).c_str(),
                 to_string(simulation.critical_path).c_str());
+  const std::string fates = fates_text(plan);
+  if (!fates.empty()) text += print("activations: %s\n", fates.c_str());
   text += print("mean bubble %.1f%%\n", mean_bubble(bubbles(plan, simulation)) * 100);
   return text;
 }

@@ -8,12 +8,11 @@
 #include <cstddef>
 #include <vector>
 
+#include "planner/fates.h"
 #include "planner/iteration_model.h"
 #include "planner/value_density.h"
 
 namespace ferry {
-
-enum class ActivationFate { keep, swap_to_host, swap_to_drive, recompute };
 
 struct PolicyQuestion {
   /// Memories, drives and each block's hi16 and states. Activations are in `tensors`, so the

@@ -20,7 +20,7 @@ Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
   for (const ChainBlock& block : chain.blocks) {
     if (has_forward(block)) work.chain += block.forward;
     if (question.mode != PlanMode::train) continue;
-    work.chain += block.backward;
+    work.chain += least_backward(block);
     if (!block.trainable) continue;
     work.updates += on_device ? block.device_update : block.host_update;
     work.weights += block.weights;
@@ -134,7 +134,7 @@ Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain) {
   for (const ChainBlock& block : chain.blocks) {  // each on one device
     Micros own;
     if (has_forward(block)) own += block.forward * question.micro_batches;
-    if (train) own += block.backward * question.micro_batches;
+    if (train) own += least_backward(block) * question.micro_batches;
     if (train && block.trainable) own += block.device_update;
     bound = std::max(bound, own);
   }

@@ -208,8 +208,8 @@ void PlanBuilder::settle(Bytes host_end, int gradient_slots) {
   set_workspaces();
 }
 
-// A checkpoint whose device slot survived until backward went to the host, and from there to the
-// drives, in vain.
+// A checkpoint, or what was kept, whose device slot survived until backward went to the host, and
+// from there to the drives, in vain.
 void PlanBuilder::drop_unread_copies() {
   const auto drop = [&] {
     std::vector<bool> read(plan_.instances.size(), false);
@@ -220,8 +220,8 @@ void PlanBuilder::drop_unread_copies() {
       if (task.kind != TaskKind::copy) return false;
       const Instance& to = plan_.instances[index(task.writes.front())];
       const ValueKind kind = plan_.values[index(to.value)].kind;
-      const bool activation =
-          kind == ValueKind::activation || kind == ValueKind::activation_gradient;
+      const bool activation = kind == ValueKind::activation || kind == ValueKind::saved ||
+                              kind == ValueKind::activation_gradient;
       const bool at_device = plan_.places[index(to.place)].kind == PlaceKind::device;
       return activation && !at_device && !read[index(task.writes.front())];
     });
@@ -259,16 +259,17 @@ void PlanBuilder::drop_unused_instances() {
   plan_.values = std::move(values);
 }
 
-// Checkpoints keep a slot each; gradients between stages take turns, since a stage's are read by
-// the next one only.
+// Checkpoints and what was kept have a slot each; gradients between stages take turns, since a
+// stage's are read by the next one only.
 void PlanBuilder::place_host_activations(Bytes host_end, int gradient_slots) {
   Bytes end = round_up(host_end, kSlotAlignment);
   const Bytes slot = round_up(chain_.activation, kSlotAlignment);
   for (Instance& instance : plan_.instances) {
     if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
-    if (plan_.values[index(instance.value)].kind != ValueKind::activation) continue;
+    const Value& held = plan_.values[index(instance.value)];
+    if (held.kind != ValueKind::activation && held.kind != ValueKind::saved) continue;
     instance.offset = end;
-    end += slot;
+    end += round_up(held.bytes, kSlotAlignment);
   }
   for (Instance& instance : plan_.instances) {
     if (instance.place != queues_.host || instance.offset != kUnplaced) continue;

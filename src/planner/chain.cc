@@ -114,11 +114,7 @@ Chain paper_chain(const PlanQuestion& question) {
   return chain;
 }
 
-}  // namespace
-
-Chain make_chain(const PlanQuestion& question) {
-  check_profile(question);
-  if (question.model.blocks.empty()) return paper_chain(question);
+Chain model_chain(const PlanQuestion& question) {
   const BatchShape shape{question.micro_batch_size, question.sequence};
   Chain chain;
   for (const BlockSpec& block : question.model.blocks) {
@@ -127,6 +123,25 @@ Chain make_chain(const PlanQuestion& question) {
   chain.activation =
       activation_bytes(question.model, shape, {weight_element_bytes(question.precision)});
   chain.tokens = 16 * Bytes{shape.tokens()};
+  return chain;
+}
+
+// Whatever the profile says: the first block and the fused head keep nothing (plan/task_shape.h),
+// nor does evaluation, nor a job that asks to recompute.
+void forbid_saving(const PlanQuestion& question, Chain& chain) {
+  const bool nobody =
+      question.mode != PlanMode::train || question.options.activations == ActivationRule::recompute;
+  for (std::size_t b = 0; b < chain.size(); ++b) {
+    if (nobody || b == 0 || chain.blocks[b].fused) chain.blocks[b].saved = {};
+  }
+}
+
+}  // namespace
+
+Chain make_chain(const PlanQuestion& question) {
+  check_profile(question);
+  Chain chain = question.model.blocks.empty() ? paper_chain(question) : model_chain(question);
+  forbid_saving(question, chain);
   return chain;
 }
 

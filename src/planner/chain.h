@@ -2,6 +2,7 @@
 // spec/layout.h, and their times and workspaces, from the profile.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ struct ChainBlock {
   Bytes gradients;        // G.b; of the weight it reads for a tied head
   Bytes forward_workspace;
   Bytes backward_workspace;
-  Bytes saved;             // K.b.m; 0: the block cannot keep it
+  Bytes saved;             // K.b.m; 0: the block cannot keep it, or may not
   Bytes saving_workspace;  // of a forward that keeps it
   Micros forward;          // one micro-batch, task overhead included
   Micros backward;         // with recompute
@@ -44,6 +45,11 @@ Chain make_chain(const PlanQuestion& question);
 
 /// Whether a task of the block exists: the fused head has no forward, evaluation no backward.
 inline bool has_forward(const ChainBlock& block) { return !block.fused; }
+
+/// Backward at its fastest: without recompute where forward can keep what it made.
+inline Micros least_backward(const ChainBlock& block) {
+  return block.saved > Bytes{} ? std::min(block.backward, block.saved_backward) : block.backward;
+}
 
 /// The block whose weights the block's tasks read: its own index, or the tied one.
 inline int weight_owner(const Chain& chain, int block) {

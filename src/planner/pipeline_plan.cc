@@ -18,14 +18,16 @@ std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
 
-// One device's memory: [homes][gradient sums][a tied weight's copy][scalars][tokens][activations].
+// One device's memory: [homes][gradient sums][a tied weight's copy][scalars][tokens]
+// [what forward kept][activations].
 struct DeviceMemory {
   std::map<int, InstanceId> gradients;  // by block
   InstanceId shared_weight = -1;        // at the tied head: the other block's W
   Bytes scalars_end;
   SlotPool tokens{{}, {}, 0};
+  std::map<int, SlotPool> kept;  // by block
   SlotPool activations{{}, {}, 0};
-  std::map<ValueId, Bytes> held;  // tokens, activations and their gradients, in their slots
+  std::map<ValueId, Bytes> held;  // values of these three pools, in their slots
 };
 
 class PipelineWriter {
@@ -40,7 +42,8 @@ class PipelineWriter {
         devices_(1 + *std::max_element(shape.device_of_stage.begin(), shape.device_of_stage.end())),
         builder_(question, chain, strategy, devices_),
         memory_(index(devices_)),
-        runs_left_(index(devices_)) {}
+        runs_left_(index(devices_)),
+        kept_slots_(kept_slots(shape)) {}
 
   Plan write() {
     for (int s = 0; s < stages_; ++s) {
@@ -154,8 +157,16 @@ class PipelineWriter {
     const int spare = shape_.spare_slots > 0 && most < question_.micro_batches ? 1 : 0;
     memory.tokens = SlotPool(end, slot_size(chain_.tokens), spare);
     if (most > 0) end += slot_size(chain_.tokens) * (most + spare);
+    for (const int b : own) {
+      if (!keeps(b)) continue;
+      const Bytes slot = slot_size(block(b).saved);
+      memory.kept.insert_or_assign(b, SlotPool(end, slot, 0));
+      end += slot * kept_slots_[index(b)];
+    }
     memory.activations = SlotPool(end, slot_size(chain_.activation), shape_.spare_slots);
   }
+
+  bool keeps(int b) const { return train_ && saves(shape_.fates, b); }
 
   std::int64_t scalars_of(int d, const std::vector<int>& own) const {
     std::int64_t count = train_ ? 1 : 0;  // C
@@ -187,8 +198,9 @@ class PipelineWriter {
   }
 
   SlotPool& pool_of(DeviceMemory& memory, ValueId value) {
-    const bool tokens = builder_.values()[index(value)].kind == ValueKind::tokens;
-    return tokens ? memory.tokens : memory.activations;
+    const Value& held = builder_.values()[index(value)];
+    if (held.kind == ValueKind::saved) return memory.kept.at(held.block);
+    return held.kind == ValueKind::tokens ? memory.tokens : memory.activations;
   }
 
   /// The value in a slot of its own from now on.
@@ -263,6 +275,7 @@ class PipelineWriter {
   ValueId input(int b, int m) {
     return b == 0 ? tokens(m) : builder_.value(ValueKind::activation, b, m);
   }
+  ValueId saved(int b, int m) { return builder_.value(ValueKind::saved, b, m); }
   ValueId gradient(int b, int m) { return builder_.value(ValueKind::activation_gradient, b, m); }
   InstanceId weight(int b, int d) const {
     const int owner = weight_owner(chain_, b);
@@ -295,7 +308,9 @@ class PipelineWriter {
       builder_.forward(b, m, d, std::move(reads), {loss});
       builder_.copy(builder_.device(d).down, loss, losses_[index(m)]);
     } else {
-      builder_.forward(b, m, d, std::move(reads), {hold(d, input(b + 1, m))});
+      std::vector<InstanceId> writes = {hold(d, input(b + 1, m))};
+      if (keeps(b)) writes.push_back(hold(d, saved(b, m)));
+      builder_.forward(b, m, d, std::move(reads), std::move(writes));
     }
     if (!train_ && b > 0) release(d, input(b, m));
   }
@@ -317,6 +332,7 @@ class PipelineWriter {
     if (b > 0) reads.push_back(weight(b, d));
     reads.push_back(fetch(d, is_head ? tokens(m) : gradient(b + 1, m)));
     reads.push_back(fetch(d, input(b, m)));
+    if (keeps(b)) reads.push_back(fetch(d, saved(b, m)));
     if (block(b).gradients > Bytes{}) {
       const InstanceId sum = memory_[index(d)].gradients.at(b);
       if (m > 0) reads.push_back(sum);
@@ -335,6 +351,7 @@ class PipelineWriter {
     }
     if (b > 0) writes.push_back(hold(d, gradient(b, m)));
     builder_.backward(b, m, d, std::move(reads), std::move(writes));
+    if (keeps(b)) release(d, saved(b, m));
     if (!is_head) release(d, gradient(b + 1, m));
     if (b > 0) release(d, input(b, m));
   }
@@ -379,6 +396,7 @@ class PipelineWriter {
   PlanBuilder builder_;
   std::vector<DeviceMemory> memory_;
   std::vector<int> runs_left_;  // per device
+  const KeptSlots kept_slots_;  // by block
   Bytes host_end_;
   SlotPool crossing_{{}, {}, 0};
   std::map<ValueId, Bytes> landed_;      // boundary values on the host and not yet fetched

@@ -48,6 +48,15 @@ DeviceOrders pipeline_orders(OrderRule rule, const Pipeline& pipeline) {
   return order_of(listed ? OrderRule::one_f_one_b : rule, pipeline);
 }
 
+KeptSlots kept_slots(const PipelineShape& shape) {
+  Pipeline pipeline;
+  pipeline.device = shape.device_of_stage;
+  const std::vector<int> held = stages_in_flight(pipeline, {shape.order});
+  KeptSlots slots;
+  for (std::size_t s = 0; s < shape.ends.size(); ++s) slots.resize(index(shape.ends[s]), held[s]);
+  return slots;
+}
+
 Micros step_without_copies(const Chain& chain, const std::vector<int>& ends,
                            const Pipeline& pipeline, const DeviceOrders& orders, bool clips) {
   const PipelineTimes times = earliest_times(pipeline, orders);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/chain.h"
+#include "planner/fates.h"
 #include "planner/orders.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
@@ -19,7 +20,11 @@ struct PipelineShape {
   std::vector<PipelineTask> order;
   /// Activation slots per device beyond those in use at once: how far copies run ahead.
   int spare_slots = 0;
+  Fates fates = {};  // kept on the stage's device or computed again
 };
+
+/// By block: its stage's micro-batches in flight.
+KeptSlots kept_slots(const PipelineShape& shape);
 
 /// A cut chain as schedules see it, in microseconds. Its devices count from 0 in order of first
 /// appearance: order rules know turns, not machines.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "planner/fates.h"
 #include "planner/mapping.h"
 #include "planner/mixed_shapes.h"
 #include "planner/orders.h"
@@ -245,23 +246,53 @@ class PipelineSearch {
 
   // ---- plans ----
 
-  /// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.
-  std::optional<Shortage> try_shape(const PipelineShape& shape) {
+  /// Keeps the shape's plan when it fits and is faster than the best, as it is or with activations
+  /// in the memory that it leaves; else returns what it lacks.
+  std::optional<Shortage> try_shape(PipelineShape shape) {
+    const ActivationRule rule = question_.options.activations;
+    shape.fates = rule == ActivationRule::keep ? keep_all(chain_, kept_slots(shape)) : Fates{};
     Plan plan = write_pipeline_plan(question_, chain_, shape, strategy_.name);
     std::vector<Shortage> lacking = shortages(plan);
     if (!lacking.empty()) return std::move(lacking.front());
-    if (best_ && find_busiest(plan).time >= best_->prediction.step) return std::nullopt;
-    Simulation prediction = simulate(plan);
-    if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
-    best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
-    best_shape_ = shape;
+    PipelineShape keeping = shape;
+    if (rule == ActivationRule::automatic) keeping.fates = fates_in(rooms_of(plan), shape);
+    if (saves_any(keeping.fates)) {
+      consider(keeping, write_pipeline_plan(question_, chain_, keeping, strategy_.name));
+    }
+    consider(shape, std::move(plan));
     return std::nullopt;
   }
 
-  void try_roomiest(const std::vector<int>& ends) {
-    for (int spare = kRoomySpare; spare > 0; spare /= 2) {
-      if (!try_shape(shape_of(ends, spare))) return;
+  void consider(const PipelineShape& shape, Plan plan) {
+    if (best_ && find_busiest(plan).time >= best_->prediction.step) return;
+    Simulation prediction = simulate(plan);
+    if (best_ && prediction.step >= best_->prediction.step) return;
+    best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
+    best_shape_ = shape;
+  }
+
+  /// A stage's queue is in order, so whatever a device keeps shortens its runs and delays nobody.
+  Fates fates_in(std::vector<DeviceRoom> rooms, const PipelineShape& shape) const {
+    std::vector<int> device_of_block;
+    for (std::size_t s = 0; s < shape.ends.size(); ++s) {
+      device_of_block.resize(index(shape.ends[s]), shape.device_of_stage[s]);
     }
+    const KeptSlots slots = kept_slots(shape);
+    const std::vector<int> order = by_device_density(chain_, slots, question_.micro_batches);
+    return keep_what_fits(chain_, order, slots, device_of_block, std::move(rooms));
+  }
+
+  /// Slots to spare compete for memory with what blocks keep, so every number of them is tried
+  /// where something can be kept.
+  void try_roomiest(const std::vector<int>& ends) {
+    const bool may_keep = question_.options.activations == ActivationRule::automatic &&
+                          std::ranges::any_of(chain_.blocks, [](const ChainBlock& block) {
+                            return block.saved > Bytes{};
+                          });
+    for (int spare = kRoomySpare; spare > 0; spare /= 2) {
+      if (!try_shape(shape_of(ends, spare)) && !may_keep) return;
+    }
+    if (may_keep) try_shape(shape_of(ends, 0));
   }
 
   void try_cross_mapping() {

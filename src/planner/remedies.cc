@@ -107,6 +107,20 @@ std::optional<Change> shorter_sequence(const PlanQuestion& question) {
   return std::nullopt;
 }
 
+// Whether a question fits is decided by recomputing everything.
+std::optional<Change> any_activations(const PlanQuestion& question) {
+  const ActivationRule asked = question.options.activations;
+  if (question.options.pure || asked == ActivationRule::automatic ||
+      asked == ActivationRule::recompute) {
+    return std::nullopt;
+  }
+  Change change;
+  change.text = "plan.activations: auto";
+  change.question = question;
+  change.question.options.activations = ActivationRule::automatic;
+  return fitting(std::move(change));
+}
+
 std::optional<Change> any_strategy(const PlanQuestion& question) {
   // Pure programs have cost models of their own and do not compete.
   if (question.strategy == "auto" || question.options.pure) return std::nullopt;
@@ -130,6 +144,7 @@ std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& l
     offer(shorter_sequence(question));
   }
   offer(any_strategy(question));
+  offer(any_activations(question));
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
   });

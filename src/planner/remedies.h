@@ -18,8 +18,9 @@ struct Change {
 };
 
 /// Changes that make the question fit: a larger budget where it lacks, smaller micro-batches with
-/// the same tokens per step, shorter sequences, another strategy. The least loss of speed per token
-/// first, then the least memory; at most three. Requires: the question has a profile.
+/// the same tokens per step, shorter sequences, another strategy, activations by choice. The least
+/// loss of speed per token first, then the least memory; at most three. Requires: the question has
+/// a profile.
 std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking);
 
 }  // namespace ferry

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "planner/builder.h"
+#include "planner/fates.h"
 #include "planner/strategy.h"
 
 namespace ferry {
@@ -12,8 +13,11 @@ constexpr int kDevice = 0;
 
 class ResidentPlan {
  public:
-  ResidentPlan(const PlanQuestion& question, const Chain& chain)
-      : question_(question), chain_(chain), builder_(question, chain, "resident", 1) {}
+  ResidentPlan(const PlanQuestion& question, const Chain& chain, const Fates& fates)
+      : question_(question),
+        chain_(chain),
+        fates_(fates),
+        builder_(question, chain, "resident", 1) {}
 
   Plan write() {
     place_values();
@@ -74,6 +78,12 @@ class ResidentPlan {
     }
     // The next micro-batch's tokens arrive while this one computes.
     for (Bytes& slot : token_slots_) slot = take(device_end_, chain_.tokens, kSlotAlignment);
+    // A micro-batch's backward is over before the next one's forward keeps anything.
+    saved_slots_.resize(chain_.size());
+    for (int b = 0; b < blocks(); ++b) {
+      if (!saves(fates_, b)) continue;
+      saved_slots_[static_cast<std::size_t>(b)] = take(device_end_, block(b).saved, kSlotAlignment);
+    }
   }
 
   InstanceId tokens(int m) {
@@ -90,6 +100,11 @@ class ResidentPlan {
   InstanceId activation_gradient(int b, int m) {
     return builder_.instance(builder_.value(ValueKind::activation_gradient, b, m), device(),
                              gradient_slots_[static_cast<std::size_t>(b % 2)]);
+  }
+
+  InstanceId saved(int b, int m) {
+    return builder_.instance(builder_.value(ValueKind::saved, b, m), device(),
+                             saved_slots_[static_cast<std::size_t>(b)]);
   }
 
   InstanceId weight(int b) const {
@@ -121,7 +136,9 @@ class ResidentPlan {
   void forward(int b, int m) {
     std::vector<InstanceId> reads = {weight(b), activation(b, m)};
     if (b + 1 < blocks()) {
-      builder_.forward(b, m, kDevice, std::move(reads), {activation(b + 1, m)});
+      std::vector<InstanceId> writes = {activation(b + 1, m)};
+      if (saves(fates_, b)) writes.push_back(saved(b, m));
+      builder_.forward(b, m, kDevice, std::move(reads), std::move(writes));
       return;
     }
     reads.push_back(tokens(m));  // labels
@@ -133,6 +150,7 @@ class ResidentPlan {
     const InstanceId gradient = gradients_[static_cast<std::size_t>(b)];
     std::vector<InstanceId> reads = {weight(b), activation(b, m)};
     std::vector<InstanceId> writes = {gradient};
+    if (saves(fates_, b)) reads.push_back(saved(b, m));
     if (b + 1 < blocks()) {
       reads.push_back(activation_gradient(b + 1, m));
     } else {
@@ -187,12 +205,14 @@ class ResidentPlan {
 
   const PlanQuestion& question_;
   const Chain& chain_;
+  const Fates& fates_;
   PlanBuilder builder_;
   Bytes device_end_;
   Bytes host_end_;
   Bytes loss_slot_;
   std::vector<InstanceId> gradients_;    // per block
   std::vector<Bytes> activation_slots_;  // per block, of one micro-batch
+  std::vector<Bytes> saved_slots_;       // likewise
   Bytes gradient_slots_[2];
   Bytes token_slots_[2];
   std::vector<InstanceId> norms_;
@@ -200,12 +220,26 @@ class ResidentPlan {
   std::vector<InstanceId> losses_;  // on the host
 };
 
+// Whatever is kept shortens the step by its recompute, so as much as fits is kept.
+Fates fastest_fates(const Chain& chain, const Plan& recomputing) {
+  const KeptSlots one_each = one_slot_each(chain);
+  const std::vector<int> on_it(chain.size(), 0);
+  return keep_what_fits(chain, by_device_density(chain, one_each, 1), one_each, on_it,
+                        rooms_of(recomputing));
+}
+
 }  // namespace
 
 StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain) {
-  Plan plan = ResidentPlan(question, chain).write();
+  const bool keeps_all = question.options.activations == ActivationRule::keep;
+  const Fates asked = keeps_all ? keep_all(chain, one_slot_each(chain)) : Fates{};
+  Plan plan = ResidentPlan(question, chain, asked).write();
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
+  if (question.options.activations == ActivationRule::automatic) {
+    const Fates fates = fastest_fates(chain, plan);
+    if (saves_any(fates)) plan = ResidentPlan(question, chain, fates).write();
+  }
   Simulation prediction = simulate(plan);
   StrategyPlan answer{std::move(plan), std::move(prediction), "all on the first device"};
   answer.report.stages = {{StageReport::Pass::both, question.machine.devices[kDevice].name, 0,

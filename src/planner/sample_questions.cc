@@ -40,6 +40,16 @@ void add_drives(Machine& machine, std::mt19937_64& random) {
   }
 }
 
+// Half of the time no block can keep its activations, else most can, at some price.
+void add_saving(PlanQuestion& question, std::mt19937_64& random) {
+  const bool can = pick(random, {0, 1}) == 1;
+  for (BlockProfile& block : question.profile.blocks) {
+    block.saved = can ? block.activation * pick(random, {0, 1, 4, 16}) : Bytes{};
+    block.saved_backward = block.backward * (pick(random, {50, 67, 95}) * 0.01);
+    block.saving_workspace = block.forward_workspace;
+  }
+}
+
 }  // namespace
 
 ModelSpec sample_model(const SampleModel& shape) {
@@ -146,6 +156,7 @@ PlanQuestion random_question(std::uint64_t seed, bool small) {
       300'000};
   if (pick(random, {0, 1}) == 1) question.machine.host.memory_bandwidth = {2e9};
   question.strategy = pick_strategy(random);
+  add_saving(question, random);
   return question;
 }
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
 #include "planner/allocate.h"
 #include "planner/builder.h"
 #include "planner/host_store.h"
+#include "planner/slot_pool.h"
 
 namespace ferry {
 namespace {
@@ -20,11 +22,32 @@ std::size_t index(int id) { return static_cast<std::size_t>(id); }
 constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 constexpr int kHostGradientTurns = 2;
 
-// One device's memory: [region of weights and gradient sums][activations][tokens][scalars].
+bool runs_on(const StreamShape& shape, int device, int b) {
+  return std::ranges::any_of(shape.visits, [&](const StageVisit& visit) {
+    return visit.device == device && b >= visit.first && b < visit.end;
+  });
+}
+
+// A slot for any of what leaves the device between forward and backward.
+Bytes largest_leaving(const Chain& chain, const StreamShape& shape, int device) {
+  Bytes largest;
+  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+    const ActivationFate fate = fate_of(shape.fates, b);
+    if (fate == ActivationFate::recompute || fate == ActivationFate::keep) continue;
+    if (runs_on(shape, device, b)) largest = std::max(largest, chain.blocks[index(b)].saved);
+  }
+  return slot_size(largest);
+}
+
+// One device's memory: [region of weights and gradient sums][activations][tokens][what stays]
+// [what leaves][scalars].
 struct DeviceMemory {
   std::vector<Visit> visits;  // in order of execution
   SlotRing activations{{}, {}, 0};
   SlotRing tokens{{}, {}, 0};
+  std::map<int, SlotPool> kept;   // by block
+  std::map<ValueId, Bytes> held;  // what forward kept here and backward has not read yet
+  SlotRing saved{{}, {}, 0};      // what forward kept and DRAM holds meanwhile
   Bytes scalars_end;
 };
 
@@ -37,7 +60,8 @@ class StreamWriter {
         train_(question.mode == PlanMode::train),
         builder_(question, chain, shape.strategy, shape.devices, shape.uses_drives()),
         store_(builder_, chain, shape),
-        memory_(index(shape.devices)) {}
+        memory_(index(shape.devices)),
+        kept_slots_(kept_slots(chain, shape)) {}
 
   Plan write() {
     set_stages();
@@ -137,7 +161,7 @@ class StreamWriter {
       if (visit.device != device) continue;
       for (int b = visit.first; b < visit.end; ++b) {
         if (visit.pass != Pass::backward && has_forward(block(b))) {
-          most = std::max(most, block(b).forward_workspace);
+          most = std::max(most, forward_workspace(block(b), saves(shape_.fates, b)));
         }
         if (visit.pass != Pass::forward) most = std::max(most, block(b).backward_workspace);
       }
@@ -153,15 +177,32 @@ class StreamWriter {
     const int token_slots = needs_tokens(d) ? shape_.token_slots : 0;
     const Bytes scalars = scalars_of(d);
     const Bytes rings = activation * shape_.activation_slots + token * token_slots;
-    const Bytes left = device_limit(question_, d) - workspace_of(d) - rings - scalars;
+    const Bytes saved = saved_bytes(chain_, shape_, kept_slots_, d);
+    const Bytes left = device_limit(question_, d) - workspace_of(d) - rings - saved - scalars;
     const RegionSizes sizes = region_sizes(memory.visits);
     const Bytes region =
         std::clamp(Bytes{left.count - left.count % kSlotAlignment.count}, sizes.least, sizes.full);
     lay_out_visits(memory.visits, builder_.values(), region);
     memory.activations = SlotRing(region, activation, shape_.activation_slots);
     memory.tokens = SlotRing(region + activation * shape_.activation_slots, token, token_slots);
-    memory.scalars_end = region + rings;
+    lay_out_saved(d, region + rings);
+    memory.scalars_end = region + rings + saved;
   }
+
+  /// Slots of its own for what stays, then the ring of what leaves.
+  void lay_out_saved(int d, Bytes end) {
+    DeviceMemory& memory = memory_[index(d)];
+    for (int b = 0; b < blocks(); ++b) {
+      if (!rests_here(b) || !runs_on(shape_, d, b)) continue;
+      const Bytes slot = slot_size(block(b).saved);
+      memory.kept.emplace(b, SlotPool(end, slot, 0));
+      end += slot * kept_slots_[index(b)];
+    }
+    memory.saved = SlotRing(end, largest_leaving(chain_, shape_, d), shape_.saved_slots);
+  }
+
+  /// What the block's forward keeps stays on the device.
+  bool rests_here(int b) const { return fate_of(shape_.fates, b) == ActivationFate::keep; }
 
   bool needs_tokens(int d) const {
     return std::any_of(shape_.visits.begin(), shape_.visits.end(), [&](const StageVisit& visit) {
@@ -221,6 +262,32 @@ class StreamWriter {
   InstanceId new_activation(int d, ValueId value, std::span<const ValueId> kept) {
     const Bytes offset = memory_[index(d)].activations.take(value, kept);
     return builder_.instance(value, place(d), offset);
+  }
+
+  /// Where forward writes what it keeps.
+  InstanceId new_saved(int d, int b, int m) {
+    DeviceMemory& memory = memory_[index(d)];
+    const ValueId value = builder_.value(ValueKind::saved, b, m);
+    const Bytes offset = rests_here(b) ? memory.kept.at(b).take() : memory.saved.take(value, {});
+    if (rests_here(b)) memory.held[value] = offset;
+    return builder_.instance(value, place(d), offset);
+  }
+
+  /// Where backward finds it.
+  InstanceId fetch_saved(int d, int b, int m) {
+    DeviceMemory& memory = memory_[index(d)];
+    const ValueId value = builder_.value(ValueKind::saved, b, m);
+    if (rests_here(b)) {
+      const Bytes offset = memory.held.at(value);
+      memory.kept.at(b).give_back(offset);
+      return builder_.instance(value, place(d), offset);
+    }
+    if (const auto offset = memory.saved.find(value)) {
+      return builder_.instance(value, place(d), *offset);
+    }
+    const InstanceId to = builder_.instance(value, place(d), memory.saved.take(value, {}));
+    builder_.copy(builder_.device(d).acts_up, store_.activation(value), to);
+    return to;
   }
 
   void bring_down(int d, InstanceId from, ValueId value) {
@@ -286,8 +353,15 @@ class StreamWriter {
     }
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
     const InstanceId made = new_activation(d, output, std::array{input});
-    builder_.forward(b, m, d, std::move(reads), {made});
-    bring_down(d, made, output);
+    if (!saves(shape_.fates, b)) {
+      builder_.forward(b, m, d, std::move(reads), {made});
+      bring_down(d, made, output);
+      return;
+    }
+    const InstanceId saved = new_saved(d, b, m);
+    builder_.forward(b, m, d, std::move(reads), {made, saved});
+    bring_down(d, made, output);  // what the next stage waits for
+    if (!rests_here(b)) bring_down(d, saved, builder_.value(ValueKind::saved, b, m));
   }
 
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
@@ -327,6 +401,7 @@ class StreamWriter {
         is_head(b) ? fetch_tokens(d, m) : fetch_activation(d, above, std::array{input});
     reads.push_back(b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, std::array{above}));
     reads.push_back(output_gradient);
+    if (saves(shape_.fates, b)) reads.push_back(fetch_saved(d, b, m));
     if (m > 0) reads.push_back(sum);
     if (b > 0) writes.push_back(new_activation(d, below, std::array{input, above}));
     if (is_head(b)) writes.push_back(results.loss);
@@ -386,6 +461,7 @@ class StreamWriter {
   PlanBuilder builder_;
   HostStore store_;
   std::vector<DeviceMemory> memory_;
+  const KeptSlots kept_slots_;             // by block
   std::vector<std::size_t> memory_visit_;  // per visit of the shape, in its device's visits
   std::vector<bool> stays_;                // per visit: what its forward used is still there
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
@@ -398,6 +474,46 @@ class StreamWriter {
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain, const StreamShape& shape) {
   FERRY_CHECK(shape.activation_slots >= kLeastActivationSlots, "activation slots of a device");
   return StreamWriter(question, chain, shape).write();
+}
+
+KeptSlots kept_slots(const Chain& chain, const StreamShape& shape) {
+  const auto devices = index(shape.devices);
+  std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
+  std::vector<std::vector<int>> held(devices, std::vector<int>(chain.size()));
+  std::vector<bool> may_stay(chain.size(), true);
+  KeptSlots most(chain.size());
+  for (const StageVisit& visit : shape.visits) {
+    const int batches = visit.end_batch - visit.first_batch;
+    for (int b = visit.first; b < visit.end; ++b) {
+      int& now = held[index(visit.device)][index(b)];
+      if (visit.pass != Pass::backward) {
+        const int more = visit.pass == Pass::fused ? 1 : batches;
+        most[index(b)] = std::max(most[index(b)], now + more);
+      }
+      if (visit.pass == Pass::fused) continue;
+      now += visit.pass == Pass::forward ? batches : -batches;
+      for (int m = visit.first_batch; m < visit.end_batch; ++m) {
+        if (visit.pass == Pass::forward) forward_on[{b, m}] = visit.device;
+        if (visit.pass == Pass::backward && forward_on[{b, m}] != visit.device) {
+          may_stay[index(b)] = false;
+        }
+      }
+    }
+  }
+  for (std::size_t b = 0; b < chain.size(); ++b) {
+    if (!may_stay[b]) most[b] = 0;
+  }
+  return most;
+}
+
+Bytes saved_bytes(const Chain& chain, const StreamShape& shape, const KeptSlots& slots,
+                  int device) {
+  Bytes bytes = largest_leaving(chain, shape, device) * shape.saved_slots;
+  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+    if (fate_of(shape.fates, b) != ActivationFate::keep || !runs_on(shape, device, b)) continue;
+    bytes += slot_size(chain.blocks[index(b)].saved) * slots[index(b)];
+  }
+  return bytes;
 }
 
 std::vector<StageReport> stage_reports(const PlanQuestion& question, const StreamShape& shape) {

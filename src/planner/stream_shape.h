@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/chain.h"
+#include "planner/fates.h"
 
 namespace ferry {
 
@@ -47,10 +48,19 @@ struct StreamShape {
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
   std::vector<bool> activations_on_drive;  // per block, its input; empty: none
+  Fates fates = {};       // kept on the device, in DRAM meanwhile, or computed again
+  int saved_slots = 3;    // per device, of the ring through which what leaves it passes
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
 
   bool uses_drives() const;
 };
+
+/// By block: its micro-batches in flight on the device that has most of them. 0 where a backward
+/// runs on another device than its forward.
+KeptSlots kept_slots(const Chain& chain, const StreamShape& shape);
+
+/// The device's slots for what the shape's forwards keep; `slots` are kept_slots() of the shape.
+Bytes saved_bytes(const Chain& chain, const StreamShape& shape, const KeptSlots& slots, int device);
 
 /// A backward task's input, the gradient it reads and the one it writes.
 inline constexpr int kLeastActivationSlots = 3;

@@ -17,6 +17,9 @@ constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slo
 // Tells shapes of one strategy apart.
 std::string key_of(const StreamShape& shape) {
   std::string key = std::to_string(shape.activation_slots) + (shape.updates_as_landed ? "l" : "b");
+  if (saves_any(shape.fates)) key += std::to_string(shape.saved_slots);
+  for (const ActivationFate fate : shape.fates)
+    key += static_cast<char>('0' + static_cast<int>(fate));
   for (const StageVisit& visit : shape.visits) {
     for (const int part : {static_cast<int>(visit.pass), visit.device, visit.first, visit.end,
                            visit.first_batch, visit.end_batch}) {
@@ -33,6 +36,8 @@ StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
 
 std::optional<Shortage> StreamSearch::start(StreamShape thriftiest) {
   thriftiest = with_slots(std::move(thriftiest), kLeastActivationSlots);
+  thriftiest.fates = asked_fates(thriftiest);
+  thriftiest_ = thriftiest;
   auto lacking = try_shape(thriftiest);
   if (!lacking || drive_array(question_.machine).count == 0) return lacking;
   rest_on_drives(thriftiest);
@@ -65,6 +70,13 @@ void StreamSearch::rest_on_drives(const StreamShape& thriftiest) {
 void StreamSearch::offer(StreamShape shape) { try_longest_ring(std::move(shape), kRoomyRing); }
 
 void StreamSearch::refine() {
+  if (question_.options.activations == ActivationRule::automatic) {
+    const StreamShape fastest = best_shape_;
+    try_fates(fastest);
+    try_fates(thriftiest_);
+  } else {
+    offer(with_roomy_saved_ring(best_shape_));
+  }
   const StreamShape chosen = best_shape_;
   for (const int slots :
        {kLeastActivationSlots + 1, kRoomyRing / 2 + 2, 2 * kRoomyRing, all_activations()}) {
@@ -75,6 +87,49 @@ void StreamSearch::refine() {
     landed.updates_as_landed = true;
     try_shape(landed);
   }
+}
+
+void StreamSearch::try_fates(const StreamShape& shape) {
+  if (!saves_any(swap_all(chain_))) return;
+  Plan transfers = write_stream_plan(question_, chain_, with_slots(shape, kRoomyRing));
+  for (Task& task : transfers.tasks) {
+    if (task.kind == TaskKind::forward || task.kind == TaskKind::backward) task.micros = {};
+  }
+  if (hopeless(transfers)) return;  // fates shorten compute, no copy and no update
+  const KeptSlots slots = kept_slots(chain_, shape);
+  for (Fates& fates : streaming_fates(chain_, slots, question_.micro_batches)) {
+    StreamShape tried = with_slots(shape, kLeastActivationSlots);
+    tried.fates = std::move(fates);
+    if (!has_room_for(tried, slots)) continue;
+    const StreamShape roomy = with_roomy_saved_ring(with_slots(tried, kRoomyRing));
+    if (try_shape(roomy)) try_shape(tried);  // refine() has other lengths
+  }
+}
+
+/// With a slot per micro-batch a block's visit waits for no copy of its own.
+StreamShape StreamSearch::with_roomy_saved_ring(StreamShape shape) const {
+  shape.saved_slots = std::max(shape.saved_slots, question_.micro_batches);
+  return shape;
+}
+
+/// Cheap to see: more than a device's memory stays there, or DRAM is full without what would leave.
+bool StreamSearch::has_room_for(const StreamShape& shape, const KeptSlots& slots) const {
+  if (resting_.uses_drives() &&
+      std::ranges::find(shape.fates, ActivationFate::swap_to_host) != shape.fates.end()) {
+    return false;
+  }
+  for (int d = 0; d < shape.devices; ++d) {
+    const Bytes rings = chain_.activation * kLeastActivationSlots;
+    if (saved_bytes(chain_, shape, slots, d) + rings > device_limit(question_, d)) return false;
+  }
+  return true;
+}
+
+// What a job asks of every block, wherever it can.
+Fates StreamSearch::asked_fates(const StreamShape& shape) const {
+  const ActivationRule rule = question_.options.activations;
+  if (rule == ActivationRule::keep) return keep_all(chain_, kept_slots(chain_, shape));
+  return rule == ActivationRule::swap ? swap_all(chain_) : shape.fates;
 }
 
 StrategyPlan StreamSearch::take(const std::string& remark) {
@@ -108,6 +163,7 @@ std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
   shape.homes = resting_.homes;
   shape.gradients_on_drive = resting_.gradients_on_drive;
   shape.activations_on_drive = resting_.activations_on_drive;
+  shape.fates = asked_fates(shape);
   if (!tried_.insert(key_of(shape)).second) return std::nullopt;
   Plan plan = write_stream_plan(question_, chain_, shape);
   std::vector<Shortage> lacking = shortages(plan);

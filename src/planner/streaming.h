@@ -29,7 +29,8 @@ class StreamSearch {
   /// Tries the shape with its own ring lengths.
   void offer_as_it_is(const StreamShape& shape) { try_shape(shape); }
 
-  /// Tries other ring lengths and orders of updates for the fastest shape so far.
+  /// Tries fates of activations (fates.h) for the fastest and the thriftiest shape, then other ring
+  /// lengths and orders of updates for the fastest so far.
   void refine();
 
   /// The fastest plan. `remark`: how it was chosen.
@@ -42,6 +43,10 @@ class StreamSearch {
   std::optional<Shortage> try_shape(const StreamShape& shape);
   bool hopeless(const Plan& plan) const;
   void try_longest_ring(StreamShape shape, int slots);
+  Fates asked_fates(const StreamShape& shape) const;
+  bool has_room_for(const StreamShape& shape, const KeptSlots& slots) const;
+  void try_fates(const StreamShape& shape);
+  StreamShape with_roomy_saved_ring(StreamShape shape) const;
   void rest_on_drives(const StreamShape& thriftiest);
   int all_activations() const;
   StreamShape with_slots(StreamShape shape, int slots) const;
@@ -49,6 +54,7 @@ class StreamSearch {
   const PlanQuestion& question_;
   const Chain& chain_;
   StreamShape resting_;  // where things rest; no visits
+  StreamShape thriftiest_;
   std::set<std::string> tried_;
   std::optional<StrategyPlan> best_;
   StreamShape best_shape_;

@@ -117,7 +117,10 @@ FuyouQuestion fuyou_question(const PlanQuestion& asked, HandlerOrder order) {
                               drives.read.bytes_per_second, drives.write.bytes_per_second};
   question.constants.host_work = question.constants.stage_host_work = 1 / update_rate(asked);
   if (asked.options.activations == ActivationRule::recompute) question.units = 1;  // block inputs
-  if (asked.options.activations == ActivationRule::keep) question.units = kLayerActivations / 2;
+  if (asked.options.activations == ActivationRule::keep ||
+      asked.options.activations == ActivationRule::swap) {
+    question.units = kLayerActivations / 2;
+  }
   const Bytes staging = fuyou_memory(question).host;
   question.model.host_available =
       std::max(0.0, static_cast<double>((host_limit(asked) - staging).count));

@@ -1,0 +1,169 @@
+#include "planner/fates.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/verify.h"
+#include "planner/sample_questions.h"
+
+namespace ferry {
+namespace {
+
+constexpr int kMicroBatches = 3;
+const Micros kRecompute{1000};  // what keeping saves, per block and micro-batch
+
+// Blocks take 1 ms forward and 3 ms backward, 2 ms of them without recompute.
+PlanQuestion saving_question(const SampleMachine& machine, const std::string& strategy) {
+  PlanQuestion question = sample_question({.layers = 4, .hidden = 64}, machine, kMicroBatches);
+  use_round_costs(question);
+  for (BlockProfile& block : question.profile.blocks) {
+    block.saved = 256_KiB;
+    block.saved_backward = block.backward - kRecompute;
+    block.saving_workspace = block.forward_workspace;
+  }
+  question.strategy = strategy;
+  return question;
+}
+
+Planned planned_with(PlanQuestion question, ActivationRule rule) {
+  question.options.activations = rule;
+  Planned planned = must_fit(question);
+  const auto violation = verify(planned.plan);
+  EXPECT_FALSE(violation) << violation->message;
+  return planned;
+}
+
+std::int64_t count(const Plan& plan, ActivationFate fate) {
+  const Fates fates = fates_of(plan);
+  return std::count(fates.begin(), fates.end(), fate);
+}
+
+// All but the first and the fused head.
+std::int64_t saving_blocks(const Plan& plan) {
+  return static_cast<std::int64_t>(plan.blocks.size()) - 2;
+}
+
+TEST(Fates, ResidentKeepsAllThatFitsAndSavesItsRecompute) {
+  const PlanQuestion question = saving_question({}, "resident");
+  const Planned recomputing = planned_with(question, ActivationRule::recompute);
+  const Planned keeping = planned_with(question, ActivationRule::automatic);
+
+  const std::int64_t blocks = saving_blocks(keeping.plan);
+  EXPECT_EQ(count(recomputing.plan, ActivationFate::recompute), blocks + 2);
+  EXPECT_EQ(count(keeping.plan, ActivationFate::keep), blocks);
+  EXPECT_NEAR((recomputing.prediction.step - keeping.prediction.step).count,
+              kRecompute.count * static_cast<double>(kMicroBatches * blocks), 1e-3);
+}
+
+TEST(Fates, ShortMemoryKeepsTheBlocksThatSaveMostPerByte) {
+  PlanQuestion question = saving_question({}, "resident");
+  for (BlockProfile& block : question.profile.blocks) {
+    if (block.key.starts_with("mlp")) block.saved = 1_MiB;  // for the same recompute
+  }
+  const Planned recomputing = planned_with(question, ActivationRule::recompute);
+  const Bytes spare = 4 * 256_KiB + 1_MiB + 16_KiB;
+  question.device_budget = recomputing.prediction.peak.front() + spare;
+
+  const Planned keeping = planned_with(question, ActivationRule::automatic);
+
+  const Fates fates = fates_of(keeping.plan);
+  for (std::size_t b = 0; b < fates.size(); ++b) {
+    if (keeping.plan.blocks[b].kind != "attention") continue;
+    EXPECT_EQ(fates[b], ActivationFate::keep) << b;
+  }
+  EXPECT_LT(count(keeping.plan, ActivationFate::keep), saving_blocks(keeping.plan));
+  EXPECT_LE(keeping.prediction.peak.front(), question.device_budget);
+}
+
+TEST(Fates, PipelinesHoldWhatIsInFlight) {
+  for (const char* strategy : {"gpipe", "1f1b", "interleaved", "mixed-pipe"}) {
+    SCOPED_TRACE(strategy);
+    const PlanQuestion question = saving_question({.devices = 2, .cores = 8}, strategy);
+    const Planned recomputing = planned_with(question, ActivationRule::recompute);
+    const Planned keeping = planned_with(question, ActivationRule::automatic);
+
+    EXPECT_EQ(count(keeping.plan, ActivationFate::keep), saving_blocks(keeping.plan));
+    EXPECT_LT(keeping.prediction.step, recomputing.prediction.step);
+  }
+}
+
+TEST(Fates, SwappingPaysWhereTheLinkIsIdle) {
+  for (const char* strategy : {"mobius", "harmony-pp", "harmony-dp", "zero", "fuyou"}) {
+    SCOPED_TRACE(strategy);
+    PlanQuestion question = saving_question({.devices = 2, .link_rate = 2e9, .cores = 8}, strategy);
+    question.device_budget = 3_MiB;
+    const Planned recomputing = planned_with(question, ActivationRule::recompute);
+    const Planned swapping = planned_with(question, ActivationRule::swap);
+    const Planned chosen = planned_with(question, ActivationRule::automatic);
+
+    EXPECT_GT(count(swapping.plan, ActivationFate::swap_to_host), 0);
+    EXPECT_LT(swapping.prediction.step, recomputing.prediction.step);
+    EXPECT_LE(chosen.prediction.step.count, swapping.prediction.step.count * (1 + 1e-9));
+  }
+}
+
+TEST(Fates, RecomputingPaysWhereTheLinkIsBusy) {
+  PlanQuestion question = saving_question({.link_rate = 50e6, .cores = 8}, "fuyou");
+  question.device_budget = 3_MiB;
+  for (BlockProfile& block : question.profile.blocks) block.saved = 1_MiB;
+  question.device_budget = 5_MiB;
+  const Planned recomputing = planned_with(question, ActivationRule::recompute);
+  const Planned swapping = planned_with(question, ActivationRule::swap);
+  const Planned chosen = planned_with(question, ActivationRule::automatic);
+
+  EXPECT_GT(swapping.prediction.step, recomputing.prediction.step);
+  EXPECT_LE(chosen.prediction.step.count, recomputing.prediction.step.count * (1 + 1e-9));
+}
+
+TEST(Fates, WhatIsAskedForAndDoesNotFitSaysWhatWould) {
+  PlanQuestion question = saving_question({}, "resident");
+  const Planned recomputing = planned_with(question, ActivationRule::recompute);
+  question.device_budget = recomputing.prediction.peak.front() + 64_KiB;
+  question.options.activations = ActivationRule::keep;
+
+  const PlanAnswer answer = make_plan(question);
+
+  ASSERT_TRUE(std::holds_alternative<DoesNotFit>(answer));
+  const auto& remedies = std::get<DoesNotFit>(answer).remedies;
+  EXPECT_TRUE(std::any_of(remedies.begin(), remedies.end(), [](const Remedy& remedy) {
+    return remedy.change == "plan.activations: auto";
+  }));
+}
+
+TEST(Fates, AnEvaluationKeepsNothing) {
+  for (const char* strategy : {"resident", "1f1b", "mobius"}) {
+    PlanQuestion question = saving_question({.devices = 2, .cores = 8}, strategy);
+    question.mode = PlanMode::evaluate;
+    const Planned planned = must_fit(question);
+    EXPECT_EQ(count(planned.plan, ActivationFate::recompute),
+              static_cast<std::int64_t>(planned.plan.blocks.size()));
+  }
+}
+
+TEST(Fates, ABlockThatSavesNoTimeKeepsNothing) {
+  PlanQuestion question = saving_question({}, "resident");
+  for (BlockProfile& block : question.profile.blocks) block.saved_backward = block.backward;
+  const Planned planned = planned_with(question, ActivationRule::automatic);
+  EXPECT_EQ(count(planned.plan, ActivationFate::keep), 0);
+}
+
+// The lists are of the chain alone, so a question with more memory tries all that one with less
+// does.
+TEST(Fates, StreamingListsShareTheBlocksByDensity) {
+  const PlanQuestion question = saving_question({}, "fuyou");
+  const Chain chain = make_chain(question);
+  const auto lists = streaming_fates(chain, one_slot_each(chain), kMicroBatches);
+  EXPECT_NE(std::find(lists.begin(), lists.end(), keep_all(chain, one_slot_each(chain))),
+            lists.end());
+  EXPECT_NE(std::find(lists.begin(), lists.end(), swap_all(chain)), lists.end());
+  EXPECT_EQ(std::find(lists.begin(), lists.end(), keep_none(chain)), lists.end());
+}
+
+TEST(Fates, TellsWhatBlocksDo) {
+  const Planned planned = planned_with(saving_question({}, "resident"), ActivationRule::automatic);
+  EXPECT_EQ(fates_text(planned.plan), "9 blocks keep, 2 recompute");
+}
+
+}  // namespace
+}  // namespace ferry
