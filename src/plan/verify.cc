@@ -1,6 +1,8 @@
 #include "plan/verify.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -52,6 +54,37 @@ void check_places(const Plan& plan, Findings& findings) {
       const auto found = std::find_if(instances->begin(), instances->end(), elsewhere);
       if (found != instances->end()) report(*found);
     }
+  }
+}
+
+// The third part of rule 2: what is behind K.b.m, which only a queue that made it can go on from.
+void check_saved(const Plan& plan, Findings& findings) {
+  std::map<ValueId, ResourceId> made_on;
+  const auto saved_among = [&](const std::vector<InstanceId>& instances) -> std::optional<ValueId> {
+    for (const InstanceId id : instances) {
+      const ValueId value = plan.instances[static_cast<std::size_t>(id)].value;
+      if (plan.values[static_cast<std::size_t>(value)].kind == ValueKind::saved) return value;
+    }
+    return std::nullopt;
+  };
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::forward) continue;
+    if (const auto value = saved_among(task.writes)) made_on[*value] = task.resource;
+  }
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    if (task.kind != TaskKind::backward) continue;
+    const auto value = saved_among(task.reads);
+    const auto made = value ? made_on.find(*value) : made_on.end();
+    if (made == made_on.end() || made->second == task.resource) continue;
+    findings.report(Rule::reads_find, {0, static_cast<TaskId>(id)}, [&] {
+      const auto queue = [&](ResourceId resource) {
+        return plan.resources[static_cast<std::size_t>(resource)].name;
+      };
+      return quoted(task.name) + " on " + queue(task.resource) + " reads " +
+             value_name(plan.values[static_cast<std::size_t>(*value)]) + ", which is made on " +
+             queue(made->second) + "; only the queue that made it can go on from it";
+    });
   }
 }
 
@@ -206,6 +239,7 @@ std::optional<Violation> verify(const Plan& plan) {
 
   Findings findings;
   check_places(plan, findings);
+  check_saved(plan, findings);
   replay(plan, order, findings);
   if (auto violation = findings.of(Rule::reads_find)) return violation;
   if (auto violation = findings.of(Rule::slots_ordered)) return violation;

@@ -128,6 +128,39 @@ TEST(Verify, WhatATaskReadsIsNotOverwrittenBefore) {
             "from 'B.0.0' of step 0");
 }
 
+// The sample with K.1.0, which forward of block 1 keeps for backward.
+Plan keeping() {
+  Plan plan = sample_resident(small());
+  const PlaceId device =
+      plan.resources[static_cast<std::size_t>(task_of(plan, "F.1.0").resource)].place;
+  const Bytes end = slots_end(plan, device);
+  plan.values.push_back({ValueKind::saved, 1, 0, 512_B});
+  plan.instances.push_back({static_cast<ValueId>(plan.values.size()) - 1, device, end, false});
+  plan.places[static_cast<std::size_t>(device)].budget += 512_B;
+  const auto kept = static_cast<InstanceId>(plan.instances.size()) - 1;
+  task_of(plan, "F.1.0").writes.push_back(kept);
+  task_of(plan, "B.1.0").reads.push_back(kept);
+  return plan;
+}
+
+TEST(Verify, BackwardReadsWhatForwardKept) {
+  Plan plan = keeping();
+  EXPECT_EQ(found_in(plan), "nothing");
+  task_of(plan, "F.1.0").writes.pop_back();
+  EXPECT_EQ(found_in(plan).substr(0, 43), "2: 'B.1.0' of step 0 reads K.1.0@gpu0 (byte");
+}
+
+TEST(Verify, OnlyTheQueueThatKeptGoesOn) {
+  Plan plan = keeping();
+  Resource another = plan.resources[static_cast<std::size_t>(task_of(plan, "B.1.0").resource)];
+  another.name = "gpu0.other";
+  plan.resources.push_back(another);
+  task_of(plan, "B.1.0").resource = static_cast<ResourceId>(plan.resources.size()) - 1;
+  EXPECT_EQ(found_in(plan),
+            "2: 'B.1.0' on gpu0.other reads K.1.0, which is made on gpu0.compute; only the queue "
+            "that made it can go on from it");
+}
+
 TEST(Verify, PartlyOverlappingSlotsAreFound) {
   Plan plan = smallest();
   instance_of(plan, "G.1@gpu0").offset = instance_of(plan, "G.0@gpu0").offset + 255_B;

@@ -1,12 +1,17 @@
 // What holds for every question, tried on thousands of small models and machines.
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 #include "plan/verify.h"
 #include "planner/sample_questions.h"
 #include "planner/strategy.h"
 
 namespace ferry {
 namespace {
+
+constexpr std::uint64_t kLostMobius = 3194;
 
 TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
   int planned_ones = 0;
@@ -31,9 +36,14 @@ TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
   EXPECT_GT(planned_ones, 350);
 }
 
+// The last is one where the search of a losing strategy once ended elsewhere than it does alone.
 TEST(Properties, AutoIsNoSlowerThanAnyStrategy) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    PlanQuestion question = random_question(seed, true);
+  std::vector<std::uint64_t> seeds(60);
+  std::iota(seeds.begin(), seeds.end(), 1);
+  seeds.push_back(kLostMobius);
+  for (const std::uint64_t seed : seeds) {
+    PlanQuestion question = random_question(seed, seed % 4 != 0);
+    if (seed == kLostMobius) question.device_budget = Bytes{question.device_budget.count * 23 / 20};
     question.strategy = "auto";
     const PlanAnswer chosen = make_plan(question);
     if (!std::holds_alternative<Planned>(chosen)) continue;

@@ -53,11 +53,12 @@ std::vector<int> spread(std::size_t blocks) {
   return order;
 }
 
-std::vector<int> by_link_density(const Chain& chain) {
+std::vector<int> by_link_density(const Chain& chain, const KeptSlots& slots) {
   std::vector<double> worth;
-  for (const ChainBlock& block : chain.blocks) {
+  for (std::size_t b = 0; b < chain.size(); ++b) {
+    const ChainBlock& block = chain.blocks[b];
     const auto bytes = static_cast<double>(block.saved.count);
-    worth.push_back(bytes > 0 ? saved_micros(block) / bytes : 0.0);
+    worth.push_back(bytes > 0 && slots[b] > 0 ? saved_micros(block) / bytes : 0.0);
   }
   return by_worth(spread(chain.size()), worth);
 }
@@ -178,17 +179,17 @@ Fates keep_all(const Chain& chain, const KeptSlots& slots) {
   return fates;
 }
 
-Fates swap_all(const Chain& chain) {
+Fates swap_all(const Chain& chain, const KeptSlots& slots) {
   Fates fates = keep_none(chain);
   for (std::size_t b = 0; b < chain.size(); ++b) {
-    if (chain.blocks[b].saved > Bytes{}) fates[b] = ActivationFate::swap_to_host;
+    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) fates[b] = ActivationFate::swap_to_host;
   }
   return fates;
 }
 
 std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches) {
   const std::vector<int> staying = by_device_density(chain, slots, micro_batches);
-  const std::vector<int> leaving = by_link_density(chain);
+  const std::vector<int> leaving = by_link_density(chain, slots);
   std::vector<Fates> lists;
   for (const Shares& shares : kShares) {
     Fates fates = keep_none(chain);

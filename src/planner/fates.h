@@ -41,7 +41,7 @@ std::string fates_text(const Plan& plan);
 
 /// By block: how many slots of its size keep all of a block's K on its device, one per micro-batch
 /// in flight there; 0: the block recomputes, since it can do nothing else or its backward is
-/// elsewhere.
+/// elsewhere, where nothing can go on from K.
 using KeptSlots = std::vector<int>;
 KeptSlots one_slot_each(const Chain& chain);
 
@@ -68,7 +68,7 @@ Fates keep_what_fits(const Chain& chain, std::span<const int> order, const KeptS
 /// it, for DRAM.
 Fates keep_none(const Chain& chain);
 Fates keep_all(const Chain& chain, const KeptSlots& slots);
-Fates swap_all(const Chain& chain);
+Fates swap_all(const Chain& chain, const KeptSlots& slots);
 
 /// The lists that a streaming strategy tries: a fixed share of the blocks stays, a fixed share of
 /// the rest leaves, each by density. They depend on no memory, so with more of it the same lists

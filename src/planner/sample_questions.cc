@@ -117,6 +117,7 @@ void use_round_costs(PlanQuestion& question) {
     block.forward = Micros{1000};
     block.backward = Micros{3000};
     block.forward_workspace = block.backward_workspace = 4_KiB;
+    block.saved = {};  // every block recomputes
   }
 }
 

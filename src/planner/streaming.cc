@@ -90,13 +90,13 @@ void StreamSearch::refine() {
 }
 
 void StreamSearch::try_fates(const StreamShape& shape) {
-  if (!saves_any(swap_all(chain_))) return;
+  const KeptSlots slots = kept_slots(chain_, shape);
+  if (!saves_any(swap_all(chain_, slots))) return;
   Plan transfers = write_stream_plan(question_, chain_, with_slots(shape, kRoomyRing));
   for (Task& task : transfers.tasks) {
     if (task.kind == TaskKind::forward || task.kind == TaskKind::backward) task.micros = {};
   }
   if (hopeless(transfers)) return;  // fates shorten compute, no copy and no update
-  const KeptSlots slots = kept_slots(chain_, shape);
   for (Fates& fates : streaming_fates(chain_, slots, question_.micro_batches)) {
     StreamShape tried = with_slots(shape, kLeastActivationSlots);
     tried.fates = std::move(fates);
@@ -129,7 +129,8 @@ bool StreamSearch::has_room_for(const StreamShape& shape, const KeptSlots& slots
 Fates StreamSearch::asked_fates(const StreamShape& shape) const {
   const ActivationRule rule = question_.options.activations;
   if (rule == ActivationRule::keep) return keep_all(chain_, kept_slots(chain_, shape));
-  return rule == ActivationRule::swap ? swap_all(chain_) : shape.fates;
+  if (rule == ActivationRule::swap) return swap_all(chain_, kept_slots(chain_, shape));
+  return shape.fates;
 }
 
 StrategyPlan StreamSearch::take(const std::string& remark) {
@@ -149,12 +150,41 @@ int StreamSearch::all_activations() const {
   return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
 }
 
-// Whether the plan's busiest resource alone takes longer than what is known to be possible.
+// Whether the plan's busiest resource alone takes longer than the best. A strategy answers with one
+// plan at least.
 bool StreamSearch::hopeless(const Plan& plan) const {
-  if (!best_) return false;  // a strategy answers with one plan at least
-  Micros known = best_->prediction.step;
-  if (question_.faster_than) known = std::min(known, *question_.faster_than);
-  return find_busiest(plan).time >= known;
+  return best_ && (find_busiest(plan).time >= best_->prediction.step || lost(plan));
+}
+
+// Whether neither the plan nor any that refinement makes of its visits can be as fast as another
+// strategy's. More would be wrong to leave out: what is refined next is the fastest so far, so the
+// strategy would end elsewhere than it does alone, and auto could be slower than it. Refinement
+// changes rings, fates, the order of updates and which device is which: it spares recompute and
+// copies of activations, never a weight's, a gradient's or an update.
+bool StreamSearch::lost(const Plan& plan) const {
+  if (!question_.faster_than) return false;
+  const auto of_drive = [&](const Resource& resource) {
+    return plan.places[static_cast<std::size_t>(resource.place)].kind == PlaceKind::drive;
+  };
+  double fastest_link = 0;
+  for (const Resource& resource : plan.resources) {
+    if (!of_drive(resource)) fastest_link = std::max(fastest_link, resource.rate);
+  }
+  std::vector<Micros> busy(plan.resources.size());
+  for (const Task& task : plan.tasks) {
+    const Resource& resource = plan.resources[static_cast<std::size_t>(task.resource)];
+    Micros& queue = busy[static_cast<std::size_t>(task.resource)];
+    if (task.kind == TaskKind::backward) {
+      const ChainBlock& block = chain_.blocks[static_cast<std::size_t>(task.block)];
+      queue += least_backward(block);
+    } else if (task.kind != TaskKind::copy) {
+      queue += task.micros;
+    } else if (task.micro_batch < 0) {
+      const double rate = of_drive(resource) ? resource.rate : fastest_link;
+      queue += from_seconds(static_cast<double>(task.bytes.count) / rate);
+    }
+  }
+  return *std::ranges::max_element(busy) >= *question_.faster_than;
 }
 
 /// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.

@@ -42,6 +42,7 @@ class StreamSearch {
  private:
   std::optional<Shortage> try_shape(const StreamShape& shape);
   bool hopeless(const Plan& plan) const;
+  bool lost(const Plan& plan) const;
   void try_longest_ring(StreamShape shape, int slots);
   Fates asked_fates(const StreamShape& shape) const;
   bool has_room_for(const StreamShape& shape, const KeptSlots& slots) const;

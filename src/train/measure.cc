@@ -5,7 +5,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -13,22 +12,18 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "device/device_event.h"
 #include "device/tensor_views.h"
 #include "train/block_math.h"
-#include "train/driving_thread.h"
 #include "train/host_math.h"
 #include "train/places.h"
+#include "train/stopwatch.h"
 #include "train/update_rate.h"
 
 namespace ferry {
 namespace {
 
-constexpr int kWarmUps = 2;
-constexpr int kRounds = 5;
 constexpr int kMicroBatches =
     3;  // the first sets the gradient sum, the others add, the last ends it
-constexpr Micros kRoundLength{20'000};  // a round repeats a task until it takes about this long
 
 /// The model with one layer: every distinct block once.
 ModelSpec one_layer(const ModelSpec& model) {
@@ -43,8 +38,8 @@ ModelSpec one_layer(const ModelSpec& model) {
   return small;
 }
 
-/// A plan whose tasks are run one by one: every value has its own slot on one device, but what
-/// forward keeps, one block at a time: `saved` says how much per block, 0 for nothing.
+/// A plan whose tasks are run one by one: every value has its own slot on one device. `saved`: what
+/// each block's forward keeps, 0 for nothing.
 class BenchPlan {
  public:
   BenchPlan(const ModelSpec& model, const MeasureRequest& request, const std::vector<Bytes>& saved)
@@ -149,9 +144,7 @@ class BenchPlan {
     saving_forward.push_back(-1);
     saved_backward.push_back(-1);
     if (bytes == 0_B) return;
-    const Bytes before = end_;
     const InstanceId kept = add({ValueKind::saved, b, 0, bytes});
-    end_ = before;
     Task keeps = plan.tasks[static_cast<std::size_t>(forward[index])];
     keeps.writes.push_back(kept);
     saving_forward.back() = add(std::move(keeps));
@@ -165,82 +158,6 @@ class BenchPlan {
   Bytes end_;
   InstanceId tokens_ = -1, loss_ = -1, output_ = -1, output_gradient_ = -1, embedding_weight_ = -1;
 };
-
-/// Times and weighs what is enqueued on one stream.
-class Stopwatch {
- public:
-  Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
-
-  /// The time until the device has done `work` so often.
-  Micros run(const std::function<void()>& work, int repeats) const {
-    const auto start = std::chrono::steady_clock::now();
-    on_driving_thread(device_.simulated(), [&] {
-      const c10::StreamGuard current(stream_);
-      for (int i = 0; i < repeats; ++i) work();
-    });
-    device_.synchronize();
-    return {std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-                .count()};
-  }
-
-  /// The time of one `work` when several follow each other: the median over rounds.
-  Micros time(const std::function<void()>& work) const {
-    for (int i = 0; i < kWarmUps; ++i) run(work, 1);
-    const Micros once = run(work, 1);
-    const int repeats =
-        static_cast<int>(std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0));
-    std::vector<double> rounds;
-    for (int i = 0; i < kRounds; ++i) rounds.push_back(run(work, repeats).count / repeats);
-    std::ranges::sort(rounds);
-    return {rounds[kRounds / 2]};
-  }
-
-  /// What `work` allocates at most beside what is alive.
-  Bytes weigh(const std::function<void()>& work) const {
-    device_.reset_peak();
-    const Bytes before = device_.memory_use().live;
-    run(work, 1);
-    return device_.memory_use().peak - before;
-  }
-
- private:
-  Device& device_;
-  const c10::Stream stream_;
-};
-
-/// What a task costs beside its kernels: the time of one hop when tiny tasks of two streams wait
-/// for each other in turn, as a copy and the computation that needs it do.
-Micros hop_time(Device& device) {
-  constexpr int kRoundTrips = 100;
-  const c10::Stream there = device.stream("compute"), back = device.stream("weights_up");
-  const at::Tensor bytes = device.slab(1024_B);
-  const at::Tensor first = bytes.narrow(0, 0, 512), second = bytes.narrow(0, 512, 512);
-  DeviceEvent done(device), returned(device);
-  std::vector<double> rounds;
-  for (int round = 0; round < kRounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    on_driving_thread(device.simulated(), [&] {
-      for (int i = 0; i < kRoundTrips; ++i) {
-        {
-          const c10::StreamGuard current(there);
-          first.zero_();
-          done.record(there);
-          done.block(back);
-        }
-        const c10::StreamGuard current(back);
-        second.copy_(first);
-        returned.record(back);
-        returned.block(there);
-      }
-    });
-    device.synchronize();
-    const std::chrono::duration<double, std::micro> taken =
-        std::chrono::steady_clock::now() - start;
-    rounds.push_back(taken.count() / (2 * kRoundTrips));
-  }
-  std::ranges::sort(rounds);
-  return {rounds[kRounds / 2]};
-}
 
 /// Small weights and valid token ids, so that nothing is slow or invalid by accident.
 void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
@@ -317,30 +234,64 @@ std::vector<Bytes> count_saved(const ModelSpec& model, const MeasureRequest& req
   return saved;
 }
 
-void measure_forward(Bench& bench, std::size_t b, const StepNumbers& numbers, BlockProfile& costs) {
-  const auto forward = [&] { bench.math.enqueue(bench.made.forward[b], numbers); };
-  costs.forward = bench.watch.time(forward);
-  costs.forward_workspace = bench.watch.weigh(forward);
+/// The tasks of one block that are timed, by their places in the list of works.
+struct TimedTasks {
+  int forward = -1;  // -1: there is none
+  int first_backward = -1, last_backward = -1;
+  int saved_backward = -1;
+};
+
+TimedTasks list_works(Bench& bench, std::size_t b, const StepNumbers& numbers,
+                      std::vector<Stopwatch::Work>& works) {
+  const auto list = [&](TaskId id) {
+    if (id < 0) return -1;
+    works.push_back([&bench, &numbers, id] { bench.math.enqueue(id, numbers); });
+    return static_cast<int>(works.size()) - 1;
+  };
+  const TaskId saving = bench.made.saving_forward[b];
+  // A backward goes on from what forward kept, however often.
+  if (saving >= 0) bench.watch.run([&] { bench.math.enqueue(saving, numbers); }, 1);
+  return {list(bench.made.forward[b]), list(bench.made.backward[b].front()),
+          list(bench.made.backward[b].back()), list(bench.made.saved_backward[b])};
 }
 
-void measure_backward(Bench& bench, std::size_t b, const StepNumbers& numbers,
-                      BlockProfile& costs) {
-  const auto task = [&](TaskId id) { return [&, id] { bench.math.enqueue(id, numbers); }; };
-  const std::vector<TaskId>& backward = bench.made.backward[b];
-  const Micros set = bench.watch.time(task(backward.front()));
-  const Micros add = bench.watch.time(task(backward.back()));
-  costs.backward = (set + add) * 0.5;
-  for (const TaskId id : backward) {
-    costs.backward_workspace = std::max(costs.backward_workspace, bench.watch.weigh(task(id)));
-  }
-  if (bench.made.saving_forward[b] < 0) return;
-
-  // Keeping is a copy per product, little beside it: such a forward takes a forward's time.
-  const auto keep = task(bench.made.saving_forward[b]), use = task(bench.made.saved_backward[b]);
-  costs.saving_workspace = bench.watch.weigh(keep);
+/// Keeping is a copy per product, little beside it: such a forward takes a forward's time.
+void take_times(const TimedTasks& tasks, const std::vector<Stopwatch::Timing>& timings,
+                BlockProfile& costs) {
+  const auto time = [&](int at) {
+    return at < 0 ? Micros{} : timings[static_cast<std::size_t>(at)].device;
+  };
+  costs.forward = time(tasks.forward);
+  costs.backward = (time(tasks.first_backward) + time(tasks.last_backward)) * 0.5;
   // It does less than backward: whatever else is measured is noise.
-  costs.saved_backward = std::min(bench.watch.time(use), costs.backward);
-  costs.backward_workspace = std::max(costs.backward_workspace, bench.watch.weigh(use));
+  costs.saved_backward = std::min(time(tasks.saved_backward), costs.backward);
+}
+
+void weigh(Bench& bench, std::size_t b, const StepNumbers& numbers, BlockProfile& costs) {
+  const auto peak = [&](TaskId id) {
+    return id < 0 ? Bytes{} : bench.watch.weigh([&] { bench.math.enqueue(id, numbers); });
+  };
+  costs.forward_workspace = peak(bench.made.forward[b]);
+  costs.saving_workspace = peak(bench.made.saving_forward[b]);
+  costs.backward_workspace = peak(bench.made.saved_backward[b]);
+  for (const TaskId id : bench.made.backward[b]) {
+    costs.backward_workspace = std::max(costs.backward_workspace, peak(id));
+  }
+}
+
+/// Of one core, while a device runs forward and backward of the chain.
+double enqueue_cores(const std::vector<int>& chain, const std::vector<TimedTasks>& tasks,
+                     const std::vector<Stopwatch::Timing>& timings) {
+  Micros enqueue, device;
+  for (const int at : chain) {
+    const TimedTasks& block = tasks[static_cast<std::size_t>(at)];
+    for (const int task : {block.forward, block.last_backward}) {
+      if (task < 0) continue;
+      enqueue += timings[static_cast<std::size_t>(task)].enqueue;
+      device += timings[static_cast<std::size_t>(task)].device;
+    }
+  }
+  return enqueue.count / device.count;
 }
 
 Profile measure_here(const MeasureRequest& request, bool saving) {
@@ -355,6 +306,12 @@ Profile measure_here(const MeasureRequest& request, bool saving) {
   profile.micro_batch_size = request.micro_batch_size;
   profile.sequence = request.sequence;
   profile.measured = true;
+  std::vector<Stopwatch::Work> works;
+  std::vector<TimedTasks> tasks;
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    tasks.push_back(list_works(bench, b, numbers, works));
+  }
+  const std::vector<Stopwatch::Timing> timings = bench.watch.time(works);
   for (std::size_t b = 0; b < model.blocks.size(); ++b) {
     const BlockSpec& block = model.blocks[b];
     BlockProfile costs;
@@ -364,12 +321,12 @@ Profile measure_here(const MeasureRequest& request, bool saving) {
     costs.parameters = block.numel();
     costs.saved = saved[b];
     if (bench.made.forward[b] >= 0) {
-      measure_forward(bench, b, numbers, costs);
       costs.activation = costs.activation_gradient =
           activation_bytes(model, {request.micro_batch_size, request.sequence},
                            Bytes{weight_element_bytes(request.precision)});
     }
-    measure_backward(bench, b, numbers, costs);
+    take_times(tasks[b], timings, costs);
+    weigh(bench, b, numbers, costs);
     profile.blocks.push_back(costs);
   }
   for (const BlockSpec& block : request.model.blocks) {
@@ -378,6 +335,8 @@ Profile measure_here(const MeasureRequest& request, bool saving) {
     profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
   }
   profile.update_rate = measure_update_rate(request.precision, request.update_threads);
+  profile.device_update_rate = measure_device_update_rate(bench.device, request.precision);
+  profile.enqueue_cores = enqueue_cores(profile.chain, tasks, timings);
   profile.task_overhead = profile.copy_overhead = hop_time(bench.device);
   return profile;
 }

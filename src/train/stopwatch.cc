@@ -1,0 +1,119 @@
+#include "train/stopwatch.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "device/device_event.h"
+#include "train/driving_thread.h"
+
+namespace ferry {
+namespace {
+
+constexpr int kWarmUps = 2;
+constexpr int kRounds = 9;
+constexpr Micros kRoundLength{20'000};  // a turn repeats a work until it takes about this long
+
+using Clock = std::chrono::steady_clock;
+
+Micros since(Clock::time_point start) {
+  return {std::chrono::duration<double, std::micro>(Clock::now() - start).count()};
+}
+
+/// What the calling thread has used of a core so far.
+Micros thread_time() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return {static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) * 1e-3};
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
+  Timing taken;
+  const Clock::time_point start = Clock::now();
+  on_driving_thread(device_.simulated(), [&] {
+    const c10::StreamGuard current(stream_);
+    const Micros before = thread_time();
+    for (int i = 0; i < repeats; ++i) work();
+    taken.enqueue = thread_time() - before;
+  });
+  device_.synchronize();
+  taken.device = since(start);
+  return taken;
+}
+
+std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works) const {
+  struct Samples {
+    int repeats = 1;
+    std::vector<double> device, enqueue;
+  };
+  std::vector<Samples> samples;
+  for (const Work& work : works) {
+    for (int i = 0; i < kWarmUps; ++i) run(work, 1);
+    const double once = std::max(run(work, 1).device.count, 1.0);
+    samples.push_back({static_cast<int>(std::clamp(kRoundLength.count / once, 1.0, 200.0)), {}, {}});
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      Samples& found = samples[i];
+      const Timing taken = run(works[i], found.repeats);
+      found.device.push_back(taken.device.count / found.repeats);
+      found.enqueue.push_back(taken.enqueue.count / found.repeats);
+    }
+  }
+  std::vector<Timing> timings;
+  for (Samples& found : samples) {
+    timings.push_back({{median(std::move(found.device))}, {median(std::move(found.enqueue))}});
+  }
+  return timings;
+}
+
+Bytes Stopwatch::weigh(const Work& work) const {
+  device_.reset_peak();
+  const Bytes before = device_.memory_use().live;
+  run(work, 1);
+  return device_.memory_use().peak - before;
+}
+
+Micros hop_time(Device& device) {
+  constexpr int kRoundTrips = 100;
+  const c10::Stream there = device.stream("compute"), back = device.stream("weights_up");
+  const at::Tensor bytes = device.slab(1024_B);
+  const at::Tensor first = bytes.narrow(0, 0, 512), second = bytes.narrow(0, 512, 512);
+  DeviceEvent done(device), returned(device);
+  std::vector<double> rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    on_driving_thread(device.simulated(), [&] {
+      for (int i = 0; i < kRoundTrips; ++i) {
+        {
+          const c10::StreamGuard current(there);
+          first.zero_();
+          done.record(there);
+          done.block(back);
+        }
+        const c10::StreamGuard current(back);
+        second.copy_(first);
+        returned.record(back);
+        returned.block(there);
+      }
+    });
+    device.synchronize();
+    const std::chrono::duration<double, std::micro> taken =
+        std::chrono::steady_clock::now() - start;
+    rounds.push_back(taken.count() / (2 * kRoundTrips));
+  }
+  return {median(std::move(rounds))};
+}
+
+}  // namespace ferry

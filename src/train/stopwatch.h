@@ -1,0 +1,45 @@
+// Times and weighs what is enqueued on one stream of a device.
+#pragma once
+
+#include <c10/core/Stream.h>
+
+#include <functional>
+#include <vector>
+
+#include "base/units.h"
+#include "device/device.h"
+
+namespace ferry {
+
+class Stopwatch {
+ public:
+  using Work = std::function<void()>;
+
+  /// What one `work` takes when several follow each other.
+  struct Timing {
+    Micros device;   // until the device has done it
+    Micros enqueue;  // of a host core, busy with enqueueing it
+  };
+
+  Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
+
+  /// The time until the device has done `work` so often.
+  Timing run(const Work& work, int repeats) const;
+
+  /// The medians over a number of rounds in which every work has its turn: a bad moment of a shared
+  /// machine meets one round of each, not most rounds of one.
+  std::vector<Timing> time(const std::vector<Work>& works) const;
+
+  /// What `work` allocates at most beside what is alive.
+  Bytes weigh(const Work& work) const;
+
+ private:
+  Device& device_;
+  const c10::Stream stream_;
+};
+
+/// What a task costs beside its kernels: the time of one hop when tiny tasks of two streams wait
+/// for each other in turn, as a copy and the computation that needs it do.
+Micros hop_time(Device& device);
+
+}  // namespace ferry
