@@ -255,6 +255,7 @@ at::Tensor empty_sim(at::IntArrayRef sizes, at::ScalarType type, int device,
 
 c10::DataPtr allocate_sim(std::size_t size, int device) {
   SimMachine& machine = sim_machine();
+  if (size == 0) return {nullptr, sim_device(device)};  // takes none, as with CUDA
   const MemoryBlock block =
       machine.allocate(current_stream(device), {static_cast<std::int64_t>(size)});
   auto allocation = std::make_unique<Allocation>();

@@ -103,6 +103,7 @@ bool StepRunner::orders(const Task& earlier, const Task& later) const {
 
 void StepRunner::start(TaskRun run, const Task& task) {
   prepare(run.step);
+  first_step_ = std::min(first_step_, run.step);
   Queue& queue = queues_[static_cast<std::size_t>(task.resource)];
   starts_[static_cast<std::size_t>(run.task)] = std::max(now(), queue.last_end);
   if (on_device(task)) {
@@ -197,7 +198,7 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
     queue.in_flight.pop_front();
     Micros start = std::max(starts_[static_cast<std::size_t>(run.task)], queue.last_end);
     for_each_dependency(run, task, [&](TaskRun earlier) {
-      if (earlier.step < 0) return;
+      if (earlier.step < first_step_) return;
       start = std::max(start, end_of(earlier));
     });
     const Micros end = end_on_device(run);

@@ -7,6 +7,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -99,6 +100,7 @@ class StepRunner final : public TaskRunner {
   // By step parity, per task; host tasks have none.
   std::array<std::vector<std::optional<DeviceEvent>>, 2> events_;
   std::array<std::vector<Micros>, 2> ends_;  // likewise
+  int first_step_ = std::numeric_limits<int>::max();  // that was started
   std::map<PlaceId, DeviceEvent> epochs_;    // per device: done at epoch_ of the host's clock
   Micros epoch_;
   std::vector<Micros> starts_;

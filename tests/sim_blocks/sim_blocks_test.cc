@@ -118,6 +118,25 @@ TEST_P(SimBlocks, BackwardOfASavedForwardEqualsTheCpuBitForBit) {
   }
 }
 
+TEST_P(SimBlocks, WhatAForwardKeepsIsInItsSlotAlone) {
+  const at::Device device(at::kPrivateUse1, 0);
+  for (const Positions& positions : {Positions{}, Positions{.documents = {5, 7, 4}}}) {
+    for (std::size_t i = 1; i + 2 < model.blocks.size(); ++i) {
+      const BlockSpec& block = model.blocks[i];
+      SCOPED_TRACE(to_string(block.kind));
+      const Tensors there = moved(random_weights(block, type), device);
+      const at::Tensor x = at::randn({2, 8, model.hidden}).to(type).to(device);
+      const Bytes size = forward_saving(model, block, x, there, {}, positions).bytes;
+      const at::Tensor slot =
+          at::empty({size.count}, at::TensorOptions(at::kByte).device(device));
+      const Bytes before = simdev_stats(0).live;
+      std::shared_ptr<SavedForward> saved =
+          forward_saving(model, block, x, there, slot, positions).saved;
+      EXPECT_EQ(simdev_stats(0).live, before);
+    }
+  }
+}
+
 TEST_P(SimBlocks, HeadEqualsTheCpuBitForBit) {
   const at::Tensor x = at::randn({2, 8, model.hidden}).to(type);
   const at::Tensor weight = at::randn({50, model.hidden}).to(type);
