@@ -404,6 +404,7 @@ TEST(StepRunnerThatKeeps, GivesTheBitsOfRecompute) {
   for (const char* strategy : {"resident", "1f1b"}) {
     PlanQuestion asked = pipeline_question(strategy, 2);
     asked.clips = true;
+    asked.options.activations = ActivationRule::recompute;
     const Plan plan = planned(asked);
     const Outcome expected = run(asked, plan);
     ASSERT_EQ(expected.losses.size(), 4U);
