@@ -156,7 +156,8 @@ TEST(Fates, StreamingListsShareTheBlocksByDensity) {
   const auto lists = streaming_fates(chain, one_slot_each(chain), kMicroBatches);
   EXPECT_NE(std::find(lists.begin(), lists.end(), keep_all(chain, one_slot_each(chain))),
             lists.end());
-  EXPECT_NE(std::find(lists.begin(), lists.end(), swap_all(chain, one_slot_each(chain))), lists.end());
+  EXPECT_NE(std::find(lists.begin(), lists.end(), swap_all(chain, one_slot_each(chain))),
+            lists.end());
   EXPECT_EQ(std::find(lists.begin(), lists.end(), keep_none(chain)), lists.end());
 }
 

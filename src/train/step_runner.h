@@ -99,9 +99,9 @@ class StepRunner final : public TaskRunner {
   std::array<StepResult, 2> results_;                  // by step parity
   // By step parity, per task; host tasks have none.
   std::array<std::vector<std::optional<DeviceEvent>>, 2> events_;
-  std::array<std::vector<Micros>, 2> ends_;  // likewise
+  std::array<std::vector<Micros>, 2> ends_;           // likewise
   int first_step_ = std::numeric_limits<int>::max();  // that was started
-  std::map<PlaceId, DeviceEvent> epochs_;    // per device: done at epoch_ of the host's clock
+  std::map<PlaceId, DeviceEvent> epochs_;  // per device: done at epoch_ of the host's clock
   Micros epoch_;
   std::vector<Micros> starts_;
   std::vector<Span> spans_;

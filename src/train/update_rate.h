@@ -15,6 +15,6 @@ double measure_update_rate(Precision precision, int threads, std::int64_t parame
 
 /// The same for states that live on `device`, over as many parameters as it has room for, up to
 /// `most`. 0 when it has room for next to none.
-double measure_device_update_rate(Device& device, Precision precision, std::int64_t most = 4 << 20);
+double measure_device_update_rate(Device& device, Precision precision, std::int64_t most = 1 << 20);
 
 }  // namespace ferry
