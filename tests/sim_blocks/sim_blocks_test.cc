@@ -127,8 +127,7 @@ TEST_P(SimBlocks, WhatAForwardKeepsIsInItsSlotAlone) {
       const Tensors there = moved(random_weights(block, type), device);
       const at::Tensor x = at::randn({2, 8, model.hidden}).to(type).to(device);
       const Bytes size = forward_saving(model, block, x, there, {}, positions).bytes;
-      const at::Tensor slot =
-          at::empty({size.count}, at::TensorOptions(at::kByte).device(device));
+      const at::Tensor slot = at::empty({size.count}, at::TensorOptions(at::kByte).device(device));
       const Bytes before = simdev_stats(0).live;
       std::shared_ptr<SavedForward> saved =
           forward_saving(model, block, x, there, slot, positions).saved;
