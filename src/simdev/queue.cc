@@ -101,7 +101,9 @@ void TaskQueue::wait() {
   {
     std::unique_lock lock(mutex_);
     FERRY_CHECK(std::this_thread::get_id() != thread_.get_id(), "a stream waits for itself");
-    done_cv_.wait(lock, [&, target = pushed_] { return done_ >= target; });
+    const auto awaited = awaited_.insert(pushed_);
+    done_cv_.wait(lock, [&] { return done_ >= *awaited; });
+    awaited_.erase(awaited);
   }
   if (const auto error = take_error()) std::rethrow_exception(error);
 }
@@ -139,7 +141,8 @@ void TaskQueue::run(const Task& on_start) {
     item.task = nullptr;  // what the task owned goes before the host may think it is done
     lock.lock();
     ++done_;
-    done_cv_.notify_all();
+    // A host that woke up at every task would take its core from the next one.
+    if (!awaited_.empty() && done_ >= *awaited_.begin()) done_cv_.notify_all();
   }
 }
 

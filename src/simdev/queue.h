@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "simdev/hazards.h"
@@ -114,8 +115,9 @@ class TaskQueue {
   std::condition_variable pushed_cv_;
   std::condition_variable done_cv_;
   std::deque<Item> items_;
-  std::uint64_t pushed_ = 0;  // tasks ever
-  std::uint64_t done_ = 0;    // of those, the ones that have run
+  std::uint64_t pushed_ = 0;              // tasks ever
+  std::uint64_t done_ = 0;                // of those, the ones that have run
+  std::multiset<std::uint64_t> awaited_;  // values of done_ that hosts wait for
   bool closing_ = false;
   FailurePointer failure_;  // the first one that nobody has taken
   // Of the stream's own thread.

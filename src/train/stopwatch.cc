@@ -15,7 +15,7 @@ namespace ferry {
 namespace {
 
 constexpr int kWarmUps = 2;
-constexpr int kRounds = 12;
+constexpr int kRounds = 9;
 constexpr Micros kRoundLength{20'000};  // a turn repeats a work until it takes about this long
 
 using Clock = std::chrono::steady_clock;
@@ -31,10 +31,9 @@ Micros thread_time() {
   return {static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) * 1e-3};
 }
 
-/// What other programs do to a shared machine only ever makes a round longer.
-double lower_quartile(std::vector<double> values) {
+double median(std::vector<double> values) {
   std::ranges::sort(values);
-  return values[values.size() / 4];
+  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -75,8 +74,7 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works) c
   }
   std::vector<Timing> timings;
   for (Samples& found : samples) {
-    timings.push_back(
-        {{lower_quartile(std::move(found.device))}, {lower_quartile(std::move(found.enqueue))}});
+    timings.push_back({{median(std::move(found.device))}, {median(std::move(found.enqueue))}});
   }
   return timings;
 }
@@ -116,7 +114,7 @@ Micros hop_time(Device& device) {
         std::chrono::steady_clock::now() - start;
     rounds.push_back(taken.count() / (2 * kRoundTrips));
   }
-  return {lower_quartile(std::move(rounds))};
+  return {median(std::move(rounds))};
 }
 
 }  // namespace ferry

@@ -26,7 +26,7 @@ class Stopwatch {
   /// The time until the device has done `work` so often.
   Timing run(const Work& work, int repeats) const;
 
-  /// The lower quartiles over a number of rounds in which every work has its turn: a bad moment of
+  /// The medians over a number of rounds in which every work has its turn: a bad moment of
   /// a shared machine meets one round of each, not most rounds of one.
   std::vector<Timing> time(const std::vector<Work>& works) const;
 

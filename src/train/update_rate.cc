@@ -24,10 +24,9 @@ namespace {
 constexpr int kWarmUps = 2;
 constexpr int kRounds = 9;
 
-/// What other programs do to a shared machine only ever makes a round longer.
-double lower_quartile(std::vector<double> values) {
+double median(std::vector<double> values) {
   std::ranges::sort(values);
-  return values[values.size() / 4];
+  return values[values.size() / 2];
 }
 
 /// States of so many parameters in one slab, as a plan's are. Requires: parameters are a multiple
@@ -65,7 +64,7 @@ double device_update_rate(Device& device, Precision precision, std::int64_t para
     seconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  return static_cast<double>(parameters) / lower_quartile(std::move(seconds));
+  return static_cast<double>(parameters) / median(std::move(seconds));
 }
 
 }  // namespace
@@ -92,7 +91,7 @@ double measure_update_rate(Precision precision, int threads, std::int64_t parame
     seconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  return static_cast<double>(parameters) / lower_quartile(std::move(seconds));
+  return static_cast<double>(parameters) / median(std::move(seconds));
 }
 
 double measure_device_update_rate(Device& device, Precision precision, std::int64_t most) {
