@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "planner/edges.h"
+#include "planner/fates.h"
 
 namespace ferry {
 namespace {
@@ -140,7 +141,7 @@ void PlanBuilder::forward(int block, int micro_batch, int device_index,
   task.reads = std::move(reads);
   task.writes = std::move(writes);
   task.micros = costs.forward;
-  task.workspace = keeps(task.writes) ? costs.saving_workspace : costs.forward_workspace;
+  task.workspace = forward_workspace(costs, keeps(task.writes));
 }
 
 bool PlanBuilder::keeps(const std::vector<InstanceId>& instances) const {

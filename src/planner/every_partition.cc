@@ -39,12 +39,12 @@ class Cuts {
 class StageTable {
  public:
   explicit StageTable(const std::vector<BlockCosts>& blocks) : size_(blocks.size()) {
+    stages_.resize(size_ * size_);
     for (std::size_t first = 0; first < size_; ++first) {
-      const std::vector<BlockCosts> rest(blocks.begin() + static_cast<std::ptrdiff_t>(first),
-                                         blocks.end());
-      for (std::size_t end = 1; end <= size_; ++end) {
-        const int count = static_cast<int>(end) - static_cast<int>(first);
-        stages_.push_back(count > 0 ? stages_of(rest, {count}).front() : StageCosts{});
+      StageCosts stage = blocks[first];
+      for (std::size_t last = first; last < size_; ++last) {
+        if (last > first) stage = stages_of({stage, blocks[last]}, {2}).front();
+        stages_[first * size_ + last] = stage;
       }
     }
   }

@@ -66,7 +66,6 @@ class BenchPlan {
   std::vector<std::vector<TaskId>> backward;  // per block: first, middle and last micro-batch
   // Per block, -1 where nothing is kept: a forward that keeps and the last micro-batch's backward.
   std::vector<TaskId> saving_forward, saved_backward;
-  InstanceId any_weight = -1;  // for copies
 
  private:
   InstanceId add(Value value) {
@@ -98,7 +97,6 @@ class BenchPlan {
         tied ? embedding_weight_
              : add({ValueKind::weight, b, -1, weight_bytes(own, plan.precision)});
     if (first) embedding_weight_ = weight;
-    any_weight = std::max(any_weight, weight);
     const InstanceId gradient =
         add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, block))});
     const InstanceId norm = add({ValueKind::norm, b, -1, 8_B});

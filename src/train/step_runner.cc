@@ -118,6 +118,7 @@ void StepRunner::start(TaskRun run, const Task& task) {
 void StepRunner::for_each_dependency(TaskRun run, const Task& task,
                                      const std::function<void(TaskRun)>& visit) const {
   for (const TaskId earlier : task.after) visit({run.step, earlier});
+  if (run.step == first_step_) return;  // no step came before it
   for (const TaskId earlier : task.after_previous) visit({run.step - 1, earlier});
 }
 
@@ -127,7 +128,7 @@ void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
   for (const InstanceId id : task.writes) binding_.name_slot(id);
   for_each_dependency(run, task, [&](TaskRun earlier) {
     const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
-    if (earlier.step >= 0 && other.resource != task.resource && on_device(other)) {
+    if (other.resource != task.resource && on_device(other)) {
       event(earlier).block(*queue.stream);
     }
   });
@@ -150,7 +151,7 @@ void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
   // wrote visible to this thread by the rules of its own API, and to the hazard detector.
   for_each_dependency(run, task, [&](TaskRun earlier) {
     const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
-    if (earlier.step >= 0 && on_device(other)) event(earlier).wait();
+    if (on_device(other)) event(earlier).wait();
   });
   queue.host->push(run, [this, run, &task] { run_host_task(run, task); });
 }
@@ -197,10 +198,8 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
     if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
     queue.in_flight.pop_front();
     Micros start = std::max(starts_[static_cast<std::size_t>(run.task)], queue.last_end);
-    for_each_dependency(run, task, [&](TaskRun earlier) {
-      if (earlier.step < first_step_) return;
-      start = std::max(start, end_of(earlier));
-    });
+    for_each_dependency(run, task,
+                        [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
     const Micros end = end_on_device(run);
     return finish(run, std::min(start, end), end);
   }

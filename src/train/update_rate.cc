@@ -16,7 +16,7 @@
 #include "optim/adamw.h"
 #include "optim/worker_team.h"
 #include "train/device_update.h"
-#include "train/driving_thread.h"
+#include "train/stopwatch.h"
 
 namespace ferry {
 namespace {
@@ -49,22 +49,13 @@ DeviceState make_state(Device& device, Precision precision, std::int64_t paramet
 }
 
 double device_update_rate(Device& device, Precision precision, std::int64_t parameters) {
-  const c10::StreamGuard current(device.stream("compute"));
+  const c10::Stream stream = device.stream("compute");
+  const c10::StreamGuard current(stream);
   const DeviceState state = make_state(device, precision, parameters);
   const AdamWFactors factors = adamw_factors({.lr = 1e-4}, 1.0F, true);
-  std::vector<double> seconds;
-  for (int i = 0; i < kWarmUps + kRounds; ++i) {
-    device.synchronize();
-    const auto start = std::chrono::steady_clock::now();
-    on_driving_thread(device.simulated(), [&] {
-      const c10::StreamGuard inside(device.stream("compute"));
-      device_adamw_step(factors, state, {});
-    });
-    device.synchronize();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return static_cast<double>(parameters) / median(std::move(seconds));
+  const auto update = [&] { device_adamw_step(factors, state, {}); };
+  const Micros taken = Stopwatch(device, stream).time({update}).front().device;
+  return static_cast<double>(parameters) / (taken.count * 1e-6);
 }
 
 }  // namespace
