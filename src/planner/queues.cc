@@ -236,7 +236,8 @@ double compute_cores(const PlanQuestion& question, int device) {
   const MachineDevice& machine_device = device_of(question, device);
   if (machine_device.kind != DeviceKind::sim) return 0;
   const double cores = std::max(1, question.machine.host.cores);
-  return std::clamp(machine_device.threads + question.profile.enqueue_cores, 1.0, cores);
+  const double measured = question.profile.compute_cores;
+  return std::min(measured > 0 ? measured : machine_device.threads, cores);
 }
 
 }  // namespace ferry

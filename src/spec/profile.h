@@ -43,7 +43,7 @@ struct Profile {
   Rate up;                           // host to device, one device alone; 0: the machine's
   Rate down;                         // device to host
   double device_update_rate = 0;     // likewise of a device's optimizer; 0: an estimate
-  double enqueue_cores = 0;          // host cores busy with enqueueing while one device computes
+  double compute_cores = 0;          // host cores busy while one device computes; 0: its threads
   Micros task_overhead;              // of starting one task
   Micros copy_overhead;              // of starting one copy
 

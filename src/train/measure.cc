@@ -277,19 +277,27 @@ void weigh(Bench& bench, std::size_t b, const StepNumbers& numbers, BlockProfile
   }
 }
 
-/// Of one core, while a device runs forward and backward of the chain.
-double enqueue_cores(const std::vector<int>& chain, const std::vector<TimedTasks>& tasks,
+/// Busy while a device runs forward and backward of the chain.
+double compute_cores(const std::vector<int>& chain, const std::vector<TimedTasks>& tasks,
                      const std::vector<Stopwatch::Timing>& timings) {
-  Micros enqueue, device;
+  Micros cores, device;
   for (const int at : chain) {
     const TimedTasks& block = tasks[static_cast<std::size_t>(at)];
     for (const int task : {block.forward, block.last_backward}) {
       if (task < 0) continue;
-      enqueue += timings[static_cast<std::size_t>(task)].enqueue;
+      cores += timings[static_cast<std::size_t>(task)].cores;
       device += timings[static_cast<std::size_t>(task)].device;
     }
   }
-  return enqueue.count / device.count;
+  return cores.count / device.count;
+}
+
+/// Of the size that updates on the device mostly have: caches make small ones faster.
+std::int64_t update_size(const Profile& profile) {
+  constexpr std::int64_t kUnit = 256, kFewest = 1 << 14, kMost = 1 << 20;
+  const std::int64_t largest =
+      std::ranges::max(profile.blocks, {}, &BlockProfile::parameters).parameters;
+  return std::clamp((largest + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
 }
 
 Profile measure_here(const MeasureRequest& request, bool saving) {
@@ -333,8 +341,9 @@ Profile measure_here(const MeasureRequest& request, bool saving) {
     profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
   }
   profile.update_rate = measure_update_rate(request.precision, request.update_threads);
-  profile.device_update_rate = measure_device_update_rate(bench.device, request.precision);
-  profile.enqueue_cores = enqueue_cores(profile.chain, tasks, timings);
+  profile.device_update_rate =
+      measure_device_update_rate(bench.device, request.precision, update_size(profile));
+  profile.compute_cores = compute_cores(profile.chain, tasks, timings);
   profile.task_overhead = profile.copy_overhead = hop_time(bench.device);
   return profile;
 }

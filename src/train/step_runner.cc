@@ -19,7 +19,7 @@ constexpr int kDeviceDepth = 64;
 constexpr int kHostDepth = 4;
 
 // How long wait_any() sleeps between two looks at the devices' events: far below a task's length.
-constexpr Micros kPatience{50};
+constexpr Micros kPatience{200};
 
 std::size_t parity(int step) { return static_cast<std::size_t>(step % 2); }
 

@@ -24,10 +24,10 @@ Micros since(Clock::time_point start) {
   return {std::chrono::duration<double, std::micro>(Clock::now() - start).count()};
 }
 
-/// What the calling thread has used of a core so far.
-Micros thread_time() {
+/// What the process has used of the cores so far.
+Micros core_time() {
   timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   return {static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) * 1e-3};
 }
 
@@ -39,23 +39,20 @@ double median(std::vector<double> values) {
 }  // namespace
 
 Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
-  Timing taken;
+  const Micros used = core_time();
   const Clock::time_point start = Clock::now();
   on_driving_thread(device_.simulated(), [&] {
     const c10::StreamGuard current(stream_);
-    const Micros before = thread_time();
     for (int i = 0; i < repeats; ++i) work();
-    taken.enqueue = thread_time() - before;
   });
   device_.synchronize();
-  taken.device = since(start);
-  return taken;
+  return {since(start), core_time() - used};
 }
 
 std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works) const {
   struct Samples {
     int repeats = 1;
-    std::vector<double> device, enqueue;
+    std::vector<double> device, cores;
   };
   std::vector<Samples> samples;
   for (const Work& work : works) {
@@ -69,12 +66,12 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works) c
       Samples& found = samples[i];
       const Timing taken = run(works[i], found.repeats);
       found.device.push_back(taken.device.count / found.repeats);
-      found.enqueue.push_back(taken.enqueue.count / found.repeats);
+      found.cores.push_back(taken.cores.count / found.repeats);
     }
   }
   std::vector<Timing> timings;
   for (Samples& found : samples) {
-    timings.push_back({{median(std::move(found.device))}, {median(std::move(found.enqueue))}});
+    timings.push_back({{median(std::move(found.device))}, {median(std::move(found.cores))}});
   }
   return timings;
 }

@@ -17,8 +17,8 @@ class Stopwatch {
 
   /// What one `work` takes when several follow each other.
   struct Timing {
-    Micros device;   // until the device has done it
-    Micros enqueue;  // of a host core, busy with enqueueing it
+    Micros device;  // until the device has done it
+    Micros cores;   // of host cores meanwhile: what enqueues it and, if simulated, computes it
   };
 
   Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
