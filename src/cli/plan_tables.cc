@@ -1,7 +1,6 @@
 #include "cli/plan_tables.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,75 +9,13 @@
 
 #include "cli/print.h"
 #include "exec/report.h"
+#include "plan/purposes.h"
 #include "planner/fates.h"
 
 namespace ferry {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// The rows of the table: what a byte of a place is for, in the order in which shared bytes count.
-enum class Purpose { weights, optimizer, gradients, activations, tokens, workspace };
-
-constexpr std::array<std::pair<Purpose, const char*>, 6> kPurposes = {{
-    {Purpose::weights, "weights"},
-    {Purpose::optimizer, "optimizer state"},
-    {Purpose::gradients, "gradients"},
-    {Purpose::activations, "activations"},
-    {Purpose::tokens, "tokens, scalars"},
-    {Purpose::workspace, "workspace"},
-}};
-
-Purpose purpose_of(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::weight:
-      return Purpose::weights;
-    case ValueKind::state:
-      return Purpose::optimizer;
-    case ValueKind::gradient:
-      return Purpose::gradients;
-    case ValueKind::activation:
-    case ValueKind::activation_gradient:
-    case ValueKind::saved:
-      return Purpose::activations;
-    case ValueKind::norm:
-    case ValueKind::tokens:
-    case ValueKind::loss:
-    case ValueKind::clip:
-      break;
-  }
-  return Purpose::tokens;
-}
-
-/// The bytes of one place by purpose. Slots that share bytes at different times count once, for the
-/// first purpose in the table that uses them; so a column adds up to the place's peak.
-std::map<Purpose, Bytes> bytes_by_purpose(const Plan& plan, PlaceId place) {
-  struct Slot {
-    Bytes begin, end;
-    Purpose purpose;
-  };
-  std::vector<Slot> slots;
-  for (const Instance& instance : plan.instances) {
-    if (instance.place != place) continue;
-    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
-    slots.push_back({instance.offset, instance.offset + value.bytes, purpose_of(value.kind)});
-  }
-  std::ranges::sort(slots, {}, &Slot::begin);
-  std::map<Purpose, Bytes> sums;
-  sums[Purpose::workspace] = plan.places[static_cast<std::size_t>(place)].workspace;
-  std::map<Bytes, int> edges;  // where something begins or ends
-  for (const Slot& slot : slots) edges[slot.begin] = edges[slot.end] = 0;
-  std::vector<const Slot*> open;
-  std::size_t next = 0;
-  for (auto edge = edges.begin(); edge != edges.end() && std::next(edge) != edges.end(); ++edge) {
-    std::erase_if(open, [&](const Slot* slot) { return slot->end <= edge->first; });
-    while (next < slots.size() && slots[next].begin <= edge->first) open.push_back(&slots[next++]);
-    if (open.empty()) continue;
-    const Slot* first = *std::ranges::min_element(open, {}, &Slot::purpose);
-    sums[first->purpose] += std::next(edge)->first - edge->first;
-  }
-  return sums;
-}
 
 Bytes limit_of(const PlanQuestion& question, const Place& place) {
   if (place.kind == PlaceKind::drive) return place.budget;
@@ -149,8 +86,8 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
     sums.push_back(bytes_by_purpose(plan, *fullest));
   }
   text += "\n";
-  for (const auto& [purpose, name] : kPurposes) {
-    text += print("%-18s", name);
+  for (const Purpose purpose : kPurposes) {
+    text += print("%-18s", word(purpose));
     for (auto& column : sums) {
       const Bytes bytes = column[purpose];
       text += print(" %12s", bytes.count > 0 ? to_string(bytes).c_str() : "");
@@ -220,9 +157,7 @@ Json places_json(const PlanQuestion& question, const Planned& planned) {
     const Place& place = plan.places[static_cast<std::size_t>(id)];
     Json row;
     for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
-      for (const auto& [listed, name] : kPurposes) {
-        if (listed == purpose) row[name] = bytes.count;
-      }
+      row[word(purpose)] = bytes.count;
     }
     row["peak"] = planned.prediction.peak[static_cast<std::size_t>(id)].count;
     row["budget"] = limit_of(question, place).count;

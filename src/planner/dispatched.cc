@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "planner/dispatch.h"
+#include "planner/programs/asked_stages.h"
 #include "planner/streaming.h"
 
 namespace ferry {
@@ -94,28 +95,18 @@ class Dispatched {
   }
 
   Packs given_packs() const {
-    const auto ends_of = [&](const std::vector<int>& counts, const std::string& key) {
-      std::vector<int> ends;
-      int end = 0;
-      for (const int count : counts) ends.push_back(end += count);
-      if (ends.empty() || end > static_cast<int>(chain_.size())) {
-        throw UserError(key + ": the stages have " + std::to_string(end) + " blocks, the model " +
-                        std::to_string(chain_.size()));
-      }
-      return ends;
-    };
-    const auto& options = question_.options;
+    const auto& stages = question_.options.stages;
+    const auto& backward_stages = question_.options.backward_stages;
+    const auto blocks = static_cast<int>(chain_.size());
     Packs packs;
-    packs.backward = ends_of(options.backward_stages ? *options.backward_stages : *options.stages,
-                             options.backward_stages ? "plan.backward_stages" : "plan.stages");
-    if (packs.backward.back() != static_cast<int>(chain_.size())) {
-      throw UserError("plan.backward_stages: the stages have " +
-                      std::to_string(packs.backward.back()) + " blocks, the model " +
-                      std::to_string(chain_.size()));
-    }
+    packs.backward = backward_stages ? ends_of(*backward_stages, blocks, "plan.backward_stages")
+                                     : ends_of(*stages, blocks, "plan.stages");
     const int before_last =
         packs.backward.size() > 1 ? packs.backward[packs.backward.size() - 2] : 0;
-    if (options.stages) packs.forward = ends_of(*options.stages, "plan.stages");
+    if (stages) {
+      const int covered = std::min(blocks, std::accumulate(stages->begin(), stages->end(), 0));
+      packs.forward = ends_of(*stages, covered, "plan.stages");
+    }
     // The last backward stage runs forward too.
     while (!packs.forward.empty() && packs.forward.back() > before_last) packs.forward.pop_back();
     if (before_last > 0 && (packs.forward.empty() || packs.forward.back() < before_last)) {

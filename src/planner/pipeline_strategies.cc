@@ -42,7 +42,7 @@ class PipelineChoices {
   PipelineChoices(const PlanQuestion& question, int blocks, OrderRule rule)
       : question_(question), blocks_(blocks) {
     const PlanJob& options = question.options;
-    if (options.stages) ends_ = ends_of(*options.stages);
+    if (options.stages) ends_ = ends_of(*options.stages, blocks, "plan.stages");
     std::vector<int> slots(question.machine.devices.size());
     std::iota(slots.begin(), slots.end(), 0);
     if (options.devices) slots = checked(*options.devices);
@@ -74,14 +74,6 @@ class PipelineChoices {
   }
 
  private:
-  std::vector<int> ends_of(const std::vector<int>& counts) const {
-    std::vector<int> ends(counts.size());
-    std::partial_sum(counts.begin(), counts.end(), ends.begin());
-    if (!ends.empty() && ends.back() == blocks_) return ends;
-    throw UserError("plan.stages has " + std::to_string(ends.empty() ? 0 : ends.back()) +
-                    " blocks; expected the model's " + std::to_string(blocks_));
-  }
-
   const std::vector<int>& checked(const std::vector<int>& slots) const {
     const int devices = static_cast<int>(question_.machine.devices.size());
     if (slots.empty()) throw UserError("plan.devices names no device; leave it out for all");

@@ -1,11 +1,10 @@
 #include "planner/strategy.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <tuple>
+#include <functional>
 
+#include "plan/purposes.h"
 #include "planner/bounds.h"
 #include "planner/programs/fuyou_strategy.h"
 #include "planner/programs/harmony.h"
@@ -17,62 +16,13 @@
 namespace ferry {
 namespace {
 
-constexpr std::array<const char*, 6> kPurposes = {
-    "weights",     "optimizer states",   "gradient sums",
-    "activations", "tokens and scalars", "kernels' workspace"};
-
-std::size_t purpose_of(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::weight:
-      return 0;
-    case ValueKind::state:
-      return 1;
-    case ValueKind::gradient:
-      return 2;
-    case ValueKind::activation:
-    case ValueKind::activation_gradient:
-    case ValueKind::saved:
-      return 3;
-    case ValueKind::tokens:
-    case ValueKind::norm:
-    case ValueKind::loss:
-    case ValueKind::clip:
-      return 4;
-  }
-  return 4;
-}
-
-// Which bytes belong to what: overlapping slots count once, for the first purpose in the list.
+// The largest first.
 std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceId place) {
-  struct Range {
-    std::size_t purpose;
-    std::int64_t begin;
-    std::int64_t end;
-  };
-  std::vector<Range> ranges;
-  for (const Instance& instance : plan.instances) {
-    if (instance.place != place) continue;
-    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
-    ranges.push_back(
-        {purpose_of(value.kind), instance.offset.count, instance.offset.count + value.bytes.count});
-  }
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-    return std::tie(a.begin, a.purpose) < std::tie(b.begin, b.purpose);
-  });
-  std::array<Bytes, kPurposes.size()> sums;
-  std::int64_t covered = 0;
-  for (const Range& range : ranges) {
-    const std::int64_t begin = std::max(range.begin, covered);
-    if (range.end > begin) sums[range.purpose] += Bytes{range.end - begin};
-    covered = std::max(covered, range.end);
-  }
-  sums.back() = plan.places[static_cast<std::size_t>(place)].workspace;
   std::vector<std::pair<std::string, Bytes>> result;
-  for (std::size_t p = 0; p < sums.size(); ++p) {
-    if (sums[p] > Bytes{}) result.emplace_back(kPurposes[p], sums[p]);
+  for (const auto& [purpose, bytes] : bytes_by_purpose(plan, place)) {
+    if (bytes > Bytes{}) result.emplace_back(word(purpose), bytes);
   }
-  std::stable_sort(result.begin(), result.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(result, std::greater(), &std::pair<std::string, Bytes>::second);
   return result;
 }
 
