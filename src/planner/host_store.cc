@@ -133,7 +133,7 @@ InstanceId HostStore::land_activation(ValueId value) {
 void HostStore::activation_landed(ValueId value) {
   if (!rests_on_drive(value)) return;
   const auto offset = activations_.find(value);
-  builder_.copy(builder_.queues().drives->write, on_host(value, *offset), on_drive(value));
+  builder_.copy(builder_.queues().drives->acts_write, on_host(value, *offset), on_drive(value));
 }
 
 InstanceId HostStore::activation(ValueId value) {
