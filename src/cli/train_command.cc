@@ -81,7 +81,7 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   if (on_drives) {
     throw UserError(
         (file.empty() ? "this plan" : file) +
-        ": rests states on drives, which can be planned but not trained yet; plan for a "
+        ": rests values on drives, which can be planned but not trained yet; plan for a "
         "machine file without drives");
   }
   if (plan.timing_only) {

@@ -1,10 +1,13 @@
 // What holds for every question, tried on thousands of small models and machines.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <vector>
 
 #include "plan/verify.h"
+#include "planner/fates.h"
 #include "planner/sample_questions.h"
 #include "planner/strategy.h"
 
@@ -34,6 +37,57 @@ TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
     }
   }
   EXPECT_GT(planned_ones, 350);
+}
+
+// A question of the seed whose blocks can all leave for the drives, if it has some.
+PlanQuestion swapping_question(std::uint64_t seed) {
+  constexpr std::array kStreaming = {"mobius",     "roundpipe", "harmony-pp",
+                                     "harmony-dp", "zero",      "fuyou"};
+  PlanQuestion question = random_question(seed);
+  question.mode = PlanMode::train;
+  question.strategy = kStreaming[seed % kStreaming.size()];
+  question.options.activations = ActivationRule::swap_to_drive;
+  question.host_budget = question.host_budget * 2;
+  for (BlockProfile& block : question.profile.blocks) {
+    block.saved = block.activation * 4;
+    block.saved_backward = block.backward * 0.7;
+    block.saving_workspace = block.forward_workspace;
+  }
+  return question;
+}
+
+TEST(Properties, EveryPlanThatSwapsToDrivesIsProvedFitsAndIsNoFasterThanTheBound) {
+  int swapping = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PlanAnswer answer = make_plan(swapping_question(seed));
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (planned == nullptr) continue;
+    const Fates fates = fates_of(planned->plan);
+    swapping += std::ranges::count(fates, ActivationFate::swap_to_drive) > 0 ? 1 : 0;
+    const auto violation = verify(planned->plan);
+    ASSERT_FALSE(violation) << violation->message;
+    ASSERT_GE(planned->prediction.step.count * (1 + 1e-9), planned->lower_bound.count);
+    for (std::size_t p = 0; p < planned->plan.places.size(); ++p) {
+      ASSERT_LE(planned->prediction.peak[p], planned->plan.places[p].budget);
+    }
+  }
+  EXPECT_GT(swapping, 30);
+}
+
+// What drives offer is taken only where it is faster.
+TEST(Properties, DrivesNeverMakeAStrategySlower) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PlanQuestion question = random_question(seed, seed % 4 != 0);
+    const PlanAnswer with = make_plan(question);
+    question.machine.drives.clear();
+    const PlanAnswer without = make_plan(question);
+    if (!std::holds_alternative<Planned>(without)) continue;
+    ASSERT_TRUE(std::holds_alternative<Planned>(with));
+    EXPECT_LE(std::get<Planned>(with).prediction.step.count,
+              std::get<Planned>(without).prediction.step.count * (1 + 1e-8));
+  }
 }
 
 // The last is one where the search of a losing strategy once ended elsewhere than it does alone.

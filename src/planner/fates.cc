@@ -14,15 +14,20 @@ namespace {
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-// Of the blocks that may stay, and of the others that may leave.
+// Of the blocks that may stay, of the others that may leave, and of these that rest in DRAM; the
+// rest of them goes to drives.
 struct Shares {
   double stay;
   double leave;
+  double in_dram = 1;
 };
 constexpr std::array kShares = {
     Shares{0, 0.125},    Shares{0, 0.25}, Shares{0, 0.5},     Shares{0, 1},   Shares{0.125, 0},
     Shares{0.125, 0.25}, Shares{0.25, 0}, Shares{0.25, 0.25}, Shares{0.5, 0}, Shares{0.5, 0.25},
     Shares{1, 0},        Shares{1, 0.25}, Shares{1, 0.5},     Shares{1, 1}};
+constexpr std::array kDriveShares = {Shares{0, 0.25, 0}, Shares{0, 0.5, 0}, Shares{0, 1, 0},
+                                     Shares{0, 1, 0.25}, Shares{0, 1, 0.5}, Shares{0.25, 0.25, 0},
+                                     Shares{0.25, 1, 0}, Shares{0.5, 1, 0}};
 
 double saved_micros(const ChainBlock& block) {
   return block.backward.count - block.saved_backward.count;
@@ -179,28 +184,31 @@ Fates keep_all(const Chain& chain, const KeptSlots& slots) {
   return fates;
 }
 
-Fates swap_all(const Chain& chain, const KeptSlots& slots) {
+Fates swap_all(const Chain& chain, const KeptSlots& slots, ActivationFate fate) {
   Fates fates = keep_none(chain);
   for (std::size_t b = 0; b < chain.size(); ++b) {
-    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) fates[b] = ActivationFate::swap_to_host;
+    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) fates[b] = fate;
   }
   return fates;
 }
 
-std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches) {
+std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches,
+                                   bool to_drives) {
   const std::vector<int> staying = by_device_density(chain, slots, micro_batches);
   const std::vector<int> leaving = by_link_density(chain, slots);
   std::vector<Fates> lists;
-  for (const Shares& shares : kShares) {
+  for (const Shares& shares : to_drives ? std::span<const Shares>(kDriveShares) : kShares) {
     Fates fates = keep_none(chain);
     const std::size_t stay = share_of(staying.size(), shares.stay);
     for (std::size_t i = 0; i < stay; ++i) fates[index(staying[i])] = ActivationFate::keep;
-    std::size_t leave = share_of(leaving.size() - stay, shares.leave);
+    const std::size_t leave = share_of(leaving.size() - stay, shares.leave);
+    const std::size_t in_dram = share_of(leave, shares.in_dram);
+    std::size_t left = 0;
     for (const int b : leaving) {
-      if (leave == 0) break;
+      if (left == leave) break;
       if (fates[index(b)] == ActivationFate::keep) continue;
-      fates[index(b)] = ActivationFate::swap_to_host;
-      --leave;
+      fates[index(b)] =
+          left++ < in_dram ? ActivationFate::swap_to_host : ActivationFate::swap_to_drive;
     }
     const bool known = std::find(lists.begin(), lists.end(), fates) != lists.end();
     if (!known && saves_any(fates)) lists.push_back(std::move(fates));

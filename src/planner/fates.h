@@ -65,14 +65,16 @@ Fates keep_what_fits(const Chain& chain, std::span<const int> order, const KeptS
                      std::span<const int> device_of_block, std::vector<DeviceRoom> rooms);
 
 /// No block keeps anything; every block that can stays on the device; every block that can leaves
-/// it, for DRAM.
+/// it, by one of the swapping fates.
 Fates keep_none(const Chain& chain);
 Fates keep_all(const Chain& chain, const KeptSlots& slots);
-Fates swap_all(const Chain& chain, const KeptSlots& slots);
+Fates swap_all(const Chain& chain, const KeptSlots& slots, ActivationFate fate);
 
 /// The lists that a streaming strategy tries: a fixed share of the blocks stays, a fixed share of
-/// the rest leaves, each by density. They depend on no memory, so with more of it the same lists
-/// and others fit.
-std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches);
+/// the rest leaves, each by density: for DRAM, or else (`to_drives`) a fixed share of it for DRAM
+/// and the rest for drives. They depend on no memory, so with more of it the same lists and others
+/// fit.
+std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches,
+                                   bool to_drives);
 
 }  // namespace ferry

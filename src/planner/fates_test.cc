@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "exec/report.h"
 #include "plan/verify.h"
 #include "planner/sample_questions.h"
 
@@ -31,7 +32,24 @@ Planned planned_with(PlanQuestion question, ActivationRule rule) {
   Planned planned = must_fit(question);
   const auto violation = verify(planned.plan);
   EXPECT_FALSE(violation) << violation->message;
+  for (std::size_t p = 0; p < planned.plan.places.size(); ++p) {
+    EXPECT_LE(planned.prediction.peak[p], planned.plan.places[p].budget);
+  }
   return planned;
+}
+
+void add_drive(PlanQuestion& question, double rate) {
+  Drive drive;
+  drive.name = "ssd0";
+  drive.capacity = 1_GiB;
+  drive.read = drive.write = {rate};
+  question.machine.drives.push_back(drive);
+}
+
+// What the only drive of a plan reads and writes per step.
+DriveUse use_of_drive(const Plan& plan) {
+  const auto uses = drive_use(plan);
+  return uses.empty() ? DriveUse{} : uses.front();
 }
 
 std::int64_t count(const Plan& plan, ActivationFate fate) {
@@ -116,6 +134,82 @@ TEST(Fates, RecomputingPaysWhereTheLinkIsBusy) {
   EXPECT_LE(chosen.prediction.step.count, recomputing.prediction.step.count * (1 + 1e-9));
 }
 
+// Blocks 1 to 3 can keep, 256 KiB per micro-batch. Three slots on the device and three on the host
+// hold the last block's when backward begins; the other two blocks' go out and come back once.
+TEST(Fates, SwappingToDrivesMovesEveryByteOutAndBackOnce) {
+  PlanQuestion question = sample_question({.layers = 1, .hidden = 64}, {}, kMicroBatches);
+  use_round_costs(question);
+  for (BlockProfile& block : question.profile.blocks) {
+    block.saved = 256_KiB;
+    block.saved_backward = block.backward - kRecompute;
+    block.saving_workspace = block.forward_workspace;
+  }
+  question.strategy = "fuyou";
+  add_drive(question, 1e9);
+
+  const Planned planned = planned_with(question, ActivationRule::swap_to_drive);
+
+  EXPECT_EQ(fates_text(planned.plan), "1 blocks keep, 2 swap to drive, 2 recompute");
+  EXPECT_EQ(use_of_drive(planned.plan).written, 2 * kMicroBatches * 256_KiB);
+  EXPECT_EQ(use_of_drive(planned.plan).read, 2 * kMicroBatches * 256_KiB);
+}
+
+TEST(Fates, EveryStreamingStrategySwapsToDrives) {
+  for (const char* strategy : {"mobius", "harmony-pp", "harmony-dp", "roundpipe", "zero", "fuyou",
+                               "fuyou-naive", "fuyou-serial"}) {
+    for (const bool clips : {false, true}) {
+      SCOPED_TRACE(std::string(strategy) + (clips ? ", clips" : ""));
+      PlanQuestion question = saving_question({.devices = 2, .cores = 8}, strategy);
+      question.clips = clips;
+      add_drive(question, 1e9);
+      const Planned planned = planned_with(question, ActivationRule::swap_to_drive);
+      const std::int64_t swapping = count(planned.plan, ActivationFate::swap_to_drive);
+      EXPECT_GT(swapping, 0);
+      const DriveUse use = use_of_drive(planned.plan);
+      EXPECT_EQ(use.read, use.written);
+      EXPECT_GT(use.written, Bytes{});
+      EXPECT_LE(use.written, swapping * kMicroBatches * 256_KiB);
+    }
+  }
+}
+
+// DRAM holds the states and a few slots, not what forward keeps.
+TEST(Fates, DrivesTakeWhatDramDoesNotHold) {
+  for (const char* strategy : {"mobius", "harmony-pp", "fuyou"}) {
+    SCOPED_TRACE(strategy);
+    PlanQuestion question = saving_question({.link_rate = 2e9, .cores = 8}, strategy);
+    question.device_budget = 3_MiB;
+    for (BlockProfile& block : question.profile.blocks) block.saved = 512_KiB;
+    const Planned recomputing = planned_with(question, ActivationRule::recompute);
+    question.host_budget = recomputing.prediction.peak[1] + 2_MiB;
+    add_drive(question, 2e9);
+    const Planned swapping = planned_with(question, ActivationRule::swap_to_drive);
+    const Planned chosen = planned_with(question, ActivationRule::automatic);
+
+    EXPECT_EQ(to_text(planned_with(question, ActivationRule::automatic).plan),
+              to_text(chosen.plan));
+    EXPECT_LT(swapping.prediction.step, recomputing.prediction.step);
+    EXPECT_GT(count(chosen.plan, ActivationFate::swap_to_drive), 0);
+    EXPECT_LE(chosen.prediction.step.count, swapping.prediction.step.count * (1 + 1e-9));
+  }
+}
+
+TEST(Fates, SlowDrivesTakeNothing) {
+  PlanQuestion question = saving_question({.link_rate = 2e9, .cores = 8}, "fuyou");
+  question.device_budget = 3_MiB;
+  const Planned recomputing = planned_with(question, ActivationRule::recompute);
+  question.host_budget = recomputing.prediction.peak[1] + 1_MiB;
+  add_drive(question, 1e6);
+  const Planned chosen = planned_with(question, ActivationRule::automatic);
+  EXPECT_EQ(count(chosen.plan, ActivationFate::swap_to_drive), 0);
+}
+
+TEST(Fates, WithoutDrivesNoBlockCanSwapToThem) {
+  const PlanQuestion question = saving_question({}, "fuyou");
+  const Planned planned = planned_with(question, ActivationRule::swap_to_drive);
+  EXPECT_EQ(fates_text(planned.plan), "11 blocks recompute");
+}
+
 TEST(Fates, WhatIsAskedForAndDoesNotFitSaysWhatWould) {
   PlanQuestion question = saving_question({}, "resident");
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
@@ -153,12 +247,18 @@ TEST(Fates, ABlockThatSavesNoTimeKeepsNothing) {
 TEST(Fates, StreamingListsShareTheBlocksByDensity) {
   const PlanQuestion question = saving_question({}, "fuyou");
   const Chain chain = make_chain(question);
-  const auto lists = streaming_fates(chain, one_slot_each(chain), kMicroBatches);
+  const auto lists = streaming_fates(chain, one_slot_each(chain), kMicroBatches, false);
   EXPECT_NE(std::find(lists.begin(), lists.end(), keep_all(chain, one_slot_each(chain))),
             lists.end());
-  EXPECT_NE(std::find(lists.begin(), lists.end(), swap_all(chain, one_slot_each(chain))),
+  EXPECT_NE(std::find(lists.begin(), lists.end(),
+                      swap_all(chain, one_slot_each(chain), ActivationFate::swap_to_host)),
             lists.end());
   EXPECT_EQ(std::find(lists.begin(), lists.end(), keep_none(chain)), lists.end());
+  const auto to_drive = ActivationFate::swap_to_drive;
+  const auto to_drives = streaming_fates(chain, one_slot_each(chain), kMicroBatches, true);
+  EXPECT_NE(std::ranges::find(to_drives, swap_all(chain, one_slot_each(chain), to_drive)),
+            to_drives.end());
+  for (const Fates& fates : to_drives) EXPECT_GT(std::ranges::count(fates, to_drive), 0);
 }
 
 TEST(Fates, TellsWhatBlocksDo) {

@@ -18,8 +18,8 @@ bool StreamShape::uses_drives() const {
   return gradients_on_drive ||
          std::any_of(homes.begin(), homes.end(),
                      [](const BlockHome& home) { return home != BlockHome{}; }) ||
-         std::find(activations_on_drive.begin(), activations_on_drive.end(), true) !=
-             activations_on_drive.end();
+         std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
+         std::ranges::find(fates, ActivationFate::swap_to_drive) != fates.end();
 }
 
 HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape& shape)
@@ -38,19 +38,21 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape
   Bytes weight;
   Bytes states;
   Bytes gradient;
+  Bytes saved;
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
     const ChainBlock& block = chain.blocks[index(b)];
     if (home_of(b).weight_on_drive) weight = std::max(weight, block.weights);
     if (home_of(b).state_on_drive) states = std::max(states, block.states);
     gradient = std::max(gradient, block.gradients);
+    if (swaps_to_drive(b)) saved = std::max(saved, block.saved);
   }
   weights_ = make_ring(weight, shape.staging_slots);
   states_ = make_ring(states, shape.staging_slots);
   if (shape.gradients_on_drive) gradients_ = make_ring(gradient, shape.staging_slots);
-  if (std::find(shape.activations_on_drive.begin(), shape.activations_on_drive.end(), true) !=
-      shape.activations_on_drive.end()) {
+  if (std::ranges::find(shape.activations_on_drive, true) != shape.activations_on_drive.end()) {
     activations_ = make_ring(chain.activation, 2 * shape.staging_slots);
   }
+  if (saved > Bytes{}) saved_ = make_ring(saved, shape.saved_slots * shape.devices);
 }
 
 SlotRing HostStore::make_ring(Bytes slot, int count) {
@@ -119,26 +121,36 @@ InstanceId HostStore::gradient(int block) {
   return staged(gradients_, value, on_drive(value), builder_.queues().drives->states_read);
 }
 
+bool HostStore::swaps_to_drive(int block) const {
+  return fate_of(shape_.fates, block) == ActivationFate::swap_to_drive;
+}
+
 bool HostStore::rests_on_drive(ValueId activation) const {
   const Value& held = builder_.values()[index(activation)];
+  if (held.kind == ValueKind::saved) return swaps_to_drive(held.block);
   return held.kind == ValueKind::activation && !shape_.activations_on_drive.empty() &&
          shape_.activations_on_drive[index(held.block)];
 }
 
+SlotRing& HostStore::ring_of(ValueId activation) {
+  const bool saved = builder_.values()[index(activation)].kind == ValueKind::saved;
+  return saved ? saved_ : activations_;
+}
+
 InstanceId HostStore::land_activation(ValueId value) {
   if (!rests_on_drive(value)) return on_host(value, kUnplaced);
-  return on_host(value, activations_.take(value, {}));
+  return on_host(value, ring_of(value).take(value, {}));
 }
 
 void HostStore::activation_landed(ValueId value) {
   if (!rests_on_drive(value)) return;
-  const auto offset = activations_.find(value);
-  builder_.copy(builder_.queues().drives->write, on_host(value, *offset), on_drive(value));
+  const auto offset = ring_of(value).find(value);
+  builder_.copy(builder_.queues().drives->acts_write, on_host(value, *offset), on_drive(value));
 }
 
 InstanceId HostStore::activation(ValueId value) {
   if (!rests_on_drive(value)) return on_host(value, kUnplaced);
-  return staged(activations_, value, on_drive(value), builder_.queues().drives->weights_read);
+  return staged(ring_of(value), value, on_drive(value), builder_.queues().drives->weights_read);
 }
 
 void HostStore::update(int block, InstanceId scale) {

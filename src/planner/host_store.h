@@ -32,7 +32,8 @@ class HostStore {
   /// G.b on the host, for the next visit that adds to it or for its update.
   InstanceId gradient(int block);
 
-  /// The host's instance of a checkpoint or boundary gradient to write, and what follows the copy.
+  /// The host's instance of a checkpoint, a boundary gradient or what forward kept to write, and
+  /// what follows the copy.
   InstanceId land_activation(ValueId value);
   void activation_landed(ValueId value);
   /// The same to read.
@@ -46,7 +47,9 @@ class HostStore {
 
  private:
   const BlockHome& home_of(int block) const { return homes_[static_cast<std::size_t>(block)]; }
+  bool swaps_to_drive(int block) const;
   bool rests_on_drive(ValueId activation) const;
+  SlotRing& ring_of(ValueId activation);
   InstanceId on_host(ValueId value, Bytes offset);
   InstanceId on_drive(ValueId value);
   SlotRing make_ring(Bytes slot, int count);
@@ -64,6 +67,7 @@ class HostStore {
   SlotRing states_{{}, {}, 0};
   SlotRing gradients_{{}, {}, 0};
   SlotRing activations_{{}, {}, 0};
+  SlotRing saved_{{}, {}, 0};
   std::map<ValueId, Bytes> own_slots_;    // on the host
   std::map<ValueId, Bytes> drive_slots_;  // beside homes
 };

@@ -146,6 +146,7 @@ class QueueMaker {
     queues.weights_read = add(".weights_read", reads, array.read, true);
     queues.states_read = add(".states_read", reads, array.read, true);
     queues.write = add(".write", writes, array.write, false);
+    queues.acts_write = add(".acts_write", writes, array.write, false);
     return queues;
   }
 

@@ -22,7 +22,8 @@ struct DriveQueues {
   PlaceId place = -1;
   ResourceId weights_read = -1;  // W and activations: what a device waits for
   ResourceId states_read = -1;   // S and G: what an update waits for
-  ResourceId write = -1;
+  ResourceId write = -1;         // W, S and G: behind updates and sums
+  ResourceId acts_write = -1;    // activations: what forward's slots wait for
 };
 
 struct Queues {

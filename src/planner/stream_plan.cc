@@ -47,7 +47,7 @@ struct DeviceMemory {
   SlotRing tokens{{}, {}, 0};
   std::map<int, SlotPool> kept;   // by block
   std::map<ValueId, Bytes> held;  // what forward kept here and backward has not read yet
-  SlotRing saved{{}, {}, 0};      // what forward kept and DRAM holds meanwhile
+  SlotRing saved{{}, {}, 0};      // what forward kept and rests elsewhere
   Bytes scalars_end;
 };
 

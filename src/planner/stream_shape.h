@@ -48,8 +48,9 @@ struct StreamShape {
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
   std::vector<bool> activations_on_drive;  // per block, its input; empty: none
-  Fates fates = {};       // kept on the device, in DRAM meanwhile, or computed again
-  int saved_slots = 3;    // per device, of the ring through which what leaves it passes
+  Fates fates = {};     // per block: kept on the device, elsewhere meanwhile, or computed again
+  int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
+                        // many for what goes on to the drives
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
 
   bool uses_drives() const;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "planner/allocate.h"
 #include "planner/edges.h"
 #include "planner/homes.h"
 #include "planner/queues.h"
@@ -29,6 +30,11 @@ std::string key_of(const StreamShape& shape) {
   return key;
 }
 
+Bytes host_peak(const Plan& plan) {
+  const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
+  return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
+}
+
 }  // namespace
 
 StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
@@ -39,71 +45,115 @@ std::optional<Shortage> StreamSearch::start(StreamShape thriftiest) {
   thriftiest.fates = asked_fates(thriftiest);
   thriftiest_ = thriftiest;
   auto lacking = try_shape(thriftiest);
-  if (!lacking || drive_array(question_.machine).count == 0) return lacking;
-  rest_on_drives(thriftiest);
-  if (best_) return std::nullopt;
+  if (!has_drives()) return lacking;
+  const Bytes needed = lacking ? rest_on_drives(thriftiest) : host_peak(best_->plan);
+  if (best_) {
+    rest_with_swaps(needed, thriftiest);
+    return std::nullopt;
+  }
   resting_ = {};
   rest_all_on_drives(question_, chain_, resting_);
   tried_.clear();
   return try_shape(thriftiest);
 }
 
+bool StreamSearch::has_drives() const { return drive_array(question_.machine).count > 0; }
+
 // Moves to the drives what DRAM does not hold; a little more where slots of the rings add up.
-void StreamSearch::rest_on_drives(const StreamShape& thriftiest) {
+// Returns what the plan needs with everything in DRAM, these slots included.
+Bytes StreamSearch::rest_on_drives(const StreamShape& thriftiest) {
   constexpr int kRounds = 6;
   const Bytes limit = host_limit(question_);
-  const Plan plan = write_stream_plan(question_, chain_, thriftiest);
-  Bytes needed;
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
-    if (plan.places[p].kind == PlaceKind::host) needed = peak_bytes(plan, static_cast<PlaceId>(p));
-  }
+  Bytes needed = host_peak(write_stream_plan(question_, chain_, thriftiest));
   for (int round = 0; round < kRounds && !best_; ++round) {
     resting_ = {};
     rest_by_value(question_, chain_, needed, limit, resting_);
     tried_.clear();
     const auto lacking = try_shape(thriftiest);
-    if (!lacking || lacking->kind != PlaceKind::host) return;
+    if (!lacking || lacking->kind != PlaceKind::host) break;
     needed += lacking->need - lacking->have;
   }
+  return needed;
+}
+
+// What leaves the devices for the drives passes through slots in DRAM, for which more moves there.
+void StreamSearch::rest_with_swaps(Bytes needed, const StreamShape& thriftiest) {
+  Bytes slot;
+  for (const ChainBlock& block : chain_.blocks) slot = std::max(slot, block.saved);
+  const int slots = with_roomy_saved_ring(thriftiest).saved_slots * thriftiest.devices;
+  rest_by_value(question_, chain_, needed + slot_size(slot) * slots, host_limit(question_),
+                with_swaps_.emplace());
 }
 
 void StreamSearch::offer(StreamShape shape) { try_longest_ring(std::move(shape), kRoomyRing); }
 
 void StreamSearch::refine() {
-  if (question_.options.activations == ActivationRule::automatic) {
-    const StreamShape fastest = best_shape_;
-    try_fates(fastest);
-    try_fates(thriftiest_);
-  } else {
-    offer(with_roomy_saved_ring(best_shape_));
+  if (question_.options.activations != ActivationRule::automatic) {
+    offer(with_roomy_saved_ring(best_->shape));
+    refine_rings();
+    return;
   }
-  const StreamShape chosen = best_shape_;
+  try_fates(Leaving::for_dram);
+  const Found in_dram = *best_;
+  refine_rings();
+  if (!has_drives()) return;
+  // Fates are compared at equal rings, and again with the best rings of either kind, so that no
+  // question is answered worse for having drives to swap to.
+  Found refined = std::exchange(*best_, in_dram);
+  try_fates(Leaving::for_drives);
+  if (best_step() < in_dram.prediction.step) refine_rings();
+  if (best_step() >= refined.prediction.step) best_ = std::move(refined);
+}
+
+// Other ring lengths and orders of updates for the fastest so far.
+void StreamSearch::refine_rings() {
+  const StreamShape chosen = best_->shape;
   for (const int slots :
        {kLeastActivationSlots + 1, kRoomyRing / 2 + 2, 2 * kRoomyRing, all_activations()}) {
     try_longest_ring(chosen, slots);
   }
   if (question_.clips && question_.mode == PlanMode::train) {
-    StreamShape landed = best_shape_;
+    StreamShape landed = best_->shape;
     landed.updates_as_landed = true;
     try_shape(landed);
   }
 }
 
-void StreamSearch::try_fates(const StreamShape& shape) {
+void StreamSearch::try_fates(Leaving leaving) {
+  const StreamShape fastest = best_->shape;
+  try_fates(fastest, leaving);
+  try_fates(thriftiest_, leaving);
+}
+
+void StreamSearch::try_fates(StreamShape shape, Leaving leaving) {
+  shape = at_rest(std::move(shape), leaving == Leaving::for_drives);
+  shape.fates = {};
   const KeptSlots slots = kept_slots(chain_, shape);
-  if (!saves_any(swap_all(chain_, slots))) return;
-  Plan transfers = write_stream_plan(question_, chain_, with_slots(shape, kRoomyRing));
-  for (Task& task : transfers.tasks) {
-    if (task.kind == TaskKind::forward || task.kind == TaskKind::backward) task.micros = {};
-  }
-  if (hopeless(transfers)) return;  // fates shorten compute, no copy and no update
-  for (Fates& fates : streaming_fates(chain_, slots, question_.micro_batches)) {
+  if (!saves_any(keep_all(chain_, slots))) return;
+  Plan recomputing = write_stream_plan(question_, chain_, with_slots(shape, kRoomyRing));
+  const Bytes dram = host_limit(question_) - host_peak(recomputing);
+  if (!fates_may_help(std::move(recomputing), slots)) return;
+  for (Fates& fates :
+       streaming_fates(chain_, slots, question_.micro_batches, leaving == Leaving::for_drives)) {
     StreamShape tried = with_slots(shape, kLeastActivationSlots);
     tried.fates = std::move(fates);
-    if (!has_room_for(tried, slots)) continue;
+    if (!has_room_for(tried, slots, dram)) continue;
     const StreamShape roomy = with_roomy_saved_ring(with_slots(tried, kRoomyRing));
-    if (try_shape(roomy)) try_shape(tried);  // refine() has other lengths
+    if (try_shape(roomy)) try_shape(tried);  // refine_rings() has other lengths
   }
+}
+
+// Whether the plan would be faster than the best if keeping what forward made cost nothing: fates
+// shorten backwards, no copy and no update.
+bool StreamSearch::fates_may_help(Plan plan, const KeptSlots& slots) const {
+  for (Task& task : plan.tasks) {
+    if (task.kind != TaskKind::backward) continue;
+    const auto block = static_cast<std::size_t>(task.block);
+    if (slots[block] > 0) task.micros = least_backward(chain_.blocks[block]);
+  }
+  if (hopeless(plan)) return false;
+  order_accesses(plan);
+  return simulate(plan).step < best_step();
 }
 
 /// With a slot per micro-batch a block's visit waits for no copy of its own.
@@ -112,12 +162,19 @@ StreamShape StreamSearch::with_roomy_saved_ring(StreamShape shape) const {
   return shape;
 }
 
-/// Cheap to see: more than a device's memory stays there, or DRAM is full without what would leave.
-bool StreamSearch::has_room_for(const StreamShape& shape, const KeptSlots& slots) const {
-  if (resting_.uses_drives() &&
-      std::ranges::find(shape.fates, ActivationFate::swap_to_host) != shape.fates.end()) {
-    return false;
+/// Cheap to see: more than a device's memory stays there, or more leaves for DRAM than the `dram`
+/// bytes that are free there and what the devices' rings still hold when backward begins.
+bool StreamSearch::has_room_for(const StreamShape& shape, const KeptSlots& slots,
+                                Bytes dram) const {
+  Bytes largest;
+  Bytes leaving;
+  for (std::size_t b = 0; b < chain_.size(); ++b) {
+    if (shape.fates[b] != ActivationFate::swap_to_host) continue;
+    largest = std::max(largest, chain_.blocks[b].saved);
+    leaving += chain_.blocks[b].saved * question_.micro_batches;
   }
+  const int in_rings = shape.devices * with_roomy_saved_ring(shape).saved_slots;
+  if (leaving > dram + largest * in_rings) return false;
   for (int d = 0; d < shape.devices; ++d) {
     const Bytes rings = chain_.activation * kLeastActivationSlots;
     if (saved_bytes(chain_, shape, slots, d) + rings > device_limit(question_, d)) return false;
@@ -129,15 +186,21 @@ bool StreamSearch::has_room_for(const StreamShape& shape, const KeptSlots& slots
 Fates StreamSearch::asked_fates(const StreamShape& shape) const {
   const ActivationRule rule = question_.options.activations;
   if (rule == ActivationRule::keep) return keep_all(chain_, kept_slots(chain_, shape));
-  if (rule == ActivationRule::swap) return swap_all(chain_, kept_slots(chain_, shape));
+  if (rule == ActivationRule::swap) {
+    return swap_all(chain_, kept_slots(chain_, shape), ActivationFate::swap_to_host);
+  }
+  if (rule == ActivationRule::swap_to_drive && has_drives()) {
+    return swap_all(chain_, kept_slots(chain_, shape), ActivationFate::swap_to_drive);
+  }
   return shape.fates;
 }
 
 StrategyPlan StreamSearch::take(const std::string& remark) {
-  best_->remark = remark + ", " + std::to_string(best_shape_.activation_slots) +
-                  " activation slots" + (best_shape_.uses_drives() ? ", drives" : "");
-  best_->report.stages = stage_reports(question_, best_shape_);
-  return std::move(*best_);
+  StrategyPlan answer{std::move(best_->plan), std::move(best_->prediction), remark};
+  answer.remark += ", " + std::to_string(best_->shape.activation_slots) + " activation slots";
+  if (best_->shape.uses_drives()) answer.remark += ", drives";
+  answer.report.stages = stage_reports(question_, best_->shape);
+  return answer;
 }
 
 StreamShape StreamSearch::with_slots(StreamShape shape, int slots) const {
@@ -187,13 +250,20 @@ bool StreamSearch::lost(const Plan& plan) const {
   return *std::ranges::max_element(busy) >= *question_.faster_than;
 }
 
+StreamShape StreamSearch::at_rest(StreamShape shape, bool swaps_to_drive) const {
+  const StreamShape& resting = swaps_to_drive && with_swaps_ ? *with_swaps_ : resting_;
+  shape.homes = resting.homes;
+  shape.gradients_on_drive = resting.gradients_on_drive;
+  shape.activations_on_drive = resting.activations_on_drive;
+  return shape;
+}
+
 /// Keeps the shape's plan when it fits and is faster than the best; else returns what it lacks.
 std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
-  StreamShape shape = offered;
-  shape.homes = resting_.homes;
-  shape.gradients_on_drive = resting_.gradients_on_drive;
-  shape.activations_on_drive = resting_.activations_on_drive;
-  shape.fates = asked_fates(shape);
+  const Fates fates = asked_fates(offered);
+  StreamShape shape =
+      at_rest(offered, std::ranges::count(fates, ActivationFate::swap_to_drive) > 0);
+  shape.fates = fates;
   if (!tried_.insert(key_of(shape)).second) return std::nullopt;
   Plan plan = write_stream_plan(question_, chain_, shape);
   std::vector<Shortage> lacking = shortages(plan);
@@ -202,8 +272,7 @@ std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
   order_accesses(plan);
   Simulation prediction = simulate(plan);
   if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
-  best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
-  best_shape_ = std::move(shape);
+  best_ = Found{std::move(plan), std::move(prediction), std::move(shape)};
   return std::nullopt;
 }
 

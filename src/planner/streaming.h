@@ -30,35 +30,49 @@ class StreamSearch {
   void offer_as_it_is(const StreamShape& shape) { try_shape(shape); }
 
   /// Tries fates of activations (fates.h) for the fastest and the thriftiest shape, then other ring
-  /// lengths and orders of updates for the fastest so far.
+  /// lengths and orders of updates for the fastest so far; where there are drives, likewise fates
+  /// that leave for them.
   void refine();
 
   /// The fastest plan. `remark`: how it was chosen.
   StrategyPlan take(const std::string& remark);
 
-  const StreamShape& best() const { return best_shape_; }
+  const StreamShape& best() const { return best_->shape; }
   Micros best_step() const { return best_->prediction.step; }
 
  private:
+  enum class Leaving { for_dram, for_drives };  // streaming_fates()
+  struct Found {
+    Plan plan;
+    Simulation prediction;
+    StreamShape shape;
+  };
+
   std::optional<Shortage> try_shape(const StreamShape& shape);
   bool hopeless(const Plan& plan) const;
   bool lost(const Plan& plan) const;
   void try_longest_ring(StreamShape shape, int slots);
   Fates asked_fates(const StreamShape& shape) const;
-  bool has_room_for(const StreamShape& shape, const KeptSlots& slots) const;
-  void try_fates(const StreamShape& shape);
+  bool has_drives() const;
+  bool has_room_for(const StreamShape& shape, const KeptSlots& slots, Bytes dram) const;
+  void try_fates(Leaving leaving);
+  void try_fates(StreamShape shape, Leaving leaving);
+  bool fates_may_help(Plan plan, const KeptSlots& slots) const;
+  void refine_rings();
   StreamShape with_roomy_saved_ring(StreamShape shape) const;
-  void rest_on_drives(const StreamShape& thriftiest);
+  StreamShape at_rest(StreamShape shape, bool swaps_to_drive) const;
+  Bytes rest_on_drives(const StreamShape& thriftiest);
+  void rest_with_swaps(Bytes needed, const StreamShape& thriftiest);
   int all_activations() const;
   StreamShape with_slots(StreamShape shape, int slots) const;
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  StreamShape resting_;  // where things rest; no visits
+  StreamShape resting_;                    // where things rest; no visits
+  std::optional<StreamShape> with_swaps_;  // likewise when activations leave for the drives
   StreamShape thriftiest_;
   std::set<std::string> tried_;
-  std::optional<StrategyPlan> best_;
-  StreamShape best_shape_;
+  std::optional<Found> best_;
 };
 
 /// One block per stage: {1, 2, ..., blocks}.

@@ -236,10 +236,11 @@ std::vector<Field> plan_fields(PlanJob& plan) {
        .member = &plan.prefetch,
        .meaning = "harmony, pure: whether the estimator prefetches"},
       {.name = "plan.activations",
-       .member = choice(plan.activations, {"auto", "recompute", "keep", "swap"}),
+       .member = choice(plan.activations, {"auto", "recompute", "keep", "swap", "swap-to-drive"}),
        .meaning = "what backward needs of forward: chosen by time, computed again, kept on the "
-                  "device, or in DRAM meanwhile, by every block that can; fuyou, pure: what is "
-                  "swapped: chosen by cost, blocks' inputs only, or (keep, swap) everything"},
+                  "device, in DRAM or on the drives meanwhile, by every block that can; fuyou, "
+                  "pure: what is swapped: chosen by cost, blocks' inputs only, or (keep, swap, "
+                  "swap-to-drive) everything"},
   };
 }
 

@@ -68,7 +68,7 @@ struct BudgetJob {
 
 enum class Partitioner { automatic, search, mip };
 enum class MapRule { automatic, cross, sequential, v };
-enum class ActivationRule { automatic, recompute, keep, swap };
+enum class ActivationRule { automatic, recompute, keep, swap, swap_to_drive };
 
 /// What is asked of the planner beside the strategy. What a strategy has no use for it ignores.
 struct PlanJob {

@@ -116,9 +116,9 @@ FuyouQuestion fuyou_question(const PlanQuestion& asked, HandlerOrder order) {
   question.constants.rates = {std::min(upload_rate(asked, 0), download_rate(asked, 0)),
                               drives.read.bytes_per_second, drives.write.bytes_per_second};
   question.constants.host_work = question.constants.stage_host_work = 1 / update_rate(asked);
-  if (asked.options.activations == ActivationRule::recompute) question.units = 1;  // block inputs
-  if (asked.options.activations == ActivationRule::keep ||
-      asked.options.activations == ActivationRule::swap) {
+  const ActivationRule rule = asked.options.activations;
+  if (rule == ActivationRule::recompute) question.units = 1;  // block inputs
+  if (rule != ActivationRule::recompute && rule != ActivationRule::automatic) {
     question.units = kLayerActivations / 2;
   }
   const Bytes staging = fuyou_memory(question).host;
