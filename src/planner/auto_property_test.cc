@@ -77,7 +77,7 @@ TEST(Properties, EveryPlanThatSwapsToDrivesIsProvedFitsAndIsNoFasterThanTheBound
 
 // What drives offer is taken only where it is faster.
 TEST(Properties, DrivesNeverMakeAStrategySlower) {
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     PlanQuestion question = random_question(seed, seed % 4 != 0);
     const PlanAnswer with = make_plan(question);
@@ -110,6 +110,22 @@ TEST(Properties, AutoIsNoSlowerThanAnyStrategy) {
       if (const auto* planned = std::get_if<Planned>(&alone)) {
         EXPECT_LE(step.count, planned->prediction.step.count * (1 + 1e-8));
       }
+    }
+  }
+}
+
+TEST(Properties, ALittleMoreMemoryDoesNotLoseTheBestPartition) {
+  // The evaluator's six best partitions were others with a little more memory; and the runner-up
+  // with room for a longer ring.
+  for (const std::uint64_t seed : {std::uint64_t{226}, std::uint64_t{290}, kLostMobius}) {
+    PlanQuestion question = random_question(seed, seed % 4 != 0);
+    question.strategy = "mobius";
+    const Micros before = must_fit(question).prediction.step;
+    for (const int percent : {102, 115, 140}) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", percent " + std::to_string(percent));
+      PlanQuestion roomier = question;
+      roomier.device_budget = Bytes{question.device_budget.count * percent / 100};
+      EXPECT_LE(must_fit(roomier).prediction.step.count, before.count * (1 + 1e-8));
     }
   }
 }

@@ -19,7 +19,9 @@
 namespace ferry {
 namespace {
 
-constexpr int kPartitionsTried = 6;  // the evaluator's best; the simulator chooses among them
+// The evaluator's best; the simulator chooses among them.
+constexpr int kPartitionsTried = 6;
+constexpr int kSmallPartitionsTried = 12;  // of a small step
 
 Bytes least_device_limit(const PlanQuestion& question) {
   Bytes least{std::numeric_limits<std::int64_t>::max()};
@@ -197,8 +199,8 @@ class MobiusSearch {
           add(partition.ends);
         }
       }
-      for (const Partition& partition :
-           search_partition(problem_, blocks_, kPartitionsTried).best) {
+      const int tried = is_small_step(question_, chain_) ? kSmallPartitionsTried : kPartitionsTried;
+      for (const Partition& partition : search_partition(problem_, blocks_, tried).best) {
         add(partition.ends);
       }
       for (int rounds = 1; rounds <= 4; ++rounds) {

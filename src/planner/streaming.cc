@@ -14,6 +14,10 @@ namespace ferry {
 namespace {
 
 constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, as a rule
+// Of a small step. What changes the order of shapes, be it a little more memory, then changes the
+// answer less.
+constexpr std::size_t kRunnersUp = 5;
+constexpr std::size_t kSmallStep = 100;  // forward tasks
 
 // Tells shapes of one strategy apart.
 std::string key_of(const StreamShape& shape) {
@@ -38,7 +42,9 @@ Bytes host_peak(const Plan& plan) {
 }  // namespace
 
 StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
-    : question_(question), chain_(chain) {}
+    : question_(question),
+      chain_(chain),
+      most_runners_up_(is_small_step(question, chain) ? kRunnersUp : 0) {}
 
 std::optional<Shortage> StreamSearch::start(StreamShape thriftiest) {
   thriftiest = with_slots(std::move(thriftiest), kLeastActivationSlots);
@@ -88,6 +94,18 @@ void StreamSearch::rest_with_swaps(Bytes needed, const StreamShape& thriftiest) 
 void StreamSearch::offer(StreamShape shape) { try_longest_ring(std::move(shape), kRoomyRing); }
 
 void StreamSearch::refine() {
+  std::vector<Found> starts = std::exchange(runners_up_, {});
+  most_runners_up_ = 0;
+  refine_best();
+  for (Found& start : starts) {
+    Found fastest = std::exchange(*best_, std::move(start));
+    tried_.clear();
+    refine_best();
+    if (best_step() >= fastest.prediction.step) best_ = std::move(fastest);
+  }
+}
+
+void StreamSearch::refine_best() {
   if (question_.options.activations != ActivationRule::automatic) {
     offer(with_roomy_saved_ring(best_->shape));
     refine_rings();
@@ -271,9 +289,21 @@ std::optional<Shortage> StreamSearch::try_shape(const StreamShape& offered) {
   if (hopeless(plan)) return std::nullopt;
   order_accesses(plan);
   Simulation prediction = simulate(plan);
-  if (best_ && prediction.step >= best_->prediction.step) return std::nullopt;
-  best_ = Found{std::move(plan), std::move(prediction), std::move(shape)};
+  keep({std::move(plan), std::move(prediction), std::move(shape)});
   return std::nullopt;
+}
+
+void StreamSearch::keep(Found found) {
+  if (!best_) {
+    best_ = std::move(found);
+    return;
+  }
+  if (found.prediction.step < best_step()) std::swap(*best_, found);
+  const auto after =
+      std::ranges::upper_bound(runners_up_, found.prediction.step, {},
+                               [](const Found& other) { return other.prediction.step; });
+  runners_up_.insert(after, std::move(found));
+  if (runners_up_.size() > most_runners_up_) runners_up_.pop_back();
 }
 
 /// The longest ring up to `slots` that fits beside the shape's visits.
@@ -287,6 +317,10 @@ void StreamSearch::try_longest_ring(StreamShape shape, int slots) {
     slots = static_cast<int>(
         std::max<std::int64_t>(kLeastActivationSlots, slots - std::max<std::int64_t>(1, too_many)));
   }
+}
+
+bool is_small_step(const PlanQuestion& question, const Chain& chain) {
+  return chain.size() * static_cast<std::size_t>(question.micro_batches) <= kSmallStep;
 }
 
 std::vector<int> finest_partition(const Chain& chain) {

@@ -31,7 +31,7 @@ class StreamSearch {
 
   /// Tries fates of activations (fates.h) for the fastest and the thriftiest shape, then other ring
   /// lengths and orders of updates for the fastest so far; where there are drives, likewise fates
-  /// that leave for them.
+  /// that leave for them. Of a small step the next fastest shapes are refined too.
   void refine();
 
   /// The fastest plan. `remark`: how it was chosen.
@@ -58,6 +58,8 @@ class StreamSearch {
   void try_fates(Leaving leaving);
   void try_fates(StreamShape shape, Leaving leaving);
   bool fates_may_help(Plan plan, const KeptSlots& slots) const;
+  void keep(Found found);
+  void refine_best();
   void refine_rings();
   StreamShape with_roomy_saved_ring(StreamShape shape) const;
   StreamShape at_rest(StreamShape shape, bool swaps_to_drive) const;
@@ -73,7 +75,12 @@ class StreamSearch {
   StreamShape thriftiest_;
   std::set<std::string> tried_;
   std::optional<Found> best_;
+  std::vector<Found> runners_up_;  // of what was offered, the fastest first
+  std::size_t most_runners_up_;
 };
+
+/// Whether simulations are so short that more shapes can be tried and refined.
+bool is_small_step(const PlanQuestion& question, const Chain& chain);
 
 /// One block per stage: {1, 2, ..., blocks}.
 std::vector<int> finest_partition(const Chain& chain);
