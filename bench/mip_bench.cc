@@ -1,6 +1,6 @@
-// Seconds that HiGHS needs to prove Mobius partitions (planner/mip.h): equal layers between an
-// embedding and a head, or uneven ones, into one stage count or into any. Processor seconds too,
-// which other programs on the machine disturb less; one thread.
+// Seconds that HiGHS needs to prove Mobius partitions (planner/partition/mip.h): equal layers
+// between an embedding and a head, or uneven ones, into one stage count or into any. Processor
+// seconds too, which other programs on the machine disturb less; one thread.
 //
 //   mip_bench [SECONDS]    the safety net for each case, 60 if not given
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <ctime>
 #include <random>
 
-#include "planner/mip.h"
-#include "planner/sample_chains.h"
+#include "planner/partition/mip.h"
+#include "planner/partition/sample_chains.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "planner/roundpipe_dispatch.h"
+#include "planner/orders/roundpipe_dispatch.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planner/partition.h"
+#include "planner/partition/partition.h"
 #include "planner/planner.h"
 
 namespace ferry {

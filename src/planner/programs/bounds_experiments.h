@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "planner/paper_rows.h"
-#include "planner/tiered_bounds.h"
+#include "planner/programs/paper_rows.h"
+#include "planner/tiers/tiered_bounds.h"
 
 namespace ferry {
 

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "base/check.h"
-#include "planner/contiguous.h"
-#include "planner/mixed_pipe.h"
-#include "planner/orders.h"
-#include "planner/t5_fixture.h"
+#include "planner/mixed/mixed_pipe.h"
+#include "planner/mixed/t5_fixture.h"
+#include "planner/orders/orders.h"
+#include "planner/partition/contiguous.h"
 
 namespace ferry {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "planner/ratel_servers.h"
+#include "planner/tiers/ratel_servers.h"
 
 namespace ferry {
 namespace {

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "plan/plan.h"
-#include "planner/ratel_calibration.h"
+#include "planner/tiers/ratel_calibration.h"
 
 namespace ferry {
 

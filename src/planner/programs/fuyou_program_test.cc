@@ -10,8 +10,8 @@
 
 #include "exec/simulator.h"
 #include "plan/verify.h"
-#include "planner/ratel_servers.h"
-#include "planner/tiered_bounds.h"
+#include "planner/tiers/ratel_servers.h"
+#include "planner/tiers/tiered_bounds.h"
 
 namespace ferry {
 namespace {

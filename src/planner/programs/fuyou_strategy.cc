@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "planner/chain.h"
 #include "planner/queues.h"
-#include "planner/tiered_bounds.h"
+#include "planner/tiers/tiered_bounds.h"
 
 namespace ferry {
 namespace {

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "plan/verify.h"
 #include "planner/estimate.h"
-#include "planner/paper_models.h"
-#include "planner/ratel_servers.h"
+#include "planner/programs/paper_models.h"
 #include "planner/sample_questions.h"
+#include "planner/tiers/ratel_servers.h"
 
 namespace ferry {
 namespace {

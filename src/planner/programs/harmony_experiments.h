@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/paper_rows.h"
 #include "planner/programs/harmony_program.h"
+#include "planner/programs/paper_rows.h"
 
 namespace ferry {
 

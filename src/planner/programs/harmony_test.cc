@@ -114,12 +114,13 @@ TEST(HarmonyStrategy, AnOrdinaryProfileHasItsOneSize) {
   Profile profile;
   profile.name = "by hand";
   profile.micro_batch_size = 2;
-  profile.blocks = {{.key = "layer",
-                     .forward = from_seconds(1),
-                     .backward = from_seconds(3),
-                     .weights = 1_GiB,
-                     .gradients = 1_GiB,
-                     .activation = 1_MiB}};
+  BlockProfile layer;
+  layer.key = "layer";
+  layer.forward = from_seconds(1);
+  layer.backward = from_seconds(3);
+  layer.weights = layer.gradients = 1_GiB;
+  layer.activation = 1_MiB;
+  profile.blocks = {layer};
   profile.chain = {0, 0, 0, 0};
   PlanQuestion question =
       pure_question(round_harmony(HarmonyMode::pipeline, 1, 1, 1).profile, "harmony-pp", 2, 4);

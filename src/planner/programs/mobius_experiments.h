@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/paper_rows.h"
 #include "planner/planner.h"
+#include "planner/programs/paper_rows.h"
 
 namespace ferry {
 

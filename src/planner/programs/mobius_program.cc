@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planner/asked_stages.h"
 #include "planner/mapping.h"
-#include "planner/mip.h"
-#include "planner/programs/asked_stages.h"
+#include "planner/partition/mip.h"
 #include "planner/programs/block_costs.h"
 #include "planner/programs/timing_plan.h"
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "planner/evaluator.h"
+#include "planner/partition/evaluator.h"
 #include "planner/strategy.h"
 
 namespace ferry {

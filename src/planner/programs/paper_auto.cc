@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "plan/verify.h"
 #include "planner/estimate.h"
-#include "planner/paper_models.h"
+#include "planner/programs/paper_models.h"
 
 namespace ferry {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "planner/answer.h"
-#include "planner/paper_rows.h"
 #include "planner/planner.h"
+#include "planner/programs/paper_rows.h"
 
 namespace ferry {
 

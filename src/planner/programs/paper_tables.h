@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/paper_rows.h"
+#include "planner/programs/paper_rows.h"
 
 namespace ferry {
 

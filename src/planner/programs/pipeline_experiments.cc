@@ -6,9 +6,9 @@
 #include <limits>
 #include <string>
 
-#include "planner/contiguous.h"
-#include "planner/orders.h"
-#include "planner/roundpipe_dispatch.h"
+#include "planner/orders/orders.h"
+#include "planner/orders/roundpipe_dispatch.h"
+#include "planner/partition/contiguous.h"
 
 namespace ferry {
 namespace {

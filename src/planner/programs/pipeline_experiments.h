@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/paper_rows.h"
+#include "planner/programs/paper_rows.h"
 
 namespace ferry {
 

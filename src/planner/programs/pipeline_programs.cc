@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "planner/orders.h"
-#include "planner/programs/asked_stages.h"
+#include "planner/asked_stages.h"
+#include "planner/orders/orders.h"
 #include "planner/programs/block_costs.h"
 #include "planner/programs/steady_order.h"
 #include "planner/programs/timing_plan.h"

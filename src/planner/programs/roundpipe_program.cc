@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "planner/programs/asked_stages.h"
+#include "planner/asked_stages.h"
+#include "planner/orders/roundpipe_dispatch.h"
 #include "planner/programs/block_costs.h"
 #include "planner/programs/timing_plan.h"
-#include "planner/roundpipe_dispatch.h"
 
 namespace ferry {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "planner/periodic.h"
-#include "planner/pipeline.h"
+#include "planner/orders/periodic.h"
+#include "planner/orders/pipeline.h"
 
 namespace ferry {
 

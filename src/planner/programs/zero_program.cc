@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/programs/asked_stages.h"
+#include "planner/asked_stages.h"
 #include "planner/programs/block_costs.h"
 #include "planner/programs/host_updates.h"
 #include "planner/programs/machine_queues.h"

@@ -1,0 +1,199 @@
+#include "planner/mixed/coarsen.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "planner/mixed/sample_graphs.h"
+#include "planner/mixed/t5_fixture.h"
+#include "planner/partition/contiguous.h"
+#include "planner/splitmix.h"
+
+namespace ferry {
+namespace {
+
+using Groups = std::vector<std::vector<int>>;
+
+std::vector<int> sizes(const Groups& groups) {
+  std::vector<int> result;
+  for (const std::vector<int>& group : groups) result.push_back(static_cast<int>(group.size()));
+  return result;
+}
+
+double heaviest(const BlockGraph& graph, const Groups& groups) {
+  double most = 0;
+  for (const std::vector<int>& group : groups) {
+    double weight = 0;
+    for (const int block : group) weight += least_seconds(graph, block);
+    most = std::max(most, weight);
+  }
+  return most;
+}
+
+TEST(Coarsen, QuotasFollowWeightsByLargestRemainder) {
+  EXPECT_EQ(quotas({24, 8.4}, {24, 24}, 16), (std::vector<int>{12, 4}));
+  EXPECT_EQ(quotas({5, 3, 2}, {9, 9, 9}, 4), (std::vector<int>{2, 1, 1}));
+  EXPECT_EQ(quotas({1, 1, 1}, {9, 9, 9}, 4), (std::vector<int>{2, 1, 1}));  // ties: the earlier
+}
+
+// FTPipe divides by a quota of 0 here.
+TEST(Coarsen, EveryClassGetsASeat) {
+  EXPECT_EQ(quotas({1000, 1, 1}, {50, 1, 1}, 8), (std::vector<int>{6, 1, 1}));
+  EXPECT_EQ(quotas({0, 0}, {2, 2}, 2), (std::vector<int>{1, 1}));
+}
+
+TEST(Coarsen, NoClassGetsMoreSeatsThanMembers) {
+  EXPECT_EQ(quotas({100, 1}, {2, 10}, 8), (std::vector<int>{2, 6}));
+  EXPECT_EQ(quotas({1, 1}, {1, 1}, 8), (std::vector<int>{1, 1}));
+}
+
+TEST(Coarsen, ClassesAreCutWithTheLeastHeaviestGroup) {
+  const BlockGraph graph = weighted_blocks({4, 1, 1, 1, 1, 4, 2, 2}, 1);
+  const Groups groups = coarsen(graph, 4);
+  EXPECT_EQ(groups, (Groups{{0}, {1, 2, 3, 4}, {5}, {6, 7}}));
+}
+
+TEST(Coarsen, T5GetsItsQuotasInBothHalves) {
+  const BlockGraph graph = t5_fixture(8, 0_B);
+  std::vector<int> expected(12, 2);
+  expected.resize(16, 6);
+  EXPECT_EQ(sizes(coarsen(graph, 16)), expected);
+  EXPECT_EQ(coarsen(graph, 48).size(), 48U);
+}
+
+TEST(Coarsen, ProtectedRunsStayWhole) {
+  BlockGraph graph = weighted_blocks({1, 1, 1, 1, 1, 1}, 1);
+  for (const int block : {1, 2, 3}) graph.blocks[static_cast<std::size_t>(block)].run = 7;
+  EXPECT_EQ(coarsen(graph, 6), (Groups{{0}, {1, 2, 3}, {4}, {5}}));
+}
+
+TEST(Coarsen, EmbeddingAndHeadStandAloneOnlyWhenThatIsLighter) {
+  BlockGraph graph = weighted_blocks({1, 4, 4, 4, 4, 9}, 1);
+  graph.blocks[0].role = BlockRole::opening;
+  graph.blocks[0].kind = "embedding";
+  graph.blocks[5].role = BlockRole::closing;
+  graph.blocks[5].kind = "head";
+  EXPECT_EQ(coarsen(graph, 3), (Groups{{0, 1, 2}, {3, 4}, {5}}));
+  graph.blocks[5].seconds = {1};
+  EXPECT_EQ(coarsen(graph, 4), (Groups{{0, 1}, {2}, {3}, {4, 5}}));
+}
+
+TEST(Coarsen, MoreClassesThanGroupsAreMerged) {
+  BlockGraph graph = weighted_blocks({5, 1, 1, 5}, 1);
+  graph.blocks[1].kind = "second";
+  graph.blocks[2].kind = "third";
+  graph.blocks[3].kind = "fourth";
+  EXPECT_EQ(coarsen(graph, 3), (Groups{{0}, {1, 2}, {3}}));
+  EXPECT_EQ(coarsen(graph, 1), (Groups{{0, 1, 2, 3}}));
+}
+
+TEST(Coarsen, RandomGraphsAreCoveredInOrderWithinTheLimit) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    const RandomJob job = random_job(seed, 24);
+    for (const int limit : {1, 2, 5, 12}) {
+      const Groups groups = coarsen(job.graph, limit);
+      EXPECT_LE(groups.size(), static_cast<std::size_t>(limit));
+      int next = 0;
+      for (const std::vector<int>& group : groups) {
+        EXPECT_FALSE(group.empty());
+        for (const int block : group) EXPECT_EQ(block, next++) << "seed " << seed;
+      }
+      EXPECT_EQ(next, job.graph.size());
+      for (const std::vector<int>& run : protected_runs(job.graph)) {
+        EXPECT_TRUE(std::ranges::any_of(groups,
+                                        [&](const std::vector<int>& group) {
+                                          return group.front() <= run.front() &&
+                                                 run.back() <= group.back();
+                                        }))
+            << "seed " << seed;
+      }
+      EXPECT_EQ(groups, coarsen(job.graph, limit));
+    }
+  }
+}
+
+// More groups are never heavier in one class, since its cut is optimal.
+TEST(Coarsen, MoreGroupsOfOneClassAreNeverHeavier) {
+  SplitMix random(5);
+  for (int instance = 0; instance < 50; ++instance) {
+    std::vector<double> weights;
+    for (int b = 0; b < 20; ++b) weights.push_back(1 + random.below(30));
+    const BlockGraph graph = weighted_blocks(weights, 1);
+    double before = heaviest(graph, coarsen(graph, 1));
+    for (int limit = 2; limit <= 20; ++limit) {
+      const double now = heaviest(graph, coarsen(graph, limit));
+      EXPECT_LE(now, before);
+      before = now;
+    }
+  }
+}
+
+TEST(Contiguous, LeastHeaviestPartEqualsBruteForce) {
+  SplitMix random(11);
+  for (int instance = 0; instance < 100; ++instance) {
+    const int size = 1 + random.below(9);
+    const int parts = 1 + random.below(size);
+    std::vector<double> weights;
+    for (int i = 0; i < size; ++i) weights.push_back(random.below(20));
+    double least = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (unsigned cuts = 0; cuts < 1U << static_cast<unsigned>(size - 1); ++cuts) {
+      if (std::popcount(cuts) != parts - 1) continue;
+      Cuts ends;
+      for (int i = 1; i < size; ++i) {
+        if (((cuts >> static_cast<unsigned>(i - 1)) & 1U) != 0) ends.push_back(i);
+      }
+      ends.push_back(size);
+      least = std::min(least, heaviest_part(weights, ends));
+    }
+    EXPECT_EQ(heaviest_part(weights, min_max_cuts(weights, parts)), least);
+  }
+}
+
+TEST(Contiguous, PartsAreEvenAmongThoseWithTheLeastMaximum) {
+  EXPECT_EQ(min_max_cuts({1, 1, 1, 1, 1, 1, 1, 1, 1}, 4), (Cuts{2, 4, 6, 9}));
+}
+
+TEST(Contiguous, LimitsOfThePartsAreKept) {
+  EXPECT_EQ(min_max_cuts_within({{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 4}}), (Cuts{1, 4}));
+  EXPECT_FALSE(min_max_cuts_within({{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 2}}).has_value());
+}
+
+// FTPipe page, section 1: the rows of its table, layers per GPU.
+TEST(Contiguous, T5HasNoContiguousCutThatBalancesBoth) {
+  std::vector<double> times(24, 1.0);
+  std::vector<double> sizes_of(24, 50'333'696);
+  times.resize(48, 0.35);
+  sizes_of.resize(48, 67'111'936);
+  const std::vector<ParetoCut> pareto = contiguous_pareto(times, sizes_of, 8);
+
+  struct Row {
+    std::vector<int> layers;
+    double memory;
+    double compute;
+  };
+  const std::vector<Row> table{{{6, 6, 6, 6, 6, 6, 6, 6}, 0.875, 0.675},
+                               {{5, 5, 5, 5, 7, 7, 7, 7}, 0.750, 0.802},
+                               {{4, 5, 5, 5, 5, 8, 8, 8}, 0.656, 0.810},
+                               {{4, 4, 4, 4, 4, 6, 11, 11}, 0.477, 0.862},
+                               {{4, 4, 4, 4, 4, 4, 12, 12}, 0.4375, 0.964}};
+  // The page leaves out one cut, which has 5e-6 more memory balance than its first row.
+  ASSERT_EQ(pareto.size(), table.size() + 1);
+  EXPECT_LT(pareto[0].time_balance, 0.51);
+  EXPECT_NEAR(pareto[0].size_balance, pareto[1].size_balance, 1e-5);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const ParetoCut& cut = pareto[i + 1];
+    Cuts ends(table[i].layers.size());
+    std::partial_sum(table[i].layers.begin(), table[i].layers.end(), ends.begin());
+    EXPECT_EQ(cut.cuts, ends) << "row " << i;
+    EXPECT_NEAR(cut.size_balance, table[i].memory, 5e-4) << "row " << i;
+    EXPECT_NEAR(cut.time_balance, table[i].compute, 5e-4) << "row " << i;
+  }
+  for (const ParetoCut& cut : pareto) {
+    EXPECT_LE(std::min(cut.size_balance, cut.time_balance), 0.7501);
+  }
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,46 @@
+// Memory of a set of stages on each GPU, aware of the schedule (FTPipe page, section 10). It steers
+// the search; allocation and verify() have the last word.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "planner/mixed/block_graph.h"
+#include "planner/mixed/mixed_load.h"
+#include "planner/mixed/mixed_stages.h"
+
+namespace ferry {
+
+/// What one stage holds beside its weights.
+struct StageHolds {
+  int inflight = 1;        // micro-batches between their forward and the end of their backward
+  int versions = 0;        // stashed copies of W
+  bool offloaded = false;  // saved inputs leave the GPU
+};
+
+/// The schedule's answer for all stages of a candidate, in their order.
+using HoldsRule = std::function<std::vector<StageHolds>(const std::vector<MixedStage>&)>;
+
+/// GPipe and stage visits: every micro-batch of the step; one in the last stage, whose backward
+/// follows its forward at once, when `fused_last`.
+HoldsRule holds_all(int micro_batches, bool fused_last);
+/// Synchronous 1F1B: min(M, d + 1).
+HoldsRule holds_1f1b(int micro_batches);
+/// Asynchronous 1F1B and PipeDream: min(d + 1, W), with W micro-batches in the pipeline at most.
+HoldsRule holds_async(int window);
+
+/// A graph, a machine and what stays on its GPUs: everything that memory follows from.
+struct MemoryModel {
+  const BlockGraph& graph;
+  const MixedMachine& machine;
+  const LoadRules& rules;
+  const std::vector<char>& rematerialised;  // per tensor, or empty
+};
+
+/// M(g) of every GPU: context, double-buffered transfers, saved stage inputs, resident W, G and S
+/// with one replica of a tied weight per GPU, stashed versions, streamed buffers, and the largest
+/// peak of any stage, since a GPU computes one task at a time. Requires: one StageHolds per stage.
+std::vector<Bytes> stage_memory(const MemoryModel& model, const std::vector<MixedStage>& stages,
+                                const std::vector<StageHolds>& holds);
+
+}  // namespace ferry
