@@ -6,7 +6,6 @@
 #include <numeric>
 #include <vector>
 
-#include "plan/verify.h"
 #include "planner/fates.h"
 #include "planner/sample_questions.h"
 #include "planner/strategy.h"
@@ -24,12 +23,7 @@ TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
     const auto* planned = std::get_if<Planned>(&answer);
     if (planned == nullptr) continue;
     ++planned_ones;
-    const auto violation = verify(planned->plan);
-    ASSERT_FALSE(violation) << violation->message;
-    ASSERT_GE(planned->prediction.step.count * (1 + 1e-9), planned->lower_bound.count);
-    for (std::size_t p = 0; p < planned->plan.places.size(); ++p) {
-      ASSERT_LE(planned->prediction.peak[p], planned->plan.places[p].budget);
-    }
+    expect_promises_hold(*planned);
     for (const Candidate& candidate : planned->candidates) {
       if (!candidate.fits) continue;
       ASSERT_GE(candidate.step.count * (1 + 1e-9), candidate.lower_bound.count)
@@ -65,12 +59,7 @@ TEST(Properties, EveryPlanThatSwapsToDrivesIsProvedFitsAndIsNoFasterThanTheBound
     if (planned == nullptr) continue;
     const Fates fates = fates_of(planned->plan);
     swapping += std::ranges::count(fates, ActivationFate::swap_to_drive) > 0 ? 1 : 0;
-    const auto violation = verify(planned->plan);
-    ASSERT_FALSE(violation) << violation->message;
-    ASSERT_GE(planned->prediction.step.count * (1 + 1e-9), planned->lower_bound.count);
-    for (std::size_t p = 0; p < planned->plan.places.size(); ++p) {
-      ASSERT_LE(planned->prediction.peak[p], planned->plan.places[p].budget);
-    }
+    expect_promises_hold(*planned);
   }
   EXPECT_GT(swapping, 30);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "exec/report.h"
-#include "plan/verify.h"
 #include "planner/sample_questions.h"
 
 namespace ferry {
@@ -30,11 +29,7 @@ PlanQuestion saving_question(const SampleMachine& machine, const std::string& st
 Planned planned_with(PlanQuestion question, ActivationRule rule) {
   question.options.activations = rule;
   Planned planned = must_fit(question);
-  const auto violation = verify(planned.plan);
-  EXPECT_FALSE(violation) << violation->message;
-  for (std::size_t p = 0; p < planned.plan.places.size(); ++p) {
-    EXPECT_LE(planned.prediction.peak[p], planned.plan.places[p].budget);
-  }
+  expect_promises_hold(planned);
   return planned;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/verify.h"
 #include "planner/estimate.h"
 #include "planner/strategy.h"
 
@@ -159,6 +160,15 @@ PlanQuestion random_question(std::uint64_t seed, bool small) {
   question.strategy = pick_strategy(random);
   add_saving(question, random);
   return question;
+}
+
+void expect_promises_hold(const Planned& planned) {
+  const auto violation = verify(planned.plan);
+  EXPECT_FALSE(violation) << violation->message;
+  EXPECT_GE(planned.prediction.step.count * (1 + 1e-9), planned.lower_bound.count);
+  for (std::size_t p = 0; p < planned.plan.places.size(); ++p) {
+    EXPECT_LE(planned.prediction.peak[p], planned.plan.places[p].budget);
+  }
 }
 
 Planned must_fit(const PlanQuestion& question) {

@@ -42,6 +42,9 @@ Bytes states_of(const PlanQuestion& question);
 /// Any model, machine, mode, budget and batch, of a seed; `small`: at most two layers.
 PlanQuestion random_question(std::uint64_t seed, bool small = false);
 
+/// Expects that the plan is verified, no faster than its lower bound and nowhere above a budget.
+void expect_promises_hold(const Planned& planned);
+
 /// The plan, or an empty one after a test failure that says what does not fit.
 Planned must_fit(const PlanQuestion& question);
 

@@ -31,12 +31,12 @@ Micros core_time() {
   return {static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) * 1e-3};
 }
 
+}  // namespace
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
 }
-
-}  // namespace
 
 Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
   const Micros used = core_time();

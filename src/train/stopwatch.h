@@ -11,6 +11,9 @@
 
 namespace ferry {
 
+/// The upper one of two in the middle. Requires: values.
+double median(std::vector<double> values);
+
 class Stopwatch {
  public:
   using Work = std::function<void()>;

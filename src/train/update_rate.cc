@@ -4,7 +4,6 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -23,11 +22,6 @@ namespace {
 
 constexpr int kWarmUps = 2;
 constexpr int kRounds = 9;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 /// States of so many parameters in one slab, as a plan's are. Requires: parameters are a multiple
 /// of 256.

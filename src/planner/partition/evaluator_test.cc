@@ -15,15 +15,6 @@ std::vector<StageCosts> equal_stages(std::size_t count, const StageCosts& stage)
   return std::vector<StageCosts>(count, stage);
 }
 
-EvaluatorProblem problem(int devices, int micro_batches, double memory, double bandwidth) {
-  EvaluatorProblem result;
-  result.devices = devices;
-  result.micro_batches = micro_batches;
-  result.memory = memory;
-  result.bandwidth = bandwidth;
-  return result;
-}
-
 StageCosts stage(double forward, double backward, double forward_memory, double backward_memory,
                  double upload) {
   StageCosts result;
@@ -37,14 +28,14 @@ StageCosts stage(double forward, double backward, double forward_memory, double 
 
 TEST(Evaluator, VectorOneIsBoundByCompute) {
   const auto schedule =
-      evaluate_stages(problem(2, 2, 10, 1e9), equal_stages(4, stage(1, 2, 1, 2, 1)));
+      evaluate_stages(flat_problem(2, 2, 10, 1e9), equal_stages(4, stage(1, 2, 1, 2, 1)));
   EXPECT_NEAR(schedule.forward_end, 5.0, kTolerance);
   EXPECT_NEAR(schedule.step, 15.0, kTolerance);
 }
 
 TEST(Evaluator, VectorTwoIsBoundByBandwidth) {
   const auto schedule =
-      evaluate_stages(problem(2, 2, 10, 1), equal_stages(4, stage(1, 2, 4, 5, 4)));
+      evaluate_stages(flat_problem(2, 2, 10, 1), equal_stages(4, stage(1, 2, 4, 5, 4)));
   EXPECT_NEAR(schedule.forward_end, 7.0, kTolerance);
   EXPECT_NEAR(schedule.step, 17.0, kTolerance);
 }
@@ -52,7 +43,7 @@ TEST(Evaluator, VectorTwoIsBoundByBandwidth) {
 TEST(Evaluator, VectorFourPassesActivations) {
   StageCosts costs = stage(1, 2, 1, 2, 1);
   costs.activation = costs.activation_gradient = 1;
-  const auto schedule = evaluate_stages(problem(2, 3, 10, 2), equal_stages(4, costs));
+  const auto schedule = evaluate_stages(flat_problem(2, 3, 10, 2), equal_stages(4, costs));
   EXPECT_NEAR(schedule.forward_end, 7.5, kTolerance);
   EXPECT_NEAR(schedule.step, 22.0, kTolerance);
 }
@@ -70,7 +61,7 @@ std::vector<StageCosts> vector_six() {
 }
 
 TEST(Evaluator, VectorSixStartsAndPrefetchesAsTabled) {
-  const auto schedule = evaluate_stages(problem(2, 2, 8, 1), vector_six());
+  const auto schedule = evaluate_stages(flat_problem(2, 2, 8, 1), vector_six());
   const std::vector<std::vector<double>> forward = {{0, 1}, {1.5, 2.5}, {3, 5}, {5.5, 7.5}, {7, 9}};
   const std::vector<std::vector<double>> backward = {
       {31, 34.5}, {27.25, 31.25}, {23, 27}, {16.25, 21.25}, {11, 16}};
@@ -91,12 +82,12 @@ TEST(Evaluator, VectorSixStartsAndPrefetchesAsTabled) {
 }
 
 TEST(Evaluator, AStageLargerThanTheDeviceIsInfeasible) {
-  EXPECT_FALSE(evaluate_stages(problem(2, 2, 6.9, 1), vector_six()).feasible);
-  EXPECT_TRUE(evaluate_stages(problem(2, 2, 7.0, 1), vector_six()).feasible);
+  EXPECT_FALSE(evaluate_stages(flat_problem(2, 2, 6.9, 1), vector_six()).feasible);
+  EXPECT_TRUE(evaluate_stages(flat_problem(2, 2, 7.0, 1), vector_six()).feasible);
 }
 
 TEST(Evaluator, FirstLoadsDelayTheFirstStages) {
-  EvaluatorProblem real = problem(2, 2, 8, 1);
+  EvaluatorProblem real = flat_problem(2, 2, 8, 1);
   real.switches.first_loads = true;
   const auto schedule = evaluate_stages(real, vector_six());
   EXPECT_NEAR(schedule.forward[0][0], 2.0, kTolerance);
@@ -104,7 +95,7 @@ TEST(Evaluator, FirstLoadsDelayTheFirstStages) {
 }
 
 TEST(Evaluator, DownloadsAndUpdatesFollowTheLastBackward) {
-  EvaluatorProblem real = problem(1, 1, 100, 1);
+  EvaluatorProblem real = flat_problem(1, 1, 100, 1);
   std::vector<StageCosts> stages = equal_stages(2, stage(1, 2, 1, 1, 0));
   for (StageCosts& costs : stages) {
     costs.gradient_download = 3;

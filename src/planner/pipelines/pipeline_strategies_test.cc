@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "plan/verify.h"
 #include "planner/planner.h"
 #include "planner/sample_questions.h"
 
@@ -59,12 +58,7 @@ TEST(Pipelines, EveryAnswerHoldsWhatItPromises) {
       }
       ++planned_ones;
       const Planned& planned = std::get<Planned>(answer);
-      const auto violation = verify(planned.plan);
-      EXPECT_FALSE(violation) << violation->message;
-      EXPECT_GE(planned.prediction.step.count * (1 + 1e-9), planned.lower_bound.count);
-      for (std::size_t p = 0; p < planned.plan.places.size(); ++p) {
-        EXPECT_LE(planned.prediction.peak[p], planned.plan.places[p].budget);
-      }
+      expect_promises_hold(planned);
     }
   }
   EXPECT_GT(planned_ones, 80);
