@@ -10,8 +10,8 @@
 #include <ctime>
 #include <random>
 
-#include "planner/partition/mip.h"
-#include "planner/partition/sample_chains.h"
+#include "planner/cuts/mip.h"
+#include "planner/cuts/sample_chains.h"
 
 namespace {
 

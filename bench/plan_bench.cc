@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "planner/estimate.h"
+#include "planner/costs/estimate.h"
 #include "planner/planner.h"
-#include "planner/strategy.h"
+#include "planner/strategies/strategies.h"
 
 namespace {
 
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
     }
   };
   for (const Strategy& strategy : strategies()) {
-    if (strategy.plan != nullptr && (only.empty() || only == strategy.name)) time(strategy.name);
+    if (only.empty() || only == strategy.name) time(strategy.name);
   }
   if (only.empty() || only == "auto") time("auto");
 }

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "planner/orders/roundpipe_dispatch.h"
+#include "papers/roundpipe/roundpipe_dispatch.h"
 
 namespace {
 

@@ -43,6 +43,35 @@ def test_allowed_includes_pass(tmp_path):
     assert layers.violations(tmp_path) == []
 
 
+def test_the_order_of_rooms_is_held(tmp_path):
+    write(
+        tmp_path,
+        {
+            "planner/cuts/mip.cc": '#include "planner/costs/chain.h"\n#include "planner/write/builder.h"\n',
+            "planner/cuts/mip_test.cc": '#include "planner/sample_questions.h"\n',
+            "planner/planner.cc": '#include "planner/strategies/strategies.h"\n',
+        },
+    )
+    (problem,) = layers.violations(tmp_path)
+    assert "mip.cc:2: planner/cuts/ may not include planner/write" in problem
+
+
+def test_a_room_may_not_see_what_lies_beside_the_rooms(tmp_path):
+    write(tmp_path, {"planner/cuts/mip.cc": '#include "planner/planner.h"\n'})
+    (problem,) = layers.violations(tmp_path)
+    assert "mip.cc:1: planner/cuts/ may not include planner/" in problem
+
+
+def test_a_cycle_of_includes_is_caught(tmp_path):
+    write(tmp_path, {"plan/a.h": '#include "plan/b.h"\n', "plan/b.h": '#include "plan/a.h"\n', "plan/c.h": ""})
+    assert layers.cycle(tmp_path) == ["plan/a.h", "plan/b.h"]
+
+
+def test_an_allowed_include_that_nobody_uses_is_caught(tmp_path):
+    write(tmp_path, {"plan/plan.cc": '#include "base/units.h"\n'})
+    assert "tests/layers.py: plan/ may include spec/, and nothing does" in layers.unused(tmp_path)
+
+
 def test_a_source_in_no_list_is_caught(tmp_path):
     write(
         tmp_path,

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/programs/paper_tables.h"
+#include "papers/paper_tables.h"
 
 namespace ferry {
 

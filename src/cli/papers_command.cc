@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/paper_text.h"
-#include "planner/programs/paper_tables.h"
+#include "papers/paper_tables.h"
 
 namespace ferry {
 namespace {

@@ -90,13 +90,9 @@ std::vector<Candidate> candidates_from(const Json& rows) {
   return candidates;
 }
 
-// A paper's program may depend on more than the question's text, and is quick to make.
-bool is_kept(const PlanQuestion& question) { return !question.options.pure; }
-
 }  // namespace
 
 std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
-  if (!is_kept(question)) return std::nullopt;
   const std::string asked = question_text(question);
   std::ifstream file(file_of(asked));
   const Json kept = Json::parse(file, nullptr, false);
@@ -117,7 +113,6 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
 }
 
 void cache_plan(const PlanQuestion& question, const Planned& planned) {
-  if (!is_kept(question)) return;
   const std::string asked = question_text(question);
   const Json kept{{"question", asked},
                   {"lower_bound", planned.lower_bound.count},

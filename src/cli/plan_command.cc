@@ -9,15 +9,19 @@
 #include "cli/question.h"
 #include "cli/simulation_tables.h"
 #include "data/files.h"
-#include "exec/html.h"
+#include "papers/papers.h"
 #include "plan/verify.h"
+#include "report/chrome_trace.h"
+#include "report/html.h"
 
 namespace ferry {
 
 int run_plan(const PlanCommand& command) {
   const auto say = [&](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
   const Question question = read_question(command.job, command.overrides, say);
-  const PlanAnswer answer = plan_or_cached(question.plan);
+  // A paper's program may depend on more than the question's text, and is quick to make.
+  const bool pure = question.job.papers.pure;
+  const PlanAnswer answer = pure ? papers::answer(question.plan) : plan_or_cached(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);
     return kDoesNotFit;
@@ -28,7 +32,7 @@ int run_plan(const PlanCommand& command) {
                                          : std::filesystem::path(command.output);
   write_plan(planned.plan, file);
   std::vector<Variation> variations;
-  if (command.what_if) variations = what_if(question.plan);
+  if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);
   if (command.json) {
     std::fputs(plan_json(question.plan, planned, variations).c_str(), stdout);
     return kDone;

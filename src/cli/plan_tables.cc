@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cli/print.h"
-#include "exec/report.h"
 #include "plan/purposes.h"
-#include "planner/fates.h"
+#include "planner/write/fates.h"
+#include "report/report.h"
 
 namespace ferry {
 namespace {

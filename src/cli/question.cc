@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cli/python_tools.h"
 #include "data/files.h"
-#include "planner/estimate.h"
+#include "planner/costs/estimate.h"
 #include "spec/document.h"
 #include "spec/harmony_profile.h"
 #include "train/devices.h"
@@ -54,7 +54,7 @@ Profile measured(const Question& question, const std::function<void(const std::s
 
 Profile profile_for(const Question& question, const std::function<void(const std::string&)>& say) {
   const Job& job = question.job;
-  const bool here = !job.plan.pure && is_here(question.plan.machine);
+  const bool here = !job.papers.pure && is_here(question.plan.machine);
   if (job.plan.profile == "auto" && here) return measured(question, say);
   if (job.plan.profile == "auto" || job.plan.profile == "estimate") {
     return estimate_profile(question.plan.model, question.plan.machine, job.train.precision,
@@ -80,6 +80,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   const Job& job = question.job;
   PlanQuestion& plan = question.plan;
   plan.options = job.plan;
+  plan.papers = job.papers;
   if (!job.model.empty()) {
     plan.model = read_model_spec(job.model);
     check_sequence(plan.model, job.data.sequence);

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/print.h"
-#include "exec/occupancy.h"
-#include "exec/report.h"
-#include "planner/fates.h"
+#include "planner/write/fates.h"
+#include "report/occupancy.h"
+#include "report/report.h"
 
 namespace ferry {
 namespace {

@@ -87,7 +87,7 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   if (plan.timing_only) {
     throw UserError(
         (file.empty() ? "this plan" : file) +
-        ": only tells time and cannot train; leave plan.pure off and make a plan again");
+        ": only tells time and cannot train; leave papers.pure off and make a plan again");
   }
   if (plan.micro_batches != question.micro_batches ||
       plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||

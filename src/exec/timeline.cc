@@ -1,75 +1,11 @@
 #include "exec/timeline.h"
 
 #include <algorithm>
-#include <map>
-
-#include "exec/json_text.h"
 
 namespace ferry {
 namespace {
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
-void write_names(const Plan& plan, JsonText& trace) {
-  const auto metadata = [&](std::string_view what, int process, int track, std::string_view name) {
-    trace.line();
-    trace.object();
-    trace.string("name", what);
-    trace.string("ph", "M");
-    trace.integer("pid", process);
-    trace.integer("tid", track);
-    trace.object("args");
-    trace.string("name", name);
-    trace.end();
-    trace.end();
-  };
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
-    metadata("process_name", static_cast<int>(p), 0, plan.places[p].name);
-  }
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
-    metadata("thread_name", plan.resources[r].place, static_cast<int>(r), plan.resources[r].name);
-  }
-}
-
-// The fields that say when and on which track an event is.
-void write_position(const Plan& plan, const Span& span, Micros at, JsonText& trace) {
-  const ResourceId resource = plan.tasks[index(span.run.task)].resource;
-  trace.number("ts", at.count);
-  trace.integer("pid", plan.resources[index(resource)].place);
-  trace.integer("tid", resource);
-}
-
-void write_span(const Plan& plan, const Span& span, JsonText& trace) {
-  const Task& task = plan.tasks[index(span.run.task)];
-  trace.line();
-  trace.object();
-  trace.string("name", task.name);
-  trace.string("ph", "X");
-  write_position(plan, span, span.start, trace);
-  trace.number("dur", std::max(0.0, (span.end - span.start).count));
-  trace.object("args");
-  trace.integer("step", span.run.step);
-  if (task.bytes > Bytes{}) trace.integer("bytes", task.bytes.count);
-  trace.end();
-  trace.end();
-}
-
-void write_flow(const Plan& plan, const Span& earlier, const Span& later, std::int64_t id,
-                JsonText& trace) {
-  const auto write_half = [&](std::string_view phase, const Span& span, Micros at) {
-    trace.line();
-    trace.object();
-    trace.string("name", "after");
-    trace.string("cat", "after");
-    trace.string("ph", phase);
-    trace.integer("id", id);
-    write_position(plan, span, at, trace);
-    if (phase == "f") trace.string("bp", "e");
-    trace.end();
-  };
-  write_half("s", earlier, earlier.end);
-  write_half("f", later, std::max(later.start, earlier.end));
-}
 
 }  // namespace
 
@@ -89,34 +25,6 @@ std::vector<ResourceUse> resource_use(const Plan& plan, const Timeline& timeline
   const double total = (end - begin).count;
   for (ResourceUse& one : use) one.utilisation = total > 0 ? one.busy.count / total : 0.0;
   return use;
-}
-
-std::string to_chrome_trace(const Plan& plan, const Timeline& timeline) {
-  JsonText trace;
-  trace.object();
-  trace.array("traceEvents");
-  write_names(plan, trace);
-  std::map<int, std::vector<const Span*>> steps;  // step -> by task, null where it did not run
-  for (const Span& span : timeline.spans) {
-    auto& spans = steps[span.run.step];
-    spans.resize(plan.tasks.size());
-    spans[index(span.run.task)] = &span;
-    write_span(plan, span, trace);
-  }
-  std::int64_t flow = 0;
-  for (const auto& [step, spans] : steps) {
-    for (std::size_t id = 0; id < spans.size(); ++id) {
-      if (spans[id] == nullptr) continue;
-      for (const TaskId earlier : plan.tasks[id].after) {
-        const Span* const first = spans[index(earlier)];
-        if (first != nullptr) write_flow(plan, *first, *spans[id], ++flow, trace);
-      }
-    }
-  }
-  trace.end();
-  trace.string("displayTimeUnit", "ms");
-  trace.end();
-  return trace.take() + "\n";
 }
 
 }  // namespace ferry

@@ -1,8 +1,6 @@
-// What ran when: recorded by the simulator and the trainer alike, written as a Chrome trace.
+// What ran when: recorded by the simulator and the trainer alike.
 #pragma once
 
-#include <filesystem>
-#include <string>
 #include <vector>
 
 #include "exec/driver.h"
@@ -30,9 +28,5 @@ struct ResourceUse {
 
 /// One entry per Plan::resources.
 std::vector<ResourceUse> resource_use(const Plan& plan, const Timeline& timeline);
-
-/// Chrome trace JSON (docs/formats/timeline.md): one track per resource and flows along
-/// `after`. Opens in Perfetto and chrome://tracing.
-std::string to_chrome_trace(const Plan& plan, const Timeline& timeline);
 
 }  // namespace ferry

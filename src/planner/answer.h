@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "planner/planner.h"
-#include "planner/strategy.h"
+#include "planner/strategies/strategy.h"
 
 namespace ferry {
 

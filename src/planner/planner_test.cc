@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "planner/estimate.h"
+#include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
 
 namespace ferry {

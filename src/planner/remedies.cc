@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "planner/answer.h"
-#include "planner/estimate.h"
+#include "planner/costs/estimate.h"
+#include "spec/strategy_names.h"
 
 namespace ferry {
 namespace {
@@ -19,10 +19,10 @@ double micros_per_token(const Change& change) {
 }
 
 /// The change with its prediction when it fits, or what it lacks.
-std::variant<Change, Shortage> try_change(Change change) {
-  AnswerWithoutRemedies answer = answer_question(change.question);
-  if (auto* lacking = std::get_if<Shortage>(&answer)) return std::move(*lacking);
-  change.step = std::get<Planned>(answer).prediction.step;
+std::variant<Change, Shortage> try_change(Change change, const Answerer& answer) {
+  AnswerWithoutRemedies found = answer(change.question);
+  if (auto* lacking = std::get_if<Shortage>(&found)) return std::move(*lacking);
+  change.step = std::get<Planned>(found).prediction.step;
   return change;
 }
 
@@ -32,14 +32,17 @@ std::string mib_text(Bytes bytes) { return std::to_string(bytes.count >> 20) + "
 // budget alone would not do, and the text then speaks of hardware to buy.
 class MoreMemory {
  public:
-  explicit MoreMemory(const PlanQuestion& question) { change_.question = question; }
+  /// `answer` must outlive this.
+  MoreMemory(const PlanQuestion& question, const Answerer& answer) : answer_(answer) {
+    change_.question = question;
+  }
 
   /// More memory at one place may show that the other lacks some too.
   std::optional<Change> grow(Shortage lacking) {
     constexpr int kRounds = 4;
     for (int round = 0; round < kRounds; ++round) {
       raise(lacking);
-      std::variant<Change, Shortage> tried = try_change(change_);
+      std::variant<Change, Shortage> tried = try_change(change_, answer_);
       if (auto* fits = std::get_if<Change>(&tried)) {
         fits->text =
             device_text_ + (device_text_.empty() || host_text_.empty() ? "" : ", ") + host_text_;
@@ -72,19 +75,20 @@ class MoreMemory {
     device_text_ = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
   }
 
+  const Answerer& answer_;
   Change change_;
   std::string device_text_;
   std::string host_text_;
 };
 
-std::optional<Change> fitting(Change change) {
-  std::variant<Change, Shortage> tried = try_change(std::move(change));
+std::optional<Change> fitting(Change change, const Answerer& answer) {
+  std::variant<Change, Shortage> tried = try_change(std::move(change), answer);
   if (auto* fits = std::get_if<Change>(&tried)) return std::move(*fits);
   return std::nullopt;
 }
 
 // The largest smaller micro-batch that fits, with as many more of them.
-std::optional<Change> smaller_micro_batches(const PlanQuestion& question) {
+std::optional<Change> smaller_micro_batches(const PlanQuestion& question, const Answerer& answer) {
   for (int size = question.micro_batch_size - 1; size >= 1; --size) {
     if (question.micro_batch_size % size != 0) continue;
     const int count = question.micro_batches * (question.micro_batch_size / size);
@@ -92,17 +96,17 @@ std::optional<Change> smaller_micro_batches(const PlanQuestion& question) {
     change.text = "train.micro_batch_size: " + std::to_string(size) +
                   ", train.micro_batches: " + std::to_string(count);
     change.question = with_batch(question, count, size, question.sequence);
-    if (auto fits = fitting(std::move(change))) return fits;
+    if (auto fits = fitting(std::move(change), answer)) return fits;
   }
   return std::nullopt;
 }
 
-std::optional<Change> shorter_sequence(const PlanQuestion& question) {
+std::optional<Change> shorter_sequence(const PlanQuestion& question, const Answerer& answer) {
   for (int time = question.sequence / 2; time >= kShortestSequence; time /= 2) {
     Change change;
     change.text = "data.sequence: " + std::to_string(time);
     change.question = with_batch(question, question.micro_batches, question.micro_batch_size, time);
-    if (auto fits = fitting(std::move(change))) return fits;
+    if (auto fits = fitting(std::move(change), answer)) return fits;
   }
   return std::nullopt;
 }
@@ -110,46 +114,70 @@ std::optional<Change> shorter_sequence(const PlanQuestion& question) {
 // Whether a question fits is decided by recomputing everything.
 std::optional<Change> any_activations(const PlanQuestion& question) {
   const ActivationRule asked = question.options.activations;
-  if (question.options.pure || asked == ActivationRule::automatic ||
-      asked == ActivationRule::recompute) {
-    return std::nullopt;
-  }
+  if (asked == ActivationRule::automatic || asked == ActivationRule::recompute) return std::nullopt;
   Change change;
   change.text = "plan.activations: auto";
   change.question = question;
   change.question.options.activations = ActivationRule::automatic;
-  return fitting(std::move(change));
+  return fitting(std::move(change), answer_question);
 }
 
 std::optional<Change> any_strategy(const PlanQuestion& question) {
-  // Pure programs have cost models of their own and do not compete.
-  if (question.strategy == "auto" || question.options.pure) return std::nullopt;
+  if (question.strategy == strategy_name::kAuto) return std::nullopt;
   Change change;
-  change.text = "strategy: auto";
+  change.text = std::string("strategy: ") + strategy_name::kAuto;
   change.question = question;
-  change.question.strategy = "auto";
-  return fitting(std::move(change));
+  change.question.strategy = strategy_name::kAuto;
+  return fitting(std::move(change), answer_question);
 }
 
-}  // namespace
-
-std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking) {
-  std::vector<Change> changes;
-  const auto offer = [&](std::optional<Change> change) {
-    if (change) changes.push_back(std::move(*change));
-  };
-  offer(MoreMemory(question).grow(lacking));
-  if (!question.model.blocks.empty()) {  // a profile written by hand is of one batch shape
-    offer(smaller_micro_batches(question));
-    offer(shorter_sequence(question));
-  }
-  offer(any_strategy(question));
-  offer(any_activations(question));
+std::vector<Change> cheapest(std::vector<Change> changes) {
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
   });
   if (changes.size() > kRemedies) changes.resize(kRemedies);
   return changes;
+}
+
+std::vector<Change> changes_of_size(const PlanQuestion& question, const Shortage& lacking,
+                                    const Answerer& answer) {
+  std::vector<Change> changes;
+  const auto offer = [&](std::optional<Change> change) {
+    if (change) changes.push_back(std::move(*change));
+  };
+  offer(MoreMemory(question, answer).grow(lacking));
+  if (!question.model.blocks.empty()) {  // a profile written by hand is of one batch shape
+    offer(smaller_micro_batches(question, answer));
+    offer(shorter_sequence(question, answer));
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking) {
+  std::vector<Change> changes = changes_of_size(question, lacking, answer_question);
+  if (auto change = any_strategy(question)) changes.push_back(std::move(*change));
+  if (auto change = any_activations(question)) changes.push_back(std::move(*change));
+  return cheapest(std::move(changes));
+}
+
+std::vector<Change> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
+                                         const Answerer& answer) {
+  return cheapest(changes_of_size(question, lacking, answer));
+}
+
+DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
+                        std::vector<Change> changes) {
+  const bool on_host = lacking.kind == PlaceKind::host;
+  DoesNotFit result;
+  result.place = std::move(lacking.place);
+  result.need = lacking.need;
+  result.have = lacking.have;
+  result.limit_source = on_host ? question.host_budget_source : question.device_budget_source;
+  result.breakdown = std::move(lacking.breakdown);
+  for (Change& change : changes) result.remedies.push_back({std::move(change.text), change.step});
+  return result;
 }
 
 }  // namespace ferry

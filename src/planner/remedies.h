@@ -1,11 +1,12 @@
 // What to change when nothing fits: each change is planned again before it is offered.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "planner/answer.h"
 #include "planner/planner.h"
-#include "planner/strategy.h"
 
 namespace ferry {
 
@@ -17,10 +18,21 @@ struct Change {
   Bytes memory;           // more than before, over all places
 };
 
+/// How a changed question is answered.
+using Answerer = std::function<AnswerWithoutRemedies(const PlanQuestion&)>;
+
 /// Changes that make the question fit: a larger budget where it lacks, smaller micro-batches with
 /// the same tokens per step, shorter sequences, another strategy, activations by choice. The least
 /// loss of speed per token first, then the least memory; at most three. Requires: the question has
 /// a profile.
 std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking);
+
+/// The first three kinds of them alone, for questions that `answer` answers.
+std::vector<Change> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
+                                         const Answerer& answer);
+
+/// What the place lacks, and the changes.
+DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
+                        std::vector<Change> changes);
 
 }  // namespace ferry

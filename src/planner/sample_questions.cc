@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/verify.h"
-#include "planner/estimate.h"
-#include "planner/strategy.h"
+#include "planner/costs/estimate.h"
+#include "planner/strategies/strategies.h"
 
 namespace ferry {
 namespace {
@@ -19,7 +19,7 @@ int pick(std::mt19937_64& random, std::initializer_list<int> options) {
 std::string pick_strategy(std::mt19937_64& random) {
   std::vector<std::string> names;
   for (const Strategy& strategy : strategies()) {
-    if (strategy.plan != nullptr) names.emplace_back(strategy.name);
+    names.emplace_back(strategy.name);
   }
   const std::size_t picked = random() % (2 * names.size());
   return picked < names.size() ? names[picked] : "auto";
@@ -171,8 +171,8 @@ void expect_promises_hold(const Planned& planned) {
   }
 }
 
-Planned must_fit(const PlanQuestion& question) {
-  PlanAnswer answer = make_plan(question);
+Planned must_fit(const PlanQuestion& question, const Planner& planner) {
+  PlanAnswer answer = planner(question);
   if (const auto* lacking = std::get_if<DoesNotFit>(&answer)) {
     ADD_FAILURE() << "does not fit: " << lacking->place << " needs " << to_string(lacking->need)
                   << ", has " << to_string(lacking->have);

@@ -46,6 +46,6 @@ PlanQuestion random_question(std::uint64_t seed, bool small = false);
 void expect_promises_hold(const Planned& planned);
 
 /// The plan, or an empty one after a test failure that says what does not fit.
-Planned must_fit(const PlanQuestion& question);
+Planned must_fit(const PlanQuestion& question, const Planner& planner = make_plan);
 
 }  // namespace ferry

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "planner/estimate.h"
+#include "planner/costs/estimate.h"
 
 namespace ferry {
 namespace {
@@ -13,10 +13,10 @@ std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-Variation answer(std::string change, const PlanQuestion& question) {
+Variation answer(std::string change, const PlanQuestion& question, const Planner& planner) {
   Variation result;
   result.change = std::move(change);
-  const PlanAnswer found = make_plan(question);
+  const PlanAnswer found = planner(question);
   if (const auto* no = std::get_if<DoesNotFit>(&found)) {
     result.strategy = no->place + " lacks " + to_string(no->need - no->have);
     return result;
@@ -62,27 +62,27 @@ PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
 
 }  // namespace
 
-std::vector<Variation> what_if(const PlanQuestion& question) {
-  std::vector<Variation> rows = {answer("as it is", question)};
+std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner) {
+  std::vector<Variation> rows = {answer("as it is", question, planner)};
   const Bytes dram = std::min(question.host_budget, question.machine.host.memory);
   for (const Bytes changed : {Bytes{dram.count / 2}, dram * 2}) {
-    rows.push_back(answer(to_string(changed) + " of DRAM", with_dram(question, changed)));
+    rows.push_back(answer(to_string(changed) + " of DRAM", with_dram(question, changed), planner));
   }
   const std::size_t drives = question.machine.drives.size();
   for (const std::size_t changed : {drives / 2, drives * 2}) {
     if (drives == 0) continue;
-    rows.push_back(answer(counted(changed, "drive"), with_drives(question, changed)));
+    rows.push_back(answer(counted(changed, "drive"), with_drives(question, changed), planner));
   }
   const std::size_t devices = question.machine.devices.size();
   for (const std::size_t changed : {devices / 2, devices * 2}) {
     if (changed == 0) continue;
-    rows.push_back(answer(counted(changed, "device"), with_devices(question, changed)));
+    rows.push_back(answer(counted(changed, "device"), with_devices(question, changed), planner));
   }
   for (const int changed : {question.micro_batches / 2, question.micro_batches * 2}) {
     if (changed == 0 || question.model.blocks.empty()) continue;
     const PlanQuestion other =
         with_batch(question, changed, question.micro_batch_size, question.sequence);
-    rows.push_back(answer("train.micro_batches: " + std::to_string(changed), other));
+    rows.push_back(answer("train.micro_batches: " + std::to_string(changed), other, planner));
   }
   return rows;
 }

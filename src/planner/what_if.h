@@ -19,7 +19,7 @@ struct Variation {
 };
 
 /// The question as it is, then with half and twice its DRAM, drives, devices and micro-batches,
-/// where that makes sense; each planned anew. Requires: what make_plan() requires.
-std::vector<Variation> what_if(const PlanQuestion& question);
+/// where that makes sense; each planned anew. Requires: what `planner` requires.
+std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner = make_plan);
 
 }  // namespace ferry

@@ -276,6 +276,9 @@ std::vector<std::string> keys_under(std::string_view prefix, std::span<const Fie
 // The command line names keys in full: `shown` is what stands before a neighbour there.
 std::string hint(const std::string& key, const std::string& prefix, const std::string& shown,
                  std::span<const Field> fields) {
+  for (const Field& field : fields) {
+    if (field.formerly == prefix + key) return "; it is '" + field.name + "' now";
+  }
   const std::vector<std::string> here = keys_under(prefix, fields);
   if (const std::string near = nearest(key, here); !near.empty()) {
     return "; did you mean '" + shown + near + "'?";

@@ -69,6 +69,7 @@ struct Field {
   bool may_be_empty = false;      // for a text: null stands for the empty one
   std::string default_text = {};  // for the reference; empty: the member's own
   std::string meaning = {};       // one line
+  std::string formerly = {};      // the name it had, which is refused with the present one
 };
 
 /// The line of each field that a file gave.

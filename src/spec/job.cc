@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "spec/fields.h"
 #include "spec/nearest.h"
+#include "spec/strategy_names.h"
 
 namespace ferry {
 namespace {
@@ -16,17 +17,9 @@ constexpr double kManySequences = 1e6;
 constexpr double kLongestSequence = 1 << 20;
 constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON logs
 
-const std::vector<std::string>& strategies() {
-  static const std::vector<std::string> names = {
-      "auto",       "resident",   "mobius",       "harmony-dp",  "harmony-pp",
-      "roundpipe",  "zero",       "gpipe",        "1f1b",        "interleaved",
-      "mixed-pipe", "async-1f1b", "fuyou-serial", "fuyou-naive", "fuyou"};
-  return names;
-}
-
 std::string strategy_list() {
   std::string text;
-  for (const std::string& name : strategies()) text += (text.empty() ? "" : ", ") + name;
+  for (const std::string name : strategy_name::kAll) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
@@ -179,22 +172,20 @@ std::vector<Field> run_fields(Job& job) {
   };
 }
 
+Field whole(std::string name, int& value, std::string unit, std::string meaning) {
+  return {.name = std::move(name),
+          .member = &value,
+          .unit = std::move(unit),
+          .most = kManySequences,
+          .meaning = std::move(meaning)};
+}
+
 std::vector<Field> plan_fields(PlanJob& plan) {
-  const auto whole = [](std::string name, int& value, std::string unit, std::string meaning) {
-    return Field{.name = std::move(name),
-                 .member = &value,
-                 .unit = std::move(unit),
-                 .most = kManySequences,
-                 .meaning = std::move(meaning)};
-  };
   return {
       {.name = "plan.profile",
        .member = &plan.profile,
        .meaning = "what blocks cost: auto (measured where the job runs, else estimated), estimate, "
                   "a profile file (profile.md), or one of Harmony's"},
-      {.name = "plan.pure",
-       .member = &plan.pure,
-       .meaning = "the paper's program and cost model alone: the plan only tells time"},
       {.name = "plan.stages",
        .member = &plan.stages,
        .unit = "blocks",
@@ -220,21 +211,6 @@ std::vector<Field> plan_fields(PlanJob& plan) {
                   "mixed-integer program"},
       whole("plan.chunks", plan.chunks, "stages", "interleaved: stages per device; 0: two"),
       whole("plan.round", plan.round, "micro-batches", "roundpipe: of a round; 0: chosen"),
-      {.name = "plan.flush",
-       .member = &plan.flush,
-       .meaning = "roundpipe, pure: false lets the next step follow without a flush"},
-      whole("plan.window", plan.window, "micro-batches",
-            "asynchronous: in flight at once; 0: as the pipeline is deep"),
-      whole("plan.forward_batch", plan.forward_batch, "samples",
-            "harmony, pure: of a forward micro-batch; 0: searched"),
-      whole("plan.backward_batch", plan.backward_batch, "samples",
-            "harmony, pure: of a backward micro-batch; 0: searched"),
-      {.name = "plan.packing",
-       .member = &plan.packing,
-       .meaning = "harmony: packing methods of the search, of time, memory, greedy, reuse"},
-      {.name = "plan.prefetch",
-       .member = &plan.prefetch,
-       .meaning = "harmony, pure: whether the estimator prefetches"},
       {.name = "plan.activations",
        .member = choice(plan.activations, {"auto", "recompute", "keep", "swap", "swap-to-drive"}),
        .meaning = "what backward needs of forward: chosen by time, computed again, kept on the "
@@ -244,6 +220,34 @@ std::vector<Field> plan_fields(PlanJob& plan) {
   };
 }
 
+// The names that these keys had under `plan` are refused with the present ones.
+std::vector<Field> papers_fields(PapersJob& papers) {
+  std::vector<Field> fields = {
+      {.name = "papers.pure",
+       .member = &papers.pure,
+       .meaning = "the paper's program and cost model alone: the plan only tells time"},
+      {.name = "papers.flush",
+       .member = &papers.flush,
+       .meaning = "roundpipe: false lets the next step follow without a flush"},
+      whole("papers.window", papers.window, "micro-batches",
+            "async-1f1b: in flight at once; 0: as the pipeline is deep"),
+      whole("papers.forward_batch", papers.forward_batch, "samples",
+            "harmony: of a forward micro-batch; 0: searched"),
+      whole("papers.backward_batch", papers.backward_batch, "samples",
+            "harmony: of a backward micro-batch; 0: searched"),
+      {.name = "papers.packing",
+       .member = &papers.packing,
+       .meaning = "harmony: packing methods of the search, of time, memory, greedy, reuse"},
+      {.name = "papers.prefetch",
+       .member = &papers.prefetch,
+       .meaning = "harmony: whether the estimator prefetches"},
+  };
+  for (Field& field : fields) {
+    field.formerly = "plan" + field.name.substr(field.name.find('.'));
+  }
+  return fields;
+}
+
 std::vector<Field> fields_of(Job& job) {
   std::vector<Field> all = {{.name = "model",
                              .member = &job.model,
@@ -251,7 +255,7 @@ std::vector<Field> fields_of(Job& job) {
                              .meaning = "directory of the Hugging Face model, or its config.json; "
                                         "without it `plan.profile` is a file that has the blocks"}};
   for (auto&& part : {data_fields(job.data), train_fields(job.train), optim_fields(job.optim),
-                      run_fields(job), plan_fields(job.plan)}) {
+                      run_fields(job), plan_fields(job.plan), papers_fields(job.papers)}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -264,10 +268,10 @@ std::string where(const Job& job, const std::string& source, std::string_view ke
 }
 
 void check_strategy(const Job& job, const std::string& source) {
-  const auto& known = strategies();
-  if (std::find(known.begin(), known.end(), job.strategy) != known.end()) return;
+  const std::vector<std::string> known(strategy_name::kAll.begin(), strategy_name::kAll.end());
+  if (std::ranges::find(known, job.strategy) != known.end()) return;
   const std::string place = where(job, source, "strategy");
-  const std::string near = nearest(job.strategy, strategies());
+  const std::string near = nearest(job.strategy, known);
   throw UserError(place + "unknown strategy '" + job.strategy + "'; " +
                   (near.empty() ? "" : "did you mean '" + near + "'? ") + "expected one of " +
                   strategy_list());
@@ -324,6 +328,10 @@ void require_trainable(const Job& job) {
     throw UserError("'" + key + "' is missing; training needs " + expected +
                     ", as key in the job " + "file or " + key + "=... on the command line");
   };
+  if (job.papers.pure) {
+    throw UserError(origin(job, "papers.pure") +
+                    ": a paper's program only tells time and cannot train; leave papers.pure off");
+  }
   if (job.model.empty()) missing("model", "a Hugging Face directory");
   if (job.data.train.empty()) missing("data.train", "a JSONL file to learn from");
   if (job.train.steps < 1) missing("train.steps", "at least one step");

@@ -72,26 +72,31 @@ enum class ActivationRule { automatic, recompute, keep, swap, swap_to_drive };
 
 /// What is asked of the planner beside the strategy. What a strategy has no use for it ignores.
 struct PlanJob {
-  std::string profile = "auto";  // auto, estimate, or a file
-  /// The paper's program and cost model alone, where it leaves things out: the plan only tells
-  /// time.
-  bool pure = false;
+  std::string profile = "auto";                     // auto, estimate, or a file
   std::optional<std::vector<int>> stages;           // blocks of each stage; none: searched
   std::optional<std::vector<int>> backward_stages;  // none: as `stages`, or searched
   std::optional<std::vector<int>> devices;          // of each stage, or slot; none: by `map`
   MapRule map = MapRule::automatic;
   Partitioner partition = Partitioner::automatic;
-  int chunks = 0;          // interleaved: stages per device; 0: two
-  int round = 0;           // roundpipe: micro-batches per round; 0: chosen
-  bool flush = true;       // roundpipe, pure: false: the next step follows at once
-  int window = 0;          // asynchronous: micro-batches in flight; 0: as deep as the pipeline
-  int forward_batch = 0;   // harmony, pure: U_f, samples; 0: searched
-  int backward_batch = 0;  // harmony, pure: U_b
-  std::string packing = "time, memory, greedy, reuse";  // harmony: packing methods of the search
-  bool prefetch = true;  // harmony, pure: the estimator's variant, and what the search ranks by
+  int chunks = 0;  // interleaved: stages per device; 0: two
+  int round = 0;   // roundpipe: micro-batches per round; 0: chosen
   ActivationRule activations = ActivationRule::automatic;
 
   bool operator==(const PlanJob&) const = default;
+};
+
+/// What is asked of a paper's program, which only tells time. Beside these, programs read PlanJob.
+struct PapersJob {
+  /// The paper's program and cost model alone, where it leaves things out.
+  bool pure = false;
+  bool flush = true;       // roundpipe; false: the next step follows at once
+  int window = 0;          // async-1f1b: micro-batches in flight; 0: as deep as the pipeline
+  int forward_batch = 0;   // harmony: U_f, samples; 0: searched
+  int backward_batch = 0;  // harmony: U_b
+  std::string packing = "time, memory, greedy, reuse";  // harmony: packing methods of the search
+  bool prefetch = true;  // harmony: the estimator's variant, and what the search ranks by
+
+  bool operator==(const PapersJob&) const = default;
 };
 
 /// Every value is within the bounds of its key. Paths are as written: relative to the current
@@ -105,6 +110,7 @@ struct Job {
   BudgetJob budget;
   std::string strategy = "auto";
   PlanJob plan;
+  PapersJob papers;
   int threads = 0;  // per device and kernel; 0: as the machine says
   std::string out;  // default: runs/ and the job file's name
 

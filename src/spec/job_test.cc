@@ -104,8 +104,25 @@ TEST(Job, OnlyTrainingNeedsDataAndSteps) {
               "'data.train' is missing; training needs a JSONL file to learn from, as key in the "
               "job file or data.train=... on the command line");
   }
-  EXPECT_EQ(parse("plan: {profile: p.yaml, pure: true}").model, "");
+  EXPECT_EQ(parse("plan: {profile: p.yaml}\npapers: {pure: true}").model, "");
   require_trainable(parse(kSmallest));
+}
+
+TEST(Job, AKeyThatMovedIsRefusedWithItsPresentName) {
+  EXPECT_EQ(error_of(with("plan: {pure: true}")),
+            "jobs/7b.yaml:4: unknown key 'pure'; it is 'papers.pure' now");
+  try {
+    parse(kSmallest, {"plan.flush=false"});
+    ADD_FAILURE() << "the key is still known";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "command line: 'plan.flush=false': unknown key 'plan.flush'; it is 'papers.flush' "
+              "now");
+  }
+}
+
+TEST(Job, APapersProgramCannotTrain) {
+  EXPECT_THROW(require_trainable(parse(kSmallest, {"papers.pure=true"})), UserError);
 }
 
 TEST(Job, AListOfWholeNumbersComesFromTheFileOrTheCommandLine) {

@@ -13,6 +13,7 @@
 #include "data/tokens.h"
 #include "exec/driver.h"
 #include "exec/timeline.h"
+#include "report/chrome_trace.h"
 #include "train/checkpoints.h"
 #include "train/devices.h"
 #include "train/driving_thread.h"

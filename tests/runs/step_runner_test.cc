@@ -14,7 +14,7 @@
 #include "exec/driver.h"
 #include "model/block.h"
 #include "plan/verify.h"
-#include "planner/estimate.h"
+#include "planner/costs/estimate.h"
 #include "planner/planner.h"
 #include "train/devices.h"
 #include "train/home_states.h"

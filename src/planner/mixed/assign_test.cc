@@ -10,7 +10,7 @@
 #include "planner/mixed/exact_assign.h"
 #include "planner/mixed/sample_graphs.h"
 #include "planner/mixed/skip_tensors.h"
-#include "planner/splitmix.h"
+#include "planner/mixed/splitmix.h"
 
 namespace ferry {
 namespace {

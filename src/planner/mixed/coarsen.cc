@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "planner/partition/contiguous.h"
+#include "planner/cuts/contiguous.h"
 
 namespace ferry {
 namespace {

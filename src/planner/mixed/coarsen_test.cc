@@ -6,21 +6,14 @@
 #include <bit>
 #include <numeric>
 
+#include "planner/cuts/contiguous.h"
 #include "planner/mixed/sample_graphs.h"
-#include "planner/mixed/t5_fixture.h"
-#include "planner/partition/contiguous.h"
-#include "planner/splitmix.h"
+#include "planner/mixed/splitmix.h"
 
 namespace ferry {
 namespace {
 
 using Groups = std::vector<std::vector<int>>;
-
-std::vector<int> sizes(const Groups& groups) {
-  std::vector<int> result;
-  for (const std::vector<int>& group : groups) result.push_back(static_cast<int>(group.size()));
-  return result;
-}
 
 double heaviest(const BlockGraph& graph, const Groups& groups) {
   double most = 0;
@@ -53,14 +46,6 @@ TEST(Coarsen, ClassesAreCutWithTheLeastHeaviestGroup) {
   const BlockGraph graph = weighted_blocks({4, 1, 1, 1, 1, 4, 2, 2}, 1);
   const Groups groups = coarsen(graph, 4);
   EXPECT_EQ(groups, (Groups{{0}, {1, 2, 3, 4}, {5}, {6, 7}}));
-}
-
-TEST(Coarsen, T5GetsItsQuotasInBothHalves) {
-  const BlockGraph graph = t5_fixture(8, 0_B);
-  std::vector<int> expected(12, 2);
-  expected.resize(16, 6);
-  EXPECT_EQ(sizes(coarsen(graph, 16)), expected);
-  EXPECT_EQ(coarsen(graph, 48).size(), 48U);
 }
 
 TEST(Coarsen, ProtectedRunsStayWhole) {
@@ -158,41 +143,6 @@ TEST(Contiguous, PartsAreEvenAmongThoseWithTheLeastMaximum) {
 TEST(Contiguous, LimitsOfThePartsAreKept) {
   EXPECT_EQ(min_max_cuts_within({{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 4}}), (Cuts{1, 4}));
   EXPECT_FALSE(min_max_cuts_within({{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 2}}).has_value());
-}
-
-// FTPipe page, section 1: the rows of its table, layers per GPU.
-TEST(Contiguous, T5HasNoContiguousCutThatBalancesBoth) {
-  std::vector<double> times(24, 1.0);
-  std::vector<double> sizes_of(24, 50'333'696);
-  times.resize(48, 0.35);
-  sizes_of.resize(48, 67'111'936);
-  const std::vector<ParetoCut> pareto = contiguous_pareto(times, sizes_of, 8);
-
-  struct Row {
-    std::vector<int> layers;
-    double memory;
-    double compute;
-  };
-  const std::vector<Row> table{{{6, 6, 6, 6, 6, 6, 6, 6}, 0.875, 0.675},
-                               {{5, 5, 5, 5, 7, 7, 7, 7}, 0.750, 0.802},
-                               {{4, 5, 5, 5, 5, 8, 8, 8}, 0.656, 0.810},
-                               {{4, 4, 4, 4, 4, 6, 11, 11}, 0.477, 0.862},
-                               {{4, 4, 4, 4, 4, 4, 12, 12}, 0.4375, 0.964}};
-  // The page leaves out one cut, which has 5e-6 more memory balance than its first row.
-  ASSERT_EQ(pareto.size(), table.size() + 1);
-  EXPECT_LT(pareto[0].time_balance, 0.51);
-  EXPECT_NEAR(pareto[0].size_balance, pareto[1].size_balance, 1e-5);
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const ParetoCut& cut = pareto[i + 1];
-    Cuts ends(table[i].layers.size());
-    std::partial_sum(table[i].layers.begin(), table[i].layers.end(), ends.begin());
-    EXPECT_EQ(cut.cuts, ends) << "row " << i;
-    EXPECT_NEAR(cut.size_balance, table[i].memory, 5e-4) << "row " << i;
-    EXPECT_NEAR(cut.time_balance, table[i].compute, 5e-4) << "row " << i;
-  }
-  for (const ParetoCut& cut : pareto) {
-    EXPECT_LE(std::min(cut.size_balance, cut.time_balance), 0.7501);
-  }
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "planner/mixed/mixed_seeds.h"
 #include "planner/mixed/sample_graphs.h"
 #include "planner/mixed/skip_tensors.h"
-#include "planner/mixed/t5_fixture.h"
 
 namespace ferry {
 namespace {
@@ -36,55 +35,6 @@ MixedPipeOptions quick(const RandomJob& job, std::uint64_t seed) {
 bool same(const MixedCandidate& a, const MixedCandidate& b) {
   return a.placement.gpu_of == b.placement.gpu_of && a.placement.bin_of == b.placement.bin_of &&
          a.period == b.period && a.step_bytes == b.step_bytes && a.memory == b.memory;
-}
-
-// FTPipe page, section 1: three encoder and three decoder layers on each GPU. A contiguous cut has
-// at most 0.75 in the worse balance (Contiguous.T5HasNoContiguousCutThatBalancesBoth).
-TEST(MixedPipe, T5IsBalancedInComputeAndMemory) {
-  const BlockGraph graph = t5_fixture(8, 0_B);
-  const MixedPipeResult result = mixed_pipe(graph, options_for(equal_gpus(8, 11_GiB)));
-  ASSERT_TRUE(result.fits);
-  EXPECT_NEAR(result.compute_balance, 1, 1e-12);
-  EXPECT_NEAR(result.memory_balance, 1, 1e-12);
-  EXPECT_NEAR(result.objective, 4.05, 1e-12);
-  EXPECT_NEAR(result.gap, 0, 1e-12);
-  EXPECT_EQ(result.best.stages.size(), 15U);
-  for (const Bytes memory : result.best.memory) {
-    EXPECT_EQ(memory, 3 * 50'333'696_B + 3 * 67'111'936_B);
-  }
-}
-
-// With hidden states of 8.4 MB, links of 12 GB/s and layers of 15 ms, as measured for T5-3B.
-TEST(MixedPipe, T5KeepsItsBalanceWithTraffic) {
-  BlockGraph graph = t5_fixture(8, 8'388'608_B);
-  for (GraphBlock& block : graph.blocks) {
-    for (double& seconds : block.seconds) seconds *= 0.015;
-  }
-  MixedMachine machine = equal_gpus(8, 1_GiB);
-  for (MixedGpu& gpu : machine.gpus) gpu.in_rate = gpu.out_rate = 12e9;
-  MixedPipeOptions options = options_for(machine);
-  options.rules.micro_batches = 5;
-  const MixedPipeResult result = mixed_pipe(graph, options);
-  ASSERT_TRUE(result.fits);
-  EXPECT_GE(result.compute_balance, 0.95);
-  EXPECT_NEAR(result.gap, 0, 1e-9);
-  std::vector<double> weights(8, 0.0);
-  for (int b = 0; b < graph.size(); ++b) {
-    weights[static_cast<std::size_t>(result.best.placement.gpu_of[static_cast<std::size_t>(b)])] +=
-        static_cast<double>(graph.blocks[static_cast<std::size_t>(b)].weight.count);
-  }
-  const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / 8;
-  EXPECT_GE(mean / std::ranges::max(weights), 0.95);
-}
-
-// A budget that the time-balanced contiguous cut (12 decoder layers on a GPU) does not meet.
-TEST(MixedPipe, T5FitsWhereNoContiguousCutDoes) {
-  const BlockGraph graph = t5_fixture(8, 0_B);
-  const Bytes budget = 3 * 50'333'696_B + 3 * 67'111'936_B;
-  const MixedPipeResult result = mixed_pipe(graph, options_for(equal_gpus(8, budget)));
-  ASSERT_TRUE(result.fits);
-  EXPECT_NEAR(result.objective, 4.05, 1e-12);
-  for (const SweepRow& row : result.sweep) EXPECT_NE(row.groups, 0) << "a contiguous cut fitted";
 }
 
 TEST(MixedPipe, SweepsMultiplesOfTheGpusAndTheBlocks) {
@@ -205,17 +155,6 @@ TEST(MixedRefine, RoundsBoundTheChanges) {
     }
   }
   EXPECT_GT(improved, 50);
-}
-
-// The score decides over the period: one that asks for few stages gets a contiguous cut.
-TEST(MixedPipe, TheCallersScoreDecides) {
-  const MixedPipeResult result = mixed_pipe(
-      t5_fixture(8, 1_MiB), options_for(equal_gpus(8, 11_GiB)),
-      [](const MixedCandidate& candidate) { return static_cast<double>(candidate.stages.size()); });
-  EXPECT_LE(result.best.stages.size(), 8U);
-  EXPECT_EQ(result.seconds, static_cast<double>(result.best.stages.size()));
-  EXPECT_GT(result.objective, 4.05);
-  EXPECT_NEAR(result.gap, result.objective / 4.05 - 1, 1e-12);
 }
 
 TEST(MixedPipe, AChainOfEqualBlocksStaysContiguous) {

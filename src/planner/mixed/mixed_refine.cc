@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/splitmix.h"
+#include "planner/mixed/splitmix.h"
 
 namespace ferry {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "planner/partition/contiguous.h"
+#include "planner/cuts/contiguous.h"
 
 namespace ferry {
 namespace {

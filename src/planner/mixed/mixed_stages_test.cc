@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "planner/mixed/sample_graphs.h"
-#include "planner/splitmix.h"
+#include "planner/mixed/splitmix.h"
 
 namespace ferry {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "planner/splitmix.h"
+#include "planner/mixed/splitmix.h"
 
 namespace ferry {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "planner/cuts/mapping.h"
 #include "planner/orders/list_schedule.h"
 
 namespace ferry {

@@ -41,21 +41,6 @@ class Done {
 
 }  // namespace
 
-std::vector<int> cyclic_map(int stages, int devices) {
-  std::vector<int> map;
-  for (int s = 0; s < stages; ++s) map.push_back(s % devices);
-  return map;
-}
-
-std::vector<int> v_map(int stages, int devices) {
-  std::vector<int> map;
-  for (int s = 0; s < stages; ++s) {
-    const bool back = s / devices % 2 == 1;
-    map.push_back(back ? devices - 1 - s % devices : s % devices);
-  }
-  return map;
-}
-
 bool one_stage_per_device(const Pipeline& pipeline) {
   std::vector<int> devices = pipeline.device;
   std::sort(devices.begin(), devices.end());

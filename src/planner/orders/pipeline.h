@@ -35,10 +35,6 @@ struct PipelineTask {
 /// By device: its tasks in order.
 using DeviceOrders = std::vector<std::vector<PipelineTask>>;
 
-/// The maps 0..P-1, 0..P-1, ... and 0..P-1, P-1..0, ... of stages to devices.
-std::vector<int> cyclic_map(int stages, int devices);
-std::vector<int> v_map(int stages, int devices);
-
 /// True when no device has more than one stage.
 bool one_stage_per_device(const Pipeline& pipeline);
 

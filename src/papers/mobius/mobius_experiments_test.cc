@@ -1,0 +1,59 @@
+#include "papers/mobius/mobius_experiments.h"
+
+#include <gtest/gtest.h>
+
+namespace ferry {
+namespace {
+
+Machine server(const std::string& topology) {
+  return read_machine(FERRY_SOURCE_DIR "/machines/" + topology + ".yaml");
+}
+
+// Section 10. The host's optimizer is left out on both sides. With eight devices ZeRO-3 moves 15
+// times Mobius's bytes, and the band of the paper's four-GPU servers is left behind.
+TEST(MobiusExperiments, TheRatioToZeroIsInThePapersBandOnFourGpus) {
+  for (const GptShape& shape : {GptShape{"3b", 32, 2816}, GptShape{"15b", 48, 5120}}) {
+    for (const char* topology : {"4x3090ti-4", "4x3090ti-2+2", "4x3090ti-1+3"}) {
+      const MobiusMeasurement measured = measure_mobius(server(topology), shape);
+      const double ratio = measured.zero_step / measured.mobius_step;
+      EXPECT_GE(ratio, 3.8);
+      EXPECT_LE(ratio, 5.1 * 1.02);
+      EXPECT_GT(measured.fast_bytes, 0.5);
+      EXPECT_GE(measured.sequential_step, measured.mobius_step * (1 - 1e-9));
+    }
+    const MobiusMeasurement eight = measure_mobius(server("8x3090ti-4+4"), shape);
+    EXPECT_GT(eight.zero_step / eight.mobius_step, 5.1);
+    EXPECT_GT(eight.sequential_step, eight.mobius_step);
+  }
+}
+
+TEST(MobiusExperiments, CrossMappingGainsMostWhereContentionIs) {
+  const auto gain = [](const char* topology) {
+    const MobiusMeasurement measured = measure_mobius(server(topology), {"51b", 50, 9216});
+    return measured.sequential_step / measured.mobius_step;
+  };
+  const double split = gain("4x3090ti-2+2");
+  EXPECT_NEAR(gain("4x3090ti-4"), 1, 1e-12);  // one root complex: nothing to choose
+  EXPECT_GT(split, 1.04);
+  EXPECT_LT(gain("4x3090ti-1+3"), split);
+}
+
+TEST(MobiusExperiments, EveryServerAndModelHasItsRows) {
+  const auto rows = mobius_experiments({server("4x3090ti-2+2")});
+  EXPECT_EQ(rows.size(), 16U);
+  for (const PaperRow& row : rows) {
+    EXPECT_GT(row.ours, 0) << row.what;
+    EXPECT_TRUE(row.holds()) << row.what;
+    EXPECT_EQ(row.remark.empty(), row.error == 0) << row.what;
+  }
+}
+
+TEST(MobiusExperiments, TrafficIsThatOfTheTableAndTheSearchFindsTheProgramsOptimum) {
+  auto rows = mobius_traffic_experiments();
+  EXPECT_EQ(rows.size(), 6U);
+  for (PaperRow& row : mobius_partition_experiments(server("4x3090ti-2+2"))) rows.push_back(row);
+  for (const PaperRow& row : rows) EXPECT_TRUE(row.holds()) << row.what << ": " << row.ours;
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,181 @@
+#include "planner/costs/bounds.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "planner/costs/queues.h"
+
+namespace ferry {
+namespace {
+
+struct Work {
+  Micros chain;    // one micro-batch through all blocks, forward and backward
+  Micros updates;  // of all blocks
+  Bytes weights;   // that go up at least once per step
+  Bytes sums;      // that come down
+};
+
+Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
+  Work work;
+  for (const ChainBlock& block : chain.blocks) {
+    if (has_forward(block)) work.chain += block.forward;
+    if (question.mode != PlanMode::train) continue;
+    work.chain += least_backward(block);
+    if (!block.trainable) continue;
+    work.updates += on_device ? block.device_update : block.host_update;
+    work.weights += block.weights;
+    work.sums += block.gradients;
+  }
+  return work;
+}
+
+// The rate of all links of one direction together, root complexes included.
+double joint_rate(const PlanQuestion& question, bool up) {
+  double joint = 0;
+  for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
+    const int device = static_cast<int>(d);
+    joint += up ? upload_rate(question, device) : download_rate(question, device);
+  }
+  return joint;
+}
+
+double roots_rate(const PlanQuestion& question, bool up) {
+  double joint = 0;
+  const Machine& machine = question.machine;
+  for (std::size_t d = 0; d < machine.devices.size(); ++d) {
+    const int device = static_cast<int>(d);
+    const auto& root = machine.devices[d].root;
+    const Rate rate = root ? (up ? machine.roots[static_cast<std::size_t>(*root)].up
+                                 : machine.roots[static_cast<std::size_t>(*root)].down)
+                           : Rate{};
+    if (!rate.limited()) {
+      joint += up ? upload_rate(question, device) : download_rate(question, device);
+    }
+  }
+  for (std::size_t r = 0; r < machine.roots.size(); ++r) {
+    const bool used = std::any_of(
+        machine.devices.begin(), machine.devices.end(),
+        [&](const MachineDevice& device) { return device.root == static_cast<int>(r); });
+    if (used) joint += (up ? machine.roots[r].up : machine.roots[r].down).bytes_per_second;
+  }
+  return joint;
+}
+
+// The least cores that a device's task takes.
+double fewest_cores(const PlanQuestion& question) {
+  double fewest = compute_cores(question, 0);
+  for (int d = 1; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    fewest = std::min(fewest, compute_cores(question, d));
+  }
+  return fewest;
+}
+
+// The least time in which all links of one direction together move `bytes`.
+Micros link_time(const PlanQuestion& question, double bytes, bool up) {
+  const double rate = std::min(joint_rate(question, up), std::max(1.0, roots_rate(question, up)));
+  return from_seconds(bytes / rate);
+}
+
+// What has to move because it does not fit. States that a device updates rest on that device; all
+// others are updated on the host, so their weights go up and their sums come down; and what neither
+// devices nor DRAM hold rests on the drives, where every byte is read and written once per step.
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
+  constexpr double kMost = std::numeric_limits<double>::infinity();
+  double states = 0;
+  double weights_share = kMost;  // the least over blocks, of W + S
+  double sums_share = kMost;
+  double update_micros = kMost;  // of the host, per byte of W + S
+  for (const ChainBlock& block : chain.blocks) {
+    const auto at_rest = static_cast<double>((block.weights + block.states).count);
+    if (!block.trainable || at_rest <= 0) continue;
+    states += at_rest;
+    weights_share = std::min(weights_share, static_cast<double>(block.weights.count) / at_rest);
+    sums_share = std::min(sums_share, static_cast<double>(block.gradients.count) / at_rest);
+    update_micros = std::min(update_micros, block.host_update.count / at_rest);
+  }
+  double devices = 0;
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    devices += static_cast<double>(device_limit(question, d).count);
+  }
+  const double on_host = std::max(0.0, states - devices);  // updated there
+  if (on_host <= 0) return {};
+  Micros bound{on_host * update_micros};
+  bound = std::max(bound, link_time(question, on_host * weights_share, true));
+  bound = std::max(bound, link_time(question, on_host * sums_share, false));
+
+  const auto host = static_cast<double>(host_limit(question).count);
+  const double on_drives = std::max(0.0, on_host - host);
+  if (const DriveArray drives = drive_array(question.machine); drives.count > 0) {
+    const Micros reads = from_seconds(on_drives / drives.read.bytes_per_second);
+    const Micros writes = from_seconds(on_drives / drives.write.bytes_per_second);
+    bound = std::max(bound, drives.duplex ? std::max(reads, writes) : reads + writes);
+  }
+  if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
+    const double moved = on_host * (weights_share + sums_share) + 2 * on_drives;
+    bound = std::max(bound, from_seconds(moved / dram.bytes_per_second));
+  }
+  return bound;
+}
+
+}  // namespace
+
+Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const Work work = work_of(question, chain, true);
+  return work.chain * question.micro_batches + work.updates;
+}
+
+Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const bool train = question.mode == PlanMode::train;
+  const Work work = work_of(question, chain, true);
+  const Micros all = work.chain * question.micro_batches + work.updates;
+  const int devices = static_cast<int>(question.machine.devices.size());
+  const double share = fewest_cores(question) / std::max(1, question.machine.host.cores);
+  Micros bound = std::max(all * (1.0 / devices), all * share);
+  for (const ChainBlock& block : chain.blocks) {  // each on one device
+    Micros own;
+    if (has_forward(block)) own += block.forward * question.micro_batches;
+    if (train) own += least_backward(block) * question.micro_batches;
+    if (train && block.trainable) own += block.device_update;
+    bound = std::max(bound, own);
+  }
+  if (!train) return bound;
+  // The next step's first forward waits for the first block's update, which waits for the sum over
+  // all micro-batches, which the first of them joins after a whole chain.
+  const ChainBlock& first = chain.blocks.front();
+  const Micros joined = first.backward * (question.micro_batches - 1);
+  return std::max(bound, work.chain + joined + first.device_update);
+}
+
+Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const Work work = work_of(question, chain, false);
+  const Micros compute = work.chain * question.micro_batches;
+  const double cores = std::max(1, question.machine.host.cores);
+  Micros bound = lower_bound(question, chain);
+  bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
+  if (question.mode != PlanMode::train) return bound;
+  for (const bool up : {true, false}) {
+    const Bytes moved = up ? work.weights : work.sums;
+    bound = std::max(bound, link_time(question, static_cast<double>(moved.count), up));
+  }
+  return bound;
+}
+
+Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const Work work = work_of(question, chain, false);
+  const Micros compute = work.chain * question.micro_batches;
+  const int devices = static_cast<int>(question.machine.devices.size());
+  const double share = fewest_cores(question) / std::max(1, question.machine.host.cores);
+  Micros bound = compute * (1.0 / devices);
+  if (question.mode != PlanMode::train) return std::max(bound, compute * share);
+
+  Micros updates;  // on the cores, wherever they run
+  for (const ChainBlock& block : chain.blocks) {
+    if (block.trainable) updates += std::min(block.host_update, block.device_update * share);
+  }
+  bound = std::max(bound, compute * share + updates);
+  // The next step's first forward waits for the embedding's update, which waits for its gradient.
+  bound = std::max(bound, work.chain);
+  return std::max(bound, capacity_bound(question, chain));
+}
+
+}  // namespace ferry

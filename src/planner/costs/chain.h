@@ -1,0 +1,63 @@
+// The question as the strategies see it: the chain of blocks with the bytes of their values, from
+// spec/layout.h, and their times and workspaces, from the profile.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "planner/costs/question.h"
+
+namespace ferry {
+
+struct ChainBlock {
+  BlockKind kind = BlockKind::embedding;
+  bool trainable = true;  // has weights of its own
+  bool fused = false;     // no forward task: the head when training
+  int reads_weight = -1;  // tied head: the block whose weights it reads, or -1
+  Bytes weights;          // W.b; 0 for a tied head
+  Bytes states;           // S.b
+  Bytes gradients;        // G.b; of the weight it reads for a tied head
+  Bytes forward_workspace;
+  Bytes backward_workspace;
+  Bytes saved;             // K.b.m; 0: the block cannot keep it, or may not
+  Bytes saving_workspace;  // of a forward that keeps it
+  Micros forward;          // one micro-batch, task overhead included
+  Micros backward;         // with recompute
+  Micros saved_backward;   // without
+  Micros host_update;      // U.b on the host
+  Micros device_update;    // U.b on a device
+  Bytes device_update_workspace;
+};
+
+struct Chain {
+  std::vector<ChainBlock> blocks;
+  Bytes activation;  // A.b.m and dA.b.m alike
+  Bytes tokens;      // X.m: ids and labels, int64 each
+
+  std::size_t size() const { return blocks.size(); }
+};
+
+/// Throws UserError when the profile is not of the question's model or batch.
+Chain make_chain(const PlanQuestion& question);
+
+/// Whether a task of the block exists: the fused head has no forward, evaluation no backward.
+inline bool has_forward(const ChainBlock& block) { return !block.fused; }
+
+/// Backward at its fastest: without recompute where forward can keep what it made.
+inline Micros least_backward(const ChainBlock& block) {
+  return block.saved > Bytes{} ? std::min(block.backward, block.saved_backward) : block.backward;
+}
+
+/// The block whose weights the block's tasks read: its own index, or the tied one.
+inline int weight_owner(const Chain& chain, int block) {
+  const int reads = chain.blocks[static_cast<std::size_t>(block)].reads_weight;
+  return reads >= 0 ? reads : block;
+}
+
+/// Parameters per second of the CPU optimizer: the profile's, the machine's, or an estimate.
+double update_rate(const PlanQuestion& question);
+
+}  // namespace ferry

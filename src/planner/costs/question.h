@@ -1,0 +1,44 @@
+// What the planner is asked: a model, a machine, a profile and a batch, within budgets.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+#include "plan/plan.h"
+#include "spec/harmony_profile.h"
+#include "spec/job.h"
+#include "spec/machine.h"
+#include "spec/model_spec.h"
+#include "spec/profile.h"
+
+namespace ferry {
+
+/// Everything a plan depends on. The command line fills it from a job.
+struct PlanQuestion {
+  ModelSpec model;  // without blocks: the profile's chain stands for it, and nothing can train
+  Machine machine;
+  Profile profile;  // of the same micro-batch size, sequence and precision
+  int micro_batches = 1;
+  int micro_batch_size = 1;
+  int sequence = 1;
+  Precision precision = Precision::fp32;
+  bool clips = true;
+  PlanMode mode = PlanMode::train;
+  std::string strategy = "auto";  // auto, or a name of strategies.h's table
+  PlanJob options;
+  PapersJob papers;                       // of a paper's program; the planner does not look at it
+  std::optional<HarmonyProfile> harmony;  // the profile, when it came in Harmony's form: all sizes
+  /// Of no use unless faster than this: strategies leave out shapes that cannot be.
+  std::optional<Micros> faster_than = {};
+  Bytes device_budget;  // per device
+  Bytes host_budget;
+  std::string device_budget_source;  // where the limit comes from, for messages: "budget.device,
+                                     // job.yaml:9"
+  std::string host_budget_source;
+};
+
+/// Throws UserError for a question whose parts do not belong together.
+void check_question(const PlanQuestion& question);
+
+}  // namespace ferry

@@ -1,0 +1,244 @@
+#include "planner/costs/queues.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "planner/costs/chain.h"
+
+namespace ferry {
+namespace {
+
+// A memcpy by one core, for copies of simulated devices that nothing throttles; measured figures
+// replace it through the profile.
+constexpr double kMemcpyRate = 6e9;
+
+PoolId add_pool(Plan& plan, const std::string& name, double capacity) {
+  plan.pools.push_back({name, capacity});
+  return static_cast<PoolId>(plan.pools.size()) - 1;
+}
+
+ResourceId add_resource(Plan& plan, Resource resource) {
+  plan.resources.push_back(std::move(resource));
+  return static_cast<ResourceId>(plan.resources.size()) - 1;
+}
+
+const MachineDevice& device_of(const PlanQuestion& question, int device) {
+  return question.machine.devices[static_cast<std::size_t>(device)];
+}
+
+double copy_rate(Rate profile, Rate machine) {
+  if (profile.limited()) return profile.bytes_per_second;
+  if (machine.limited()) return machine.bytes_per_second;
+  return kMemcpyRate;
+}
+
+// The pools of one direction of one device's link.
+struct Link {
+  double rate = 0;
+  std::vector<Draw> draws;
+};
+
+struct Direction {
+  std::string suffix;  // ".up"
+  Rate device;
+  double rate = 0;
+  std::optional<PoolId> root;
+};
+
+Link add_link(Plan& plan, const MachineDevice& device, const Direction& direction, PoolId cores) {
+  Link link{direction.rate, {}};
+  if (device.kind == DeviceKind::sim && !direction.device.limited()) {
+    link.draws.push_back({cores, 1.0});
+  } else {
+    link.draws.push_back({add_pool(plan, device.name + direction.suffix, link.rate), link.rate});
+  }
+  if (direction.root) link.draws.push_back({*direction.root, link.rate});
+  return link;
+}
+
+struct RootPools {
+  std::optional<PoolId> up;
+  std::optional<PoolId> down;
+};
+
+class QueueMaker {
+ public:
+  QueueMaker(Plan& plan, const PlanQuestion& question) : plan_(plan), question_(question) {}
+
+  Queues make(int devices, bool drives) {
+    const Host& host = question_.machine.host;
+    const double cores = std::max(1, host.cores);
+    cores_ = add_pool(plan_, "cores", cores);
+    if (host.memory_bandwidth.limited()) {
+      dram_ = add_pool(plan_, "dram", host.memory_bandwidth.bytes_per_second);
+    }
+    for (const Root& root : question_.machine.roots) {
+      RootPools pools;
+      if (root.up.limited()) {
+        pools.up = add_pool(plan_, root.name + ".up", root.up.bytes_per_second);
+      }
+      if (root.down.limited()) {
+        pools.down = add_pool(plan_, root.name + ".down", root.down.bytes_per_second);
+      }
+      roots_.push_back(pools);
+    }
+    Queues queues;
+    for (int d = 0; d < devices; ++d) queues.devices.push_back(device(d));
+    plan_.places.push_back({"host", PlaceKind::host, host_limit(question_), {}});
+    queues.host = static_cast<PlaceId>(plan_.places.size()) - 1;
+    queues.load = add_resource(plan_, {"host.load", ResourceKind::host, queues.host, 0, {}, {}});
+    std::vector<Draw> update_draws = {{cores_, cores}};
+    if (dram_) update_draws.push_back({*dram_, update_rate(question_) * kUpdateTraffic});
+    queues.update = add_resource(
+        plan_, {"host.update", ResourceKind::host, queues.host, 0, {}, std::move(update_draws)});
+    if (drives) queues.drives = drive_queues();
+    return queues;
+  }
+
+ private:
+  DeviceQueues device(int d) {
+    const MachineDevice& device = device_of(question_, d);
+    plan_.places.push_back({device.name, PlaceKind::device, device_limit(question_, d), {}});
+    DeviceQueues queues;
+    queues.place = static_cast<PlaceId>(plan_.places.size()) - 1;
+    queues.compute = add_resource(
+        plan_,
+        {device.name + ".compute", ResourceKind::compute, queues.place, 0, {}, compute_draws(d)});
+    const RootPools roots =
+        device.root ? roots_[static_cast<std::size_t>(*device.root)] : RootPools{};
+    const Link up =
+        add_link(plan_, device, {".up", device.up, upload_rate(question_, d), roots.up}, cores_);
+    const Link down = add_link(
+        plan_, device, {".down", device.down, download_rate(question_, d), roots.down}, cores_);
+    const auto copies = [&](const std::string& name, Link link) {
+      if (dram_) link.draws.push_back({*dram_, link.rate});
+      const Micros latency = device.latency + question_.profile.copy_overhead;
+      return add_resource(plan_, {device.name + name, ResourceKind::copy, queues.place, link.rate,
+                                  latency, link.draws});
+    };
+    queues.weights_up = copies(".weights_up", up);
+    queues.acts_up = copies(".acts_up", up);
+    queues.down = copies(".down", down);
+    return queues;
+  }
+
+  DriveQueues drive_queues() {
+    const DriveArray array = drive_array(question_.machine);
+    const auto& drives = question_.machine.drives;
+    const std::string name = drives.size() == 1 ? drives.front().name : "drives";
+    plan_.places.push_back({name, PlaceKind::drive, array.capacity, {}});
+    DriveQueues queues;
+    queues.place = static_cast<PlaceId>(plan_.places.size()) - 1;
+    // A simplex array does one thing at a time: read time and write time add.
+    const PoolId reads = add_pool(plan_, array.duplex ? name + ".reads" : name, 1.0);
+    const PoolId writes = array.duplex ? add_pool(plan_, name + ".writes", 1.0) : reads;
+    const auto add = [&](const std::string& queue, PoolId pool, Rate rate, bool down) {
+      std::vector<Draw> draws = {{pool, 1.0}};
+      if (dram_) draws.push_back({*dram_, rate.bytes_per_second});
+      add_root_draws(draws, rate, down);
+      return add_resource(plan_,
+                          {name + queue, ResourceKind::copy, queues.place, rate.bytes_per_second,
+                           question_.profile.copy_overhead, std::move(draws)});
+    };
+    queues.weights_read = add(".weights_read", reads, array.read, true);
+    queues.states_read = add(".states_read", reads, array.read, true);
+    queues.write = add(".write", writes, array.write, false);
+    queues.acts_write = add(".acts_write", writes, array.write, false);
+    return queues;
+  }
+
+  // What drives read goes through their root complexes towards the host, as what devices send down.
+  void add_root_draws(std::vector<Draw>& draws, Rate rate, bool down) {
+    const auto& drives = question_.machine.drives;
+    for (std::size_t r = 0; r < roots_.size(); ++r) {
+      const auto below = std::count_if(drives.begin(), drives.end(), [&](const Drive& drive) {
+        return drive.root == static_cast<int>(r);
+      });
+      const auto& pool = down ? roots_[r].down : roots_[r].up;
+      if (below == 0 || !pool) continue;
+      const double share = static_cast<double>(below) / static_cast<double>(drives.size());
+      draws.push_back({*pool, rate.bytes_per_second * share});
+    }
+  }
+
+  // A simulated device computes on the host's cores. Logical devices of one GPU share that GPU.
+  std::vector<Draw> compute_draws(int d) {
+    const MachineDevice& device = device_of(question_, d);
+    if (device.kind == DeviceKind::sim) return {{cores_, compute_cores(question_, d)}};
+    const auto& devices = question_.machine.devices;
+    const auto same = [&](const MachineDevice& other) {
+      return other.kind == device.kind && other.index == device.index;
+    };
+    if (std::count_if(devices.begin(), devices.end(), same) < 2) return {};
+    const std::string name = "cuda" + std::to_string(device.index);
+    const auto found = std::find_if(plan_.pools.begin(), plan_.pools.end(),
+                                    [&](const Pool& pool) { return pool.name == name; });
+    if (found == plan_.pools.end()) return {{add_pool(plan_, name, 1.0), 1.0}};
+    return {{static_cast<PoolId>(found - plan_.pools.begin()), 1.0}};
+  }
+
+  Plan& plan_;
+  const PlanQuestion& question_;
+  PoolId cores_ = -1;
+  std::optional<PoolId> dram_;
+  std::vector<RootPools> roots_;
+};
+
+}  // namespace
+
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, bool drives) {
+  return QueueMaker(plan, question).make(devices, drives);
+}
+
+DriveArray drive_array(const Machine& machine) {
+  DriveArray array;
+  array.duplex = true;
+  const double least = std::numeric_limits<double>::infinity();
+  double read = least;
+  double write = least;
+  Bytes capacity{std::numeric_limits<std::int64_t>::max()};
+  for (const Drive& drive : machine.drives) {
+    if (!drive.read.limited() || !drive.write.limited()) return {};
+    read = std::min(read, drive.read.bytes_per_second);
+    write = std::min(write, drive.write.bytes_per_second);
+    capacity = std::min(capacity, drive.capacity);
+    array.duplex = array.duplex && drive.duplex;
+    ++array.count;
+  }
+  if (array.count == 0) return {};
+  array.capacity = capacity * array.count;
+  array.read = {read * array.count};
+  array.write = {write * array.count};
+  return array;
+}
+
+Bytes device_limit(const PlanQuestion& question, int device) {
+  const Bytes limit = std::min(question.device_budget, device_of(question, device).memory);
+  // Allocators hand out whole multiples of 512 bytes, so the rest of a budget is out of reach.
+  return limit - Bytes{limit.count % 512};
+}
+
+Bytes host_limit(const PlanQuestion& question) {
+  return std::min(question.host_budget, question.machine.host.memory);
+}
+
+double upload_rate(const PlanQuestion& question, int device) {
+  return copy_rate(question.profile.up, device_of(question, device).up);
+}
+
+double download_rate(const PlanQuestion& question, int device) {
+  return copy_rate(question.profile.down, device_of(question, device).down);
+}
+
+double compute_cores(const PlanQuestion& question, int device) {
+  const MachineDevice& machine_device = device_of(question, device);
+  if (machine_device.kind != DeviceKind::sim) return 0;
+  const double cores = std::max(1, question.machine.host.cores);
+  const double measured = question.profile.compute_cores;
+  return std::min(measured > 0 ? measured : machine_device.threads, cores);
+}
+
+}  // namespace ferry

@@ -1,0 +1,67 @@
+// A machine as a plan sees it: places, pools and in-order queues.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/plan.h"
+#include "planner/costs/question.h"
+
+namespace ferry {
+
+struct DeviceQueues {
+  PlaceId place = -1;
+  ResourceId compute = -1;
+  ResourceId weights_up = -1;  // W, a tied head's G, C
+  ResourceId acts_up = -1;     // X, A, dA
+  ResourceId down = -1;        // A, dA, G, N, L
+};
+
+/// The machine's drives with known rates, as one place over which every value is striped evenly.
+struct DriveQueues {
+  PlaceId place = -1;
+  ResourceId weights_read = -1;  // W and activations: what a device waits for
+  ResourceId states_read = -1;   // S and G: what an update waits for
+  ResourceId write = -1;         // W, S and G: behind updates and sums
+  ResourceId acts_write = -1;    // activations: what forward's slots wait for
+};
+
+struct Queues {
+  std::vector<DeviceQueues> devices;
+  PlaceId host = -1;
+  ResourceId load = -1;
+  ResourceId update = -1;  // updates and clip
+  std::optional<DriveQueues> drives;
+};
+
+/// Adds places, pools and resources for the machine's first `devices` devices, its host and, with
+/// `drives`, its drives.
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, bool drives);
+
+/// What the drives hold and do together, striped evenly. Not limited: no drive has known rates.
+struct DriveArray {
+  int count = 0;
+  Bytes capacity;
+  Rate read;
+  Rate write;
+  bool duplex = false;  // reads and writes do not share the drives' time
+};
+DriveArray drive_array(const Machine& machine);
+
+/// Bytes of DRAM traffic per parameter of an update: reads G (fp32), hi, lo, m, v, writes all but
+/// G.
+inline constexpr double kUpdateTraffic = 28;
+
+/// What one device may use: the job's budget or the device's memory, whichever is less.
+Bytes device_limit(const PlanQuestion& question, int device);
+Bytes host_limit(const PlanQuestion& question);
+
+/// Bytes per second of a copy that is alone on its link.
+double upload_rate(const PlanQuestion& question, int device);
+double download_rate(const PlanQuestion& question, int device);
+
+/// What one compute task of a device takes of the host's cores, with the thread that enqueues its
+/// work; 0 for a GPU.
+double compute_cores(const PlanQuestion& question, int device);
+
+}  // namespace ferry

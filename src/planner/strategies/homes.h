@@ -1,0 +1,23 @@
+// The place pass: what rests in DRAM and what on the drives, by value density.
+//
+// A byte of DRAM saves per step: hi16 (W) two reads and a write, optimizer states (S) and spilled
+// gradient sums one read and one write, a checkpoint one write and one read (Ratel paper's traffic;
+// docs/papers.md). So what leaves DRAM first is S, of the deepest blocks first, whose updates have
+// the latest deadlines; then sums that wait for the norm; then checkpoints; W last. Without
+// clipping sums wait for nothing and leave first: a few slots that they take in turn are enough.
+#pragma once
+
+#include "planner/costs/chain.h"
+#include "planner/write/stream_shape.h"
+
+namespace ferry {
+
+/// Everything that can leave DRAM leaves it.
+void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamShape& shape);
+
+/// Moves to the drives what does not fit, given that the plan with everything in DRAM takes
+/// `needed` bytes of the host's `limit`. Nothing when it fits.
+void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
+                   StreamShape& shape);
+
+}  // namespace ferry

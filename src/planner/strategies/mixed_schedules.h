@@ -1,0 +1,26 @@
+// Mixed-pipe's answers as shapes of pipelines that can train: a device may hold blocks that are not
+// neighbours, so stages are the runs of neighbours on one device. (FTPipe page, sections 3 and 6.)
+#pragma once
+
+#include <vector>
+
+#include "planner/costs/chain.h"
+#include "planner/costs/question.h"
+#include "planner/mixed/block_graph.h"
+#include "planner/write/pipeline_shape.h"
+
+namespace ferry {
+
+/// The chain as Mixed-pipe's graph: one tensor between neighbours, a tied head as a tied weight.
+/// What a block keeps for its recompute counts for as many micro-batches as there are devices.
+BlockGraph mixed_graph(const PlanQuestion& question, const Chain& chain);
+
+/// The machine's devices with their limits and links, copies staged in host memory.
+MixedMachine mixed_machine(const PlanQuestion& question);
+
+/// The assignments with the shortest step without its copies and with the shortest period;
+/// distinct, none when Mixed-pipe finds nothing that fits; without spare slots. Whether a shape
+/// fits is for its plan to say. Requires: the question trains.
+std::vector<PipelineShape> mixed_shapes(const PlanQuestion& question, const Chain& chain);
+
+}  // namespace ferry

@@ -1,0 +1,229 @@
+// Strategy `mobius`: contiguous stages pass through the devices, each with the largest prefetch
+// that its memory allows; weights, states and gradients are at home on the host, which updates
+// them.
+#include "planner/strategies/mobius.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+
+#include "planner/costs/queues.h"
+#include "planner/cuts/asked_stages.h"
+#include "planner/cuts/mapping.h"
+#include "planner/cuts/mip.h"
+#include "planner/cuts/partition.h"
+#include "planner/strategies/streaming.h"
+#include "planner/write/allocate.h"
+#include "planner/write/stream_shape.h"
+
+namespace ferry {
+namespace {
+
+// The evaluator's best; the simulator chooses among them.
+constexpr int kPartitionsTried = 6;
+constexpr int kSmallPartitionsTried = 12;  // of a small step
+
+Bytes least_device_limit(const PlanQuestion& question) {
+  Bytes least{std::numeric_limits<std::int64_t>::max()};
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    least = std::min(least, device_limit(question, d));
+  }
+  return least;
+}
+
+double bytes_per_micro(double bytes_per_second) { return bytes_per_second * 1e-6; }
+
+double as_double(Bytes bytes) { return static_cast<double>(slot_size(bytes).count); }
+
+BlockCosts costs_of(const PlanQuestion& question, const Chain& chain, int b) {
+  const bool train = question.mode == PlanMode::train;
+  const ChainBlock& block = chain.blocks[static_cast<std::size_t>(b)];
+  const ChainBlock& owner = chain.blocks[static_cast<std::size_t>(weight_owner(chain, b))];
+  BlockCosts costs;
+  if (has_forward(block)) {
+    costs.forward_time = block.forward.count;
+    costs.forward_upload = costs.forward_memory = as_double(owner.weights);
+  }
+  costs.activation = static_cast<double>(chain.activation.count);
+  if (!train) return costs;
+  const bool tied_embedding = b == 0 && chain.blocks.back().reads_weight == 0;
+  const double tied_sum = tied_embedding ? as_double(chain.blocks.back().gradients) : 0.0;
+  costs.backward_time = block.backward.count;
+  costs.backward_upload = (b > 0 ? as_double(owner.weights) : 0.0) + tied_sum;
+  costs.backward_memory = costs.backward_upload + as_double(block.gradients);
+  costs.activation_gradient = static_cast<double>(chain.activation.count);
+  costs.gradient_download = as_double(block.gradients);
+  costs.update_time = block.trainable ? block.host_update.count : 0.0;
+  return costs;
+}
+
+EvaluatorProblem problem_of(const PlanQuestion& question, const Chain& chain) {
+  const bool train = question.mode == PlanMode::train;
+  const int devices = static_cast<int>(question.machine.devices.size());
+  Bytes workspace;
+  for (const ChainBlock& block : chain.blocks) {
+    workspace = std::max(workspace, block.forward_workspace);
+    if (train) workspace = std::max(workspace, block.backward_workspace);
+  }
+  double rate = std::numeric_limits<double>::infinity();
+  for (int d = 0; d < devices; ++d) rate = std::min(rate, upload_rate(question, d));
+  const Bytes rings = slot_size(chain.activation) * (kLeastActivationSlots + 1);
+  EvaluatorProblem problem;
+  problem.devices = devices;
+  problem.micro_batches = question.micro_batches;
+  problem.memory = static_cast<double>((least_device_limit(question) - workspace - rings).count);
+  problem.bandwidth = bytes_per_micro(rate);
+  problem.switches.first_loads = true;
+  problem.switches.gradient_downloads = train;
+  problem.switches.updates = train;
+  problem.switches.updates_wait_for_all = question.clips;
+  problem.switches.stage_overhead =
+      question.profile.copy_overhead.count + question.machine.devices.front().latency.count;
+  return problem;
+}
+
+// Stage j in slot j mod N, forward and backward; all micro-batches before a device changes stage.
+StreamShape mobius_shape(const PlanQuestion& question, const std::vector<int>& ends,
+                         const std::vector<int>& device_of_slot) {
+  StreamShape shape;
+  shape.strategy = "mobius";
+  shape.devices = static_cast<int>(device_of_slot.size());
+  const int stages = static_cast<int>(ends.size());
+  const auto visit = [&](StageVisit::Pass pass, int j) {
+    const auto at = static_cast<std::size_t>(j);
+    const int device = device_of_slot[at % device_of_slot.size()];
+    shape.visits.push_back(
+        {pass, device, j == 0 ? 0 : ends[at - 1], ends[at], 0, question.micro_batches});
+  };
+  for (int j = 0; j < stages; ++j) visit(StageVisit::Pass::forward, j);
+  if (question.mode == PlanMode::train) {
+    for (int j = stages; j-- > 0;) visit(StageVisit::Pass::backward, j);
+  }
+  return shape;
+}
+
+class MobiusSearch {
+ public:
+  MobiusSearch(const PlanQuestion& question, const Chain& chain)
+      : question_(question),
+        chain_(chain),
+        problem_(problem_of(question, chain)),
+        search_(question, chain),
+        roots_(roots_of(question.machine)) {
+    for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+      blocks_.push_back(costs_of(question, chain, b));
+    }
+  }
+
+  StrategyAnswer run() {
+    if (auto lacking = search_.start(shape_of(finest_partition(chain_)))) return *lacking;
+    for (const auto& ends : candidates()) search_.offer(shape_of(ends));
+    search_.refine();
+    const Micros by_formula = search_.best_step();
+    refine_mapping();
+    const std::size_t stages = stage_count();
+    StrategyPlan plan = search_.take(std::to_string(stages) + " stages");
+    plan.report.mapping = slots_of(search_.best());
+    plan.report.figures["contention_degree"] =
+        contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
+    plan.report.figures["mapping_gain"] = by_formula.count / plan.prediction.step.count - 1;
+    return plan;
+  }
+
+ private:
+  /// By plan.devices or plan.map, else cross mapping.
+  std::vector<int> mapping(int stages) const {
+    const auto& asked = question_.options.stages;
+    return asked_slots(question_, asked ? static_cast<int>(asked->size()) : stages);
+  }
+
+  /// The device of each slot: the first N forward visits are of slots 0 to N - 1.
+  std::vector<int> slots_of(const StreamShape& shape) const {
+    std::vector<int> slots;
+    for (const StageVisit& visit : shape.visits) {
+      if (visit.pass != StageVisit::Pass::forward) break;
+      if (static_cast<int>(slots.size()) < shape.devices) slots.push_back(visit.device);
+    }
+    return slots;
+  }
+
+  /// The formula treats all uploads as equal; here the simulator's own contention decides whether
+  /// neighbouring slots change places.
+  void refine_mapping() {
+    if (question_.options.devices || question_.options.map != MapRule::automatic) return;
+    const StreamShape chosen = search_.best();
+    std::vector<int> slots = slots_of(chosen);
+    for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
+      const auto root = [&](std::size_t slot) {
+        return roots_[static_cast<std::size_t>(slots[slot])];
+      };
+      if (root(s) == root(s + 1)) continue;
+      const int first = slots[s];
+      const int second = slots[s + 1];
+      StreamShape swapped = chosen;
+      for (StageVisit& visit : swapped.visits) {
+        if (visit.device == first) {
+          visit.device = second;
+        } else if (visit.device == second) {
+          visit.device = first;
+        }
+      }
+      search_.offer_as_it_is(swapped);
+    }
+  }
+
+  StreamShape shape_of(const std::vector<int>& ends) const {
+    return mobius_shape(question_, ends, mapping(static_cast<int>(ends.size())));
+  }
+
+  std::size_t stage_count() const {
+    const auto& visits = search_.best().visits;
+    const auto forwards = std::count_if(visits.begin(), visits.end(), [](const StageVisit& visit) {
+      return visit.pass == StageVisit::Pass::forward;
+    });
+    return static_cast<std::size_t>(forwards);
+  }
+
+  std::vector<std::vector<int>> candidates() const {
+    if (question_.options.stages) {
+      return {ends_of(*question_.options.stages, static_cast<int>(chain_.size()), "plan.stages")};
+    }
+    std::vector<std::vector<int>> result;
+    const auto add = [&](const std::vector<int>& ends) {
+      if (ends.empty() || std::find(result.begin(), result.end(), ends) != result.end()) return;
+      result.push_back(ends);
+    };
+    if (problem_.memory > 0) {
+      if (question_.options.partition == Partitioner::mip) {
+        for (const Partition& partition : mip_partition(problem_, blocks_).best) {
+          add(partition.ends);
+        }
+      }
+      const int tried = is_small_step(question_, chain_) ? kSmallPartitionsTried : kPartitionsTried;
+      for (const Partition& partition : search_partition(problem_, blocks_, tried).best) {
+        add(partition.ends);
+      }
+      for (int rounds = 1; rounds <= 4; ++rounds) {
+        add(balanced_partition(problem_, blocks_, problem_.devices * rounds));
+      }
+    }
+    add(finest_partition(chain_));
+    return result;
+  }
+
+  const PlanQuestion& question_;
+  const Chain& chain_;
+  EvaluatorProblem problem_;
+  StreamSearch search_;
+  const std::vector<std::optional<int>> roots_;
+  std::vector<BlockCosts> blocks_;
+};
+
+}  // namespace
+
+StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
+  return MobiusSearch(question, chain).run();
+}
+
+}  // namespace ferry

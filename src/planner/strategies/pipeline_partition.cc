@@ -1,0 +1,89 @@
+#include "planner/strategies/pipeline_partition.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "planner/write/allocate.h"
+#include "planner/write/builder.h"
+
+namespace ferry {
+namespace {
+
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+constexpr int kGradientSlots = 2;  // a block reads one and writes another
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
+
+std::vector<int> least_costliest(int blocks, int stages, const StageCost& cost) {
+  FERRY_CHECK(stages >= 1 && stages <= blocks, "every stage has a block");
+  struct Best {
+    double costliest = kImpossible;
+    double squares = kImpossible;
+    int first = -1;  // of the last stage
+  };
+  // best[s][e]: of the first e blocks in s + 1 stages.
+  std::vector<std::vector<Best>> best(index(stages), std::vector<Best>(index(blocks + 1)));
+  for (int s = 0; s < stages; ++s) {
+    for (int end = s + 1; end <= blocks - (stages - 1 - s); ++end) {
+      Best& here = best[index(s)][index(end)];
+      for (int first = s == 0 ? 0 : end - 1; first >= s; --first) {
+        const Best before = s == 0 ? Best{0, 0, -1} : best[index(s - 1)][index(first)];
+        const double own = cost(s, first, end);
+        const Best made{std::max(before.costliest, own), before.squares + own * own, first};
+        if (std::pair(made.costliest, made.squares) < std::pair(here.costliest, here.squares)) {
+          here = made;
+        }
+      }
+    }
+  }
+  std::vector<int> ends(index(stages));
+  int end = blocks;
+  if (best.back()[index(end)].costliest == kImpossible) return {};
+  for (int s = stages - 1; s >= 0; --s) {
+    ends[index(s)] = end;
+    end = best[index(s)][index(end)].first;
+  }
+  return ends;
+}
+
+StageMemory::StageMemory(const PlanQuestion& question, const Chain& chain) : chain_(chain) {
+  FERRY_CHECK(question.mode == PlanMode::train, "memory is that of training");
+  resident_.emplace_back();
+  for (const ChainBlock& block : chain.blocks) {
+    Bytes own = slot_size(block.gradients);
+    if (block.trainable) {
+      own += round_up(block.weights, kHomeAlignment) + round_up(block.states, kHomeAlignment);
+    }
+    resident_.push_back(resident_.back() + own);
+  }
+}
+
+Bytes StageMemory::need(int first, int end, int in_flight) const {
+  const int blocks = static_cast<int>(chain_.size());
+  Bytes need = resident_[index(end)] - resident_[index(first)];
+  const int kept = end - std::max(first, 1);  // block 0 reads tokens
+  need += slot_size(chain_.activation) * (std::int64_t{kept} * in_flight + kGradientSlots);
+  if (first == 0 || end == blocks) need += slot_size(chain_.tokens) * in_flight;
+  const ChainBlock& head = chain_.blocks.back();
+  if (head.reads_weight >= 0) {
+    const bool has_head = end == blocks;
+    const bool has_owner = head.reads_weight >= first && head.reads_weight < end;
+    if (has_head && !has_owner) need += slot_size(chain_.blocks[index(head.reads_weight)].weights);
+    if (has_owner && !has_head) need += slot_size(head.gradients);
+  }
+  Bytes workspace;
+  for (int b = first; b < end; ++b) {
+    const ChainBlock& block = chain_.blocks[index(b)];
+    if (has_forward(block)) workspace = std::max(workspace, block.forward_workspace);
+    if (block.trainable) workspace = std::max(workspace, block.device_update_workspace);
+    workspace = std::max(workspace, block.backward_workspace);
+  }
+  return need + workspace;
+}
+
+}  // namespace ferry

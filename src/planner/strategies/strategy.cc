@@ -1,0 +1,39 @@
+#include "planner/strategies/strategy.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+
+#include "plan/purposes.h"
+
+namespace ferry {
+namespace {
+
+// The largest first.
+std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceId place) {
+  std::vector<std::pair<std::string, Bytes>> result;
+  for (const auto& [purpose, bytes] : bytes_by_purpose(plan, place)) {
+    if (bytes > Bytes{}) result.emplace_back(word(purpose), bytes);
+  }
+  std::ranges::stable_sort(result, std::greater(), &std::pair<std::string, Bytes>::second);
+  return result;
+}
+
+}  // namespace
+
+std::vector<Shortage> shortages(const Plan& plan) {
+  std::vector<Shortage> result;
+  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+    const auto id = static_cast<PlaceId>(p);
+    const Place& place = plan.places[p];
+    const Bytes need = peak_bytes(plan, id);
+    if (need <= place.budget) continue;
+    result.push_back({place.name, place.kind, need, place.budget, breakdown_of(plan, id)});
+  }
+  std::stable_sort(result.begin(), result.end(), [](const Shortage& a, const Shortage& b) {
+    return a.need - a.have > b.need - b.have;
+  });
+  return result;
+}
+
+}  // namespace ferry

@@ -1,0 +1,62 @@
+// What a strategy answers: a timed plan, or what it lacks.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "exec/simulator.h"
+#include "plan/plan.h"
+#include "planner/costs/chain.h"
+#include "planner/costs/question.h"
+
+namespace ferry {
+
+/// Consecutive blocks that run as one on a device, in a pass.
+struct StageReport {
+  enum class Pass { both, forward, backward, fused };  // fused: forward and backward in one visit
+  Pass pass = Pass::both;
+  std::string device;
+  int first = 0;  // block
+  int end = 0;    // one past the last block
+};
+
+/// What a strategy says of its plan beside the plan. docs/formats/cli.md lists names.
+struct PlanReport {
+  std::vector<StageReport> stages;                    // in order of their first run
+  std::vector<int> mapping;                           // device of each stage, or slot
+  std::map<std::string, double> figures;              // "bubble", "candidates", ...
+  std::map<std::string, std::vector<double>> series;  // "in_flight": one number per stage, ...
+};
+
+struct StrategyPlan {
+  Plan plan;
+  Simulation prediction;
+  std::string remark;  // how it was chosen, in a few words
+  PlanReport report = {};
+};
+
+/// The place that lacks most for the strategy's thriftiest plan.
+struct Shortage {
+  std::string place;
+  PlaceKind kind = PlaceKind::device;
+  Bytes need;
+  Bytes have;
+  std::vector<std::pair<std::string, Bytes>> breakdown;
+};
+
+using StrategyAnswer = std::variant<StrategyPlan, Shortage>;
+
+/// One strategy: its plans can train.
+struct Strategy {
+  const char* name;
+  StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);
+  Micros (*lower_bound)(const PlanQuestion&, const Chain&);
+};
+
+/// The places beyond their limits, with what they hold by kind of value; the worst first.
+std::vector<Shortage> shortages(const Plan& plan);
+
+}  // namespace ferry

@@ -1,0 +1,58 @@
+#include "planner/write/allocate.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+#include "planner/write/builder.h"
+
+namespace ferry {
+
+SlotRing::SlotRing(Bytes first, Bytes slot, int count)
+    : first_(first), size_(slot), slots_(static_cast<std::size_t>(count)) {}
+
+std::optional<Bytes> SlotRing::find(ValueId value) {
+  const auto found = std::find_if(slots_.begin(), slots_.end(),
+                                  [&](const Slot& slot) { return slot.value == value; });
+  if (found == slots_.end()) return std::nullopt;
+  found->last_use = clock_++;
+  return first_ + size_ * (found - slots_.begin());
+}
+
+Bytes SlotRing::take(ValueId value, std::span<const ValueId> kept) {
+  auto oldest = slots_.end();
+  for (auto slot = slots_.begin(); slot != slots_.end(); ++slot) {
+    if (std::find(kept.begin(), kept.end(), slot->value) != kept.end()) continue;
+    if (oldest == slots_.end() || slot->last_use < oldest->last_use) oldest = slot;
+  }
+  FERRY_CHECK(oldest != slots_.end(), "a ring needs more slots than one task uses");
+  *oldest = {value, clock_++};
+  return first_ + size_ * (oldest - slots_.begin());
+}
+
+Bytes slot_size(Bytes size) { return round_up(size, kSlotAlignment); }
+
+RegionSizes region_sizes(std::span<const Visit> visits) {
+  RegionSizes sizes;
+  for (std::size_t v = 0; v < visits.size(); ++v) {
+    sizes.least = std::max(sizes.least, visits[v].need);
+    const Bytes next = v + 1 < visits.size() ? visits[v + 1].need : Bytes{};
+    sizes.full = std::max(sizes.full, visits[v].need + next);
+  }
+  return sizes;
+}
+
+void lay_out_visits(std::span<Visit> visits, std::span<const Value> sizes, Bytes region) {
+  for (std::size_t v = 0; v < visits.size(); ++v) {
+    const bool from_end = v % 2 == 1;
+    Bytes used;
+    for (const ValueId value : visits[v].values) {
+      const Bytes size = slot_size(sizes[static_cast<std::size_t>(value)].bytes);
+      visits[v].offsets[value] = from_end ? region - used - size : used;
+      used += size;
+    }
+    FERRY_CHECK(used <= region, "a visit is larger than its region");
+  }
+}
+
+}  // namespace ferry

@@ -1,0 +1,298 @@
+#include "planner/write/builder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/check.h"
+#include "planner/write/edges.h"
+#include "planner/write/fates.h"
+
+namespace ferry {
+namespace {
+
+std::string numbered(const std::string& letter, int block, int micro_batch) {
+  std::string name = letter;
+  if (block >= 0) name += "." + std::to_string(block);
+  if (micro_batch >= 0) name += "." + std::to_string(micro_batch);
+  return name;
+}
+
+std::string block_kind_name(const ChainBlock& block) { return to_string(block.kind); }
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
+
+PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
+                         const std::string& strategy, int devices, bool drives)
+    : question_(question), chain_(chain) {
+  plan_.mode = question.mode;
+  plan_.strategy = strategy;
+  plan_.micro_batches = question.micro_batches;
+  plan_.micro_batch_size = question.micro_batch_size;
+  plan_.sequence = question.sequence;
+  plan_.precision = question.precision;
+  plan_.clips = question.clips && question.mode == PlanMode::train;
+  for (const ChainBlock& block : chain.blocks) {
+    plan_.blocks.push_back(
+        {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
+  }
+  queues_ = add_queues(plan_, question, devices, drives);
+}
+
+void PlanBuilder::set_stage(int block, int stage) { plan_.blocks[index(block)].stage = stage; }
+
+ValueId PlanBuilder::value(ValueKind kind, int block, int micro_batch) {
+  const auto [at, fresh] = values_.try_emplace({static_cast<int>(kind), block, micro_batch},
+                                               static_cast<ValueId>(plan_.values.size()));
+  if (!fresh) return at->second;
+  Value made{kind, block, micro_batch, {}};
+  const ChainBlock* owner = block >= 0 ? &chain_.blocks[index(block)] : nullptr;
+  switch (kind) {
+    case ValueKind::weight:
+      made.bytes = owner->weights;
+      break;
+    case ValueKind::state:
+      made.bytes = owner->states;
+      break;
+    case ValueKind::gradient:
+      made.bytes = owner->gradients;
+      break;
+    case ValueKind::norm:
+      made.bytes = 8_B;
+      break;
+    case ValueKind::activation:
+    case ValueKind::activation_gradient:
+      made.bytes = chain_.activation;
+      break;
+    case ValueKind::saved:
+      made.bytes = owner->saved;
+      break;
+    case ValueKind::tokens:
+      made.bytes = chain_.tokens;
+      break;
+    case ValueKind::loss:
+    case ValueKind::clip:
+      made.bytes = 4_B;
+      break;
+  }
+  plan_.values.push_back(made);
+  return at->second;
+}
+
+Bytes PlanBuilder::bytes(ValueId value) const { return plan_.values[index(value)].bytes; }
+
+InstanceId PlanBuilder::instance(ValueId value, PlaceId place, Bytes offset, bool home) {
+  const auto [at, fresh] = instances_.try_emplace({value, place, offset.count},
+                                                  static_cast<InstanceId>(plan_.instances.size()));
+  if (fresh) plan_.instances.push_back({value, place, offset, home});
+  return at->second;
+}
+
+Bytes PlanBuilder::lay_out_home(PlaceId place) {
+  return lay_out_homes([place](ValueKind, int) { return place; })[place];
+}
+
+std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
+    const std::function<PlaceId(ValueKind kind, int block)>& place_of) {
+  std::map<PlaceId, Bytes> ends;
+  for (std::size_t b = 0; b < chain_.size(); ++b) {
+    if (!chain_.blocks[b].trainable) continue;
+    for (const ValueKind kind : {ValueKind::weight, ValueKind::state}) {
+      const int block = static_cast<int>(b);
+      const ValueId id = value(kind, block, -1);
+      const PlaceId place = place_of(kind, block);
+      Bytes& end = ends[place];
+      home_[{static_cast<int>(kind), block}] = instance(id, place, end, true);
+      end = round_up(end + bytes(id), kHomeAlignment);
+    }
+  }
+  return ends;
+}
+
+InstanceId PlanBuilder::home(ValueKind kind, int block) const {
+  return home_.at({static_cast<int>(kind), block});
+}
+
+Task& PlanBuilder::add(TaskKind kind, std::string name, ResourceId resource) {
+  Task task;
+  task.kind = kind;
+  task.name = std::move(name);
+  task.resource = resource;
+  plan_.tasks.push_back(std::move(task));
+  return plan_.tasks.back();
+}
+
+void PlanBuilder::load(int micro_batch, InstanceId to) {
+  Task& task = add(TaskKind::load, numbered("X", -1, micro_batch), queues_.load);
+  task.micro_batch = micro_batch;
+  task.writes = {to};
+  task.micros = question_.profile.task_overhead;  // a few rows of a token file in the page cache
+}
+
+void PlanBuilder::forward(int block, int micro_batch, int device_index,
+                          std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
+  const ChainBlock& costs = chain_.blocks[index(block)];
+  Task& task =
+      add(TaskKind::forward, numbered("F", block, micro_batch), device(device_index).compute);
+  task.block = block;
+  task.micro_batch = micro_batch;
+  task.reads = std::move(reads);
+  task.writes = std::move(writes);
+  task.micros = costs.forward;
+  task.workspace = forward_workspace(costs, keeps(task.writes));
+}
+
+bool PlanBuilder::keeps(const std::vector<InstanceId>& instances) const {
+  return std::ranges::any_of(instances, [&](InstanceId id) {
+    return plan_.values[index(plan_.instances[index(id)].value)].kind == ValueKind::saved;
+  });
+}
+
+void PlanBuilder::backward(int block, int micro_batch, int device_index,
+                           std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
+  const ChainBlock& costs = chain_.blocks[index(block)];
+  Task& task =
+      add(TaskKind::backward, numbered("B", block, micro_batch), device(device_index).compute);
+  task.block = block;
+  task.micro_batch = micro_batch;
+  task.reads = std::move(reads);
+  task.writes = std::move(writes);
+  task.micros = keeps(task.reads) ? costs.saved_backward : costs.backward;
+  task.workspace = costs.backward_workspace;
+}
+
+void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
+  const Value& moved = plan_.values[index(plan_.instances[index(from)].value)];
+  const Place& target = plan_.places[index(plan_.instances[index(to)].place)];
+  std::string name = value_name(moved) + ">" + target.name;
+  const int repeats = names_[name]++;
+  if (repeats > 0) name += "#" + std::to_string(repeats);
+  Task& task = add(TaskKind::copy, std::move(name), queue);
+  task.block = moved.block;
+  task.micro_batch = moved.micro_batch;
+  task.reads = {from};
+  task.writes = {to};
+  task.bytes = moved.bytes;
+}
+
+void PlanBuilder::clip(std::vector<InstanceId> reads, InstanceId scale) {
+  Task& task = add(TaskKind::clip, "clip", queues_.update);
+  task.reads = std::move(reads);
+  if (scale >= 0) task.writes = {scale};
+  task.micros = question_.profile.task_overhead;
+}
+
+void PlanBuilder::update(int block, ResourceId queue, std::vector<InstanceId> reads) {
+  update(block, queue, home(ValueKind::weight, block), home(ValueKind::state, block),
+         std::move(reads));
+}
+
+void PlanBuilder::update(int block, ResourceId queue, InstanceId weights, InstanceId states,
+                         std::vector<InstanceId> reads) {
+  const ChainBlock& costs = chain_.blocks[index(block)];
+  const bool on_host = queue == queues_.update;
+  Task& task = add(TaskKind::update, numbered("U", block, -1), queue);
+  task.block = block;
+  task.writes = {weights, states};
+  task.reads = std::move(reads);
+  task.reads.insert(task.reads.begin(), task.writes.begin(), task.writes.end());
+  task.micros = on_host ? costs.host_update : costs.device_update;
+  task.workspace = on_host ? Bytes{} : costs.device_update_workspace;
+}
+
+void PlanBuilder::settle(Bytes host_end, int gradient_slots) {
+  drop_unread_copies();
+  drop_unused_instances();
+  place_host_activations(host_end, gradient_slots);
+  set_workspaces();
+}
+
+// A checkpoint, or what was kept, whose device slot survived until backward went to the host, and
+// from there to the drives, in vain.
+void PlanBuilder::drop_unread_copies() {
+  const auto drop = [&] {
+    std::vector<bool> read(plan_.instances.size(), false);
+    for (const Task& task : plan_.tasks) {
+      for (const InstanceId id : task.reads) read[index(id)] = true;
+    }
+    return std::erase_if(plan_.tasks, [&](const Task& task) {
+      if (task.kind != TaskKind::copy) return false;
+      const Instance& to = plan_.instances[index(task.writes.front())];
+      const ValueKind kind = plan_.values[index(to.value)].kind;
+      const bool activation = kind == ValueKind::activation || kind == ValueKind::saved ||
+                              kind == ValueKind::activation_gradient;
+      const bool at_device = plan_.places[index(to.place)].kind == PlaceKind::device;
+      return activation && !at_device && !read[index(task.writes.front())];
+    });
+  };
+  while (drop() > 0) continue;
+}
+
+void PlanBuilder::drop_unused_instances() {
+  std::vector<bool> used(plan_.instances.size(), false);
+  for (const Task& task : plan_.tasks) {
+    for (const InstanceId id : task.reads) used[index(id)] = true;
+    for (const InstanceId id : task.writes) used[index(id)] = true;
+  }
+  std::vector<InstanceId> instance_ids(plan_.instances.size(), -1);
+  std::vector<ValueId> value_ids(plan_.values.size(), -1);
+  std::vector<Instance> instances;
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
+    Instance kept = plan_.instances[i];
+    if (!used[i] && !kept.home) continue;
+    ValueId& value_id = value_ids[index(kept.value)];
+    if (value_id < 0) {
+      value_id = static_cast<ValueId>(values.size());
+      values.push_back(plan_.values[index(kept.value)]);
+    }
+    kept.value = value_id;
+    instance_ids[i] = static_cast<InstanceId>(instances.size());
+    instances.push_back(kept);
+  }
+  for (Task& task : plan_.tasks) {
+    for (InstanceId& id : task.reads) id = instance_ids[index(id)];
+    for (InstanceId& id : task.writes) id = instance_ids[index(id)];
+  }
+  plan_.instances = std::move(instances);
+  plan_.values = std::move(values);
+}
+
+// Checkpoints and what was kept have a slot each; gradients between stages take turns, since a
+// stage's are read by the next one only.
+void PlanBuilder::place_host_activations(Bytes host_end, int gradient_slots) {
+  Bytes end = round_up(host_end, kSlotAlignment);
+  const Bytes slot = round_up(chain_.activation, kSlotAlignment);
+  for (Instance& instance : plan_.instances) {
+    if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
+    const Value& held = plan_.values[index(instance.value)];
+    if (held.kind != ValueKind::activation && held.kind != ValueKind::saved) continue;
+    instance.offset = end;
+    end += round_up(held.bytes, kSlotAlignment);
+  }
+  for (Instance& instance : plan_.instances) {
+    if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
+    const Value& held = plan_.values[index(instance.value)];
+    if (held.kind != ValueKind::activation_gradient) continue;
+    const int turn = plan_.blocks[index(held.block)].stage % gradient_slots;
+    instance.offset = end + slot * (turn * plan_.micro_batches + held.micro_batch);
+  }
+}
+
+void PlanBuilder::set_workspaces() {
+  for (const Task& task : plan_.tasks) {
+    Place& place = plan_.places[index(plan_.resources[index(task.resource)].place)];
+    place.workspace = std::max(place.workspace, task.workspace);
+  }
+}
+
+Plan PlanBuilder::finish() {
+  order_accesses(plan_);
+  return std::move(plan_);
+}
+
+Plan PlanBuilder::finish_unordered() { return std::move(plan_); }
+
+}  // namespace ferry

@@ -1,0 +1,170 @@
+#include "planner/write/host_store.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+
+namespace ferry {
+namespace {
+
+constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
+
+bool StreamShape::uses_drives() const {
+  return gradients_on_drive ||
+         std::any_of(homes.begin(), homes.end(),
+                     [](const BlockHome& home) { return home != BlockHome{}; }) ||
+         std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
+         std::ranges::find(fates, ActivationFate::swap_to_drive) != fates.end();
+}
+
+HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape& shape)
+    : builder_(builder), chain_(chain), shape_(shape), homes_(shape.homes) {
+  homes_.resize(chain.size());
+  const Queues& queues = builder.queues();
+  FERRY_CHECK(!shape.uses_drives() || queues.drives, "the shape needs drives");
+  const auto ends = builder.lay_out_homes([&](ValueKind kind, int block) {
+    const BlockHome& home = home_of(block);
+    const bool on_drive = kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
+    return on_drive ? queues.drives->place : queues.host;
+  });
+  end_ = ends.contains(queues.host) ? ends.at(queues.host) : Bytes{};
+  if (!shape.uses_drives()) return;
+  drive_end_ = ends.contains(queues.drives->place) ? ends.at(queues.drives->place) : Bytes{};
+  Bytes weight;
+  Bytes states;
+  Bytes gradient;
+  Bytes saved;
+  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+    const ChainBlock& block = chain.blocks[index(b)];
+    if (home_of(b).weight_on_drive) weight = std::max(weight, block.weights);
+    if (home_of(b).state_on_drive) states = std::max(states, block.states);
+    gradient = std::max(gradient, block.gradients);
+    if (swaps_to_drive(b)) saved = std::max(saved, block.saved);
+  }
+  weights_ = make_ring(weight, shape.staging_slots);
+  states_ = make_ring(states, shape.staging_slots);
+  if (shape.gradients_on_drive) gradients_ = make_ring(gradient, shape.staging_slots);
+  if (std::ranges::find(shape.activations_on_drive, true) != shape.activations_on_drive.end()) {
+    activations_ = make_ring(chain.activation, 2 * shape.staging_slots);
+  }
+  if (saved > Bytes{}) saved_ = make_ring(saved, shape.saved_slots * shape.devices);
+}
+
+SlotRing HostStore::make_ring(Bytes slot, int count) {
+  const Bytes first = round_up(end_, kHomeAlignment);
+  const Bytes size = round_up(slot, kHomeAlignment);
+  end_ = first + size * count;
+  return SlotRing(first, size, count);
+}
+
+InstanceId HostStore::on_host(ValueId value, Bytes offset) {
+  return builder_.instance(value, builder_.queues().host, offset);
+}
+
+// A slot of its own on the drives, beside the homes.
+InstanceId HostStore::on_drive(ValueId value) {
+  const auto [at, fresh] = drive_slots_.try_emplace(value, drive_end_);
+  if (fresh) drive_end_ = round_up(drive_end_ + builder_.bytes(value), kHomeAlignment);
+  return builder_.instance(value, builder_.queues().drives->place, at->second);
+}
+
+InstanceId HostStore::scalar(ValueKind kind, int block, int micro_batch) {
+  const ValueId value = builder_.value(kind, block, micro_batch);
+  const auto [at, fresh] = own_slots_.try_emplace(value, end_);
+  if (fresh) end_ += round_up(builder_.bytes(value), kScalarSlot);
+  return on_host(value, at->second);
+}
+
+InstanceId HostStore::staged(SlotRing& ring, ValueId value, InstanceId home, ResourceId queue) {
+  if (const auto offset = ring.find(value)) return on_host(value, *offset);
+  const InstanceId to = on_host(value, ring.take(value, {}));
+  builder_.copy(queue, home, to);
+  return to;
+}
+
+InstanceId HostStore::weight(int block) {
+  const InstanceId home = builder_.home(ValueKind::weight, block);
+  if (!home_of(block).weight_on_drive) return home;
+  return staged(weights_, builder_.value(ValueKind::weight, block, -1), home,
+                builder_.queues().drives->weights_read);
+}
+
+InstanceId HostStore::state(int block) {
+  const InstanceId home = builder_.home(ValueKind::state, block);
+  if (!home_of(block).state_on_drive) return home;
+  return staged(states_, builder_.value(ValueKind::state, block, -1), home,
+                builder_.queues().drives->states_read);
+}
+
+InstanceId HostStore::land_gradient(int block) {
+  if (!shape_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
+  const ValueId value = builder_.value(ValueKind::gradient, block, -1);
+  if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
+  return on_host(value, gradients_.take(value, {}));
+}
+
+void HostStore::gradient_landed(int block, bool waits) {
+  if (!shape_.gradients_on_drive || !waits) return;
+  builder_.copy(builder_.queues().drives->write, gradient(block),
+                on_drive(builder_.value(ValueKind::gradient, block, -1)));
+}
+
+InstanceId HostStore::gradient(int block) {
+  if (!shape_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
+  const ValueId value = builder_.value(ValueKind::gradient, block, -1);
+  if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
+  return staged(gradients_, value, on_drive(value), builder_.queues().drives->states_read);
+}
+
+bool HostStore::swaps_to_drive(int block) const {
+  return fate_of(shape_.fates, block) == ActivationFate::swap_to_drive;
+}
+
+bool HostStore::rests_on_drive(ValueId activation) const {
+  const Value& held = builder_.values()[index(activation)];
+  if (held.kind == ValueKind::saved) return swaps_to_drive(held.block);
+  return held.kind == ValueKind::activation && !shape_.activations_on_drive.empty() &&
+         shape_.activations_on_drive[index(held.block)];
+}
+
+SlotRing& HostStore::ring_of(ValueId activation) {
+  const bool saved = builder_.values()[index(activation)].kind == ValueKind::saved;
+  return saved ? saved_ : activations_;
+}
+
+InstanceId HostStore::land_activation(ValueId value) {
+  if (!rests_on_drive(value)) return on_host(value, kUnplaced);
+  return on_host(value, ring_of(value).take(value, {}));
+}
+
+void HostStore::activation_landed(ValueId value) {
+  if (!rests_on_drive(value)) return;
+  const auto offset = ring_of(value).find(value);
+  builder_.copy(builder_.queues().drives->acts_write, on_host(value, *offset), on_drive(value));
+}
+
+InstanceId HostStore::activation(ValueId value) {
+  if (!rests_on_drive(value)) return on_host(value, kUnplaced);
+  return staged(ring_of(value), value, on_drive(value), builder_.queues().drives->weights_read);
+}
+
+void HostStore::update(int block, InstanceId scale) {
+  std::vector<InstanceId> reads = {gradient(block)};
+  if (scale >= 0) reads.push_back(scale);
+  const InstanceId weights = weight(block);
+  const InstanceId states = state(block);
+  builder_.update(block, builder_.queues().update, weights, states, std::move(reads));
+  const BlockHome& home = home_of(block);
+  const auto write_back = [&](InstanceId from, ValueKind kind) {
+    builder_.copy(builder_.queues().drives->write, from, builder_.home(kind, block));
+  };
+  if (home.weight_on_drive) write_back(weights, ValueKind::weight);
+  if (home.state_on_drive) write_back(states, ValueKind::state);
+}
+
+}  // namespace ferry

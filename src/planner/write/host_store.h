@@ -1,0 +1,75 @@
+// The host's side of a streaming plan: where states, gradient sums and checkpoints rest, in DRAM or
+// on the drives, and the slots through which values of the drives pass.
+//
+// Values of the drives come to the host through rings of equal slots, one ring per kind of value;
+// what still lies in a slot is not read again.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "planner/write/allocate.h"
+#include "planner/write/builder.h"
+#include "planner/write/stream_shape.h"
+
+namespace ferry {
+
+class HostStore {
+ public:
+  /// Lays out the homes. All three must outlive the store.
+  HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape& shape);
+
+  /// A host slot of its own for a small value, made on first use.
+  InstanceId scalar(ValueKind kind, int block, int micro_batch);
+  InstanceId tokens(int micro_batch) { return scalar(ValueKind::tokens, -1, micro_batch); }
+
+  /// W.b on the host, read from the drives when it rests there and its slot is gone.
+  InstanceId weight(int block);
+
+  /// Where a gradient sum lands; `waits`: something comes between landing and its next use.
+  InstanceId land_gradient(int block);
+  void gradient_landed(int block, bool waits);
+  /// G.b on the host, for the next visit that adds to it or for its update.
+  InstanceId gradient(int block);
+
+  /// The host's instance of a checkpoint, a boundary gradient or what forward kept to write, and
+  /// what follows the copy.
+  InstanceId land_activation(ValueId value);
+  void activation_landed(ValueId value);
+  /// The same to read.
+  InstanceId activation(ValueId value);
+
+  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or -1.
+  void update(int block, InstanceId scale);
+
+  /// Where slots of its own and rings end; checkpoints in DRAM come behind (PlanBuilder::settle).
+  Bytes end() const { return end_; }
+
+ private:
+  const BlockHome& home_of(int block) const { return homes_[static_cast<std::size_t>(block)]; }
+  bool swaps_to_drive(int block) const;
+  bool rests_on_drive(ValueId activation) const;
+  SlotRing& ring_of(ValueId activation);
+  InstanceId on_host(ValueId value, Bytes offset);
+  InstanceId on_drive(ValueId value);
+  SlotRing make_ring(Bytes slot, int count);
+  /// The value in its ring, read from `home` unless it still is there.
+  InstanceId staged(SlotRing& ring, ValueId value, InstanceId home, ResourceId queue);
+  InstanceId state(int block);
+
+  PlanBuilder& builder_;
+  const Chain& chain_;
+  const StreamShape& shape_;
+  std::vector<BlockHome> homes_;
+  Bytes end_;        // of the host's slots so far
+  Bytes drive_end_;  // likewise
+  SlotRing weights_{{}, {}, 0};
+  SlotRing states_{{}, {}, 0};
+  SlotRing gradients_{{}, {}, 0};
+  SlotRing activations_{{}, {}, 0};
+  SlotRing saved_{{}, {}, 0};
+  std::map<ValueId, Bytes> own_slots_;    // on the host
+  std::map<ValueId, Bytes> drive_slots_;  // beside homes
+};
+
+}  // namespace ferry

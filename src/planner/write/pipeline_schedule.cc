@@ -1,0 +1,83 @@
+#include "planner/write/pipeline_shape.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "planner/cuts/mapping.h"
+
+namespace ferry {
+namespace {
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+std::vector<int> turns_of(const std::vector<int>& device_of_stage) {
+  std::vector<int> seen, turns;
+  for (const int device : device_of_stage) {
+    const auto at = std::ranges::find(seen, device);
+    turns.push_back(static_cast<int>(at - seen.begin()));
+    if (at == seen.end()) seen.push_back(device);
+  }
+  return turns;
+}
+
+}  // namespace
+
+Pipeline cut_pipeline(const Chain& chain, const std::vector<int>& ends,
+                      const std::vector<int>& device_of_stage, int micro_batches) {
+  Pipeline pipeline;
+  int first = 0;
+  for (const int end : ends) {
+    Micros forward, backward;
+    for (; first < end; ++first) {
+      const ChainBlock& block = chain.blocks[index(first)];
+      if (has_forward(block)) forward += block.forward;
+      backward += block.backward;
+    }
+    pipeline.forward.push_back(forward.count);
+    pipeline.backward.push_back(backward.count);
+  }
+  pipeline.device = turns_of(device_of_stage);
+  pipeline.devices = 1 + *std::ranges::max_element(pipeline.device);
+  pipeline.micro_batches = micro_batches;
+  return pipeline;
+}
+
+DeviceOrders pipeline_orders(OrderRule rule, const Pipeline& pipeline) {
+  const int stages = pipeline.stages(), devices = pipeline.devices;
+  const bool rounds = pipeline.device == cyclic_map(stages, devices) && stages % devices == 0 &&
+                      pipeline.micro_batches % devices == 0;
+  const bool listed = rule == OrderRule::interleaved && !rounds;
+  return order_of(listed ? OrderRule::one_f_one_b : rule, pipeline);
+}
+
+KeptSlots kept_slots(const PipelineShape& shape) {
+  Pipeline pipeline;
+  pipeline.device = shape.device_of_stage;
+  const std::vector<int> held = stages_in_flight(pipeline, {shape.order});
+  KeptSlots slots;
+  for (std::size_t s = 0; s < shape.ends.size(); ++s) slots.resize(index(shape.ends[s]), held[s]);
+  return slots;
+}
+
+Micros step_without_copies(const Chain& chain, const std::vector<int>& ends,
+                           const Pipeline& pipeline, const DeviceOrders& orders, bool clips) {
+  const PipelineTimes times = earliest_times(pipeline, orders);
+  std::vector<Micros> updates(index(pipeline.devices)), free(updates);
+  int b = 0;
+  for (std::size_t s = 0; s < ends.size(); ++s) {
+    const std::size_t turn = index(pipeline.device[s]);
+    for (; b < ends[s]; ++b) {
+      const ChainBlock& block = chain.blocks[index(b)];
+      if (block.trainable) updates[turn] += block.device_update;
+    }
+    const Micros end = Micros{times.backward[s].back() + pipeline.backward[s]};
+    free[turn] = std::max(free[turn], end);
+  }
+  Micros step;
+  for (std::size_t d = 0; d < free.size(); ++d) {
+    step = std::max(step, (clips ? Micros{times.makespan} : free[d]) + updates[d]);
+  }
+  return step;
+}
+
+}  // namespace ferry

@@ -1,0 +1,69 @@
+// What a streaming strategy decides: which blocks run where, for which micro-batches, in which
+// order, and where states rest. stream_plan.h writes the plan of a shape; Mobius, Harmony,
+// RoundPipe, ZeRO and Fuyou differ in their shapes only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/costs/chain.h"
+#include "planner/write/fates.h"
+
+namespace ferry {
+
+/// A device runs consecutive blocks for consecutive micro-batches, one micro-batch after another.
+struct StageVisit {
+  enum class Pass { forward, backward, fused };  // fused: each micro-batch forward, then backward
+  Pass pass = Pass::forward;
+  int device = 0;
+  int first = 0;  // block
+  int end = 0;    // one past the last block
+  int first_batch = 0;
+  int end_batch = 0;
+};
+
+/// Where a block's states rest between steps, and its gradient sum between visits.
+struct BlockHome {
+  bool weight_on_drive = false;
+  bool state_on_drive = false;
+
+  bool operator==(const BlockHome&) const = default;
+};
+
+struct StreamShape {
+  std::string strategy;
+  /// In an order that is right when visits run one after another. Every block runs forward once
+  /// per micro-batch (the head when training: never) and backward once, micro-batches ascending.
+  std::vector<StageVisit> visits;
+  int devices = 1;           // the machine's first ones
+  int activation_slots = 3;  // per device, at least kLeastActivationSlots
+  int token_slots = 1;       // per device that needs tokens
+  /// With clipping every update waits for all norms. In block order the next step's first weights
+  /// are ready first; in the order of landing no update waits for the last gradient sum.
+  bool updates_as_landed = false;
+  /// Updates wait for the end of backward even without clipping, as ZeRO-Offload's optimizer does.
+  bool updates_at_end = false;
+
+  std::vector<BlockHome> homes;  // per block; empty: everything on the host
+  /// Sums take host slots in turn, and those that wait for something rest on the drives.
+  bool gradients_on_drive = false;
+  std::vector<bool> activations_on_drive;  // per block, its input; empty: none
+  Fates fates = {};     // per block: kept on the device, elsewhere meanwhile, or computed again
+  int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
+                        // many for what goes on to the drives
+  int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
+
+  bool uses_drives() const;
+};
+
+/// By block: its micro-batches in flight on the device that has most of them. 0 where a backward
+/// runs on another device than its forward.
+KeptSlots kept_slots(const Chain& chain, const StreamShape& shape);
+
+/// The device's slots for what the shape's forwards keep; `slots` are kept_slots() of the shape.
+Bytes saved_bytes(const Chain& chain, const StreamShape& shape, const KeptSlots& slots, int device);
+
+/// A backward task's input, the gradient it reads and the one it writes.
+inline constexpr int kLeastActivationSlots = 3;
+
+}  // namespace ferry

@@ -1,0 +1,153 @@
+#include "report/occupancy.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace ferry {
+namespace {
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+// The lives that lie in one place's bytes now, disjoint, by their first byte.
+class Tenants {
+ public:
+  // Begins a life in [begin, end) and ends those that lie there.
+  void replace(std::int64_t begin, std::int64_t end, const Life& life, std::vector<Life>& ended) {
+    auto tenant = tenants_.lower_bound(begin);
+    if (tenant != tenants_.begin() && std::prev(tenant)->second.end > begin) --tenant;
+    while (tenant != tenants_.end() && tenant->first < end) {
+      Life& old = tenant->second.life;
+      old.to = std::min(old.to, std::max(old.from, life.from));
+      ended.push_back(old);
+      tenant = tenants_.erase(tenant);
+    }
+    tenants_.emplace(begin, Tenant{end, life});
+  }
+
+  // Prolongs the life of `instance`, if it still lies at `begin`.
+  void prolong(std::int64_t begin, InstanceId instance, Micros to) {
+    const auto tenant = tenants_.find(begin);
+    if (tenant == tenants_.end() || tenant->second.life.instance != instance) return;
+    tenant->second.life.to = std::max(tenant->second.life.to, to);
+  }
+
+  void end_all(std::vector<Life>& ended) {
+    for (const auto& [begin, tenant] : tenants_) ended.push_back(tenant.life);
+    tenants_.clear();
+  }
+
+ private:
+  struct Tenant {
+    std::int64_t end = 0;
+    Life life;
+  };
+
+  std::map<std::int64_t, Tenant> tenants_;
+};
+
+// In order of start; of equal starts, what ended first first: a task of no duration may have let
+// the other one start.
+std::vector<Span> by_start(const Timeline& timeline) {
+  std::vector<Span> spans = timeline.spans;
+  std::ranges::stable_sort(spans, {}, &Span::start);
+  return spans;
+}
+
+struct Change {
+  Micros at;
+  Bytes by;
+};
+
+std::vector<Level> staircase(std::vector<Change> changes) {
+  std::ranges::sort(changes, {}, &Change::at);
+  std::vector<Level> levels;
+  Bytes now;
+  for (std::size_t i = 0; i < changes.size();) {
+    const Micros at = changes[i].at;
+    for (; i < changes.size() && changes[i].at == at; ++i) now += changes[i].by;
+    if ((levels.empty() ? Bytes{} : levels.back().bytes) != now) levels.push_back({at, now});
+  }
+  return levels;
+}
+
+void hold(std::vector<Change>& changes, Micros from, Micros to, Bytes bytes) {
+  if (bytes <= Bytes{}) return;
+  changes.push_back({from, bytes});
+  changes.push_back({to, Bytes{} - bytes});
+}
+
+}  // namespace
+
+std::vector<Life> lives(const Plan& plan, const Timeline& timeline) {
+  std::vector<Life> found;
+  if (timeline.spans.empty()) return found;
+  const std::vector<Span> spans = by_start(timeline);
+  Micros end;
+  for (const Span& span : spans) end = std::max(end, span.end);
+  for (std::size_t i = 0; i < plan.instances.size(); ++i) {
+    if (!plan.instances[i].home) continue;
+    found.push_back({static_cast<InstanceId>(i), spans.front().start, end});
+  }
+
+  std::vector<Tenants> tenants(plan.places.size());
+  for (const Span& span : spans) {
+    const Task& task = plan.tasks[index(span.run.task)];
+    for (const InstanceId id : task.reads) {
+      const Instance& read = plan.instances[index(id)];
+      tenants[index(read.place)].prolong(read.offset.count, id, span.end);
+    }
+    for (const InstanceId id : task.writes) {
+      const Instance& written = plan.instances[index(id)];
+      const bool extends = std::ranges::find(task.reads, id) != task.reads.end();
+      if (written.home || extends) continue;
+      const std::int64_t begin = written.offset.count;
+      const std::int64_t past = begin + plan.values[index(written.value)].bytes.count;
+      tenants[index(written.place)].replace(begin, past, {id, span.start, span.end}, found);
+    }
+  }
+  for (Tenants& place : tenants) place.end_all(found);
+  std::ranges::sort(found, {}, [&](const Life& life) {
+    return std::tuple(plan.instances[index(life.instance)].place, life.from, life.instance);
+  });
+  return found;
+}
+
+std::vector<PlaceLevels> bytes_over_time(const Plan& plan, const Timeline& timeline) {
+  struct Changes {
+    std::array<std::vector<Change>, PlaceLevels::kKinds> of;
+    std::vector<Change> workspace;
+  };
+  std::vector<Changes> changes(plan.places.size());
+  for (const Life& life : lives(plan, timeline)) {
+    const Instance& instance = plan.instances[index(life.instance)];
+    const Value& value = plan.values[index(instance.value)];
+    auto& of = changes[index(instance.place)].of[static_cast<std::size_t>(value.kind)];
+    hold(of, life.from, life.to, value.bytes);
+  }
+  for (const Span& span : timeline.spans) {
+    const Task& task = plan.tasks[index(span.run.task)];
+    const PlaceId place = plan.resources[index(task.resource)].place;
+    hold(changes[index(place)].workspace, span.start, span.end, task.workspace);
+  }
+
+  std::vector<PlaceLevels> levels(plan.places.size());
+  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+    std::vector<Change> all = changes[p].workspace;
+    for (std::size_t kind = 0; kind < PlaceLevels::kKinds; ++kind) {
+      all.insert(all.end(), changes[p].of[kind].begin(), changes[p].of[kind].end());
+      levels[p].of[kind] = staircase(std::move(changes[p].of[kind]));
+    }
+    levels[p].workspace = staircase(std::move(changes[p].workspace));
+    levels[p].total = staircase(std::move(all));
+  }
+  return levels;
+}
+
+Bytes highest(const std::vector<Level>& levels) {
+  Bytes most;
+  for (const Level& level : levels) most = std::max(most, level.bytes);
+  return most;
+}
+
+}  // namespace ferry
