@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/wrapped.h"
+#include "cli/wrap_text.h"
 
 namespace ferry {
 namespace {
@@ -100,10 +100,10 @@ std::string examination_table(const Examination& examination) {
     part = finding.part;
     text += padded(finding.key, key_width) + padded(finding.value, value_width);
     if (finding.value.size() + 2 > value_width) text += "\n" + std::string(indent, ' ');
-    text += wrapped(finding.source, indent);
+    text += wrap_text(finding.source, indent);
   }
   if (!examination.warnings.empty()) text += "warnings\n";
-  for (const std::string& warning : examination.warnings) text += "  - " + wrapped(warning, 4);
+  for (const std::string& warning : examination.warnings) text += "  - " + wrap_text(warning, 4);
   return text;
 }
 

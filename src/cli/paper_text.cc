@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/print.h"
-#include "cli/wrapped.h"
+#include "cli/wrap_text.h"
 
 namespace ferry {
 namespace {
@@ -31,7 +31,7 @@ std::string line_of(const PaperRow& row) {
 constexpr std::size_t kIndent = 6;
 
 std::string remark_line(const std::string& remark) {
-  return std::string(kIndent, ' ') + wrapped(remark, kIndent);
+  return std::string(kIndent, ' ') + wrap_text(remark, kIndent);
 }
 
 bool promised(const PaperRow& row) { return std::isfinite(row.allowed); }

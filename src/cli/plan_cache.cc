@@ -50,7 +50,7 @@ std::filesystem::path file_of(const std::string& question) {
 Json report_json(const PlanReport& report) {
   Json stages = Json::array();
   for (const StageReport& stage : report.stages) {
-    stages.push_back({static_cast<int>(stage.pass), stage.device, stage.first, stage.end});
+    stages.push_back({static_cast<int>(stage.direction), stage.device, stage.first, stage.end});
   }
   return {{"stages", stages},
           {"mapping", report.mapping},
@@ -61,7 +61,7 @@ Json report_json(const PlanReport& report) {
 PlanReport report_from(const Json& json) {
   PlanReport report;
   for (const Json& stage : json.at("stages")) {
-    report.stages.push_back({static_cast<StageReport::Pass>(stage.at(0).get<int>()),
+    report.stages.push_back({static_cast<Direction>(stage.at(0).get<int>()),
                              stage.at(1).get<std::string>(), stage.at(2).get<int>(),
                              stage.at(3).get<int>()});
   }

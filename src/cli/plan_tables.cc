@@ -9,7 +9,7 @@
 
 #include "cli/print.h"
 #include "plan/purposes.h"
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 #include "report/report.h"
 
 namespace ferry {
@@ -33,20 +33,6 @@ double gap_of(Micros step, Micros bound) {
 
 std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-const char* pass_name(StageReport::Pass pass) {
-  switch (pass) {
-    case StageReport::Pass::both:
-      return "both";
-    case StageReport::Pass::forward:
-      return "forward";
-    case StageReport::Pass::backward:
-      return "backward";
-    case StageReport::Pass::fused:
-      return "fused";
-  }
-  return "?";
 }
 
 /// Places shown as one column: of many devices, what the fullest holds.
@@ -113,7 +99,7 @@ std::string program_table(const PlanReport& report) {
   constexpr std::size_t kShown = 24;
   for (std::size_t s = 0; s < std::min(kShown, report.stages.size()); ++s) {
     const StageReport& stage = report.stages[s];
-    text += print("stage %3zu  %-8s  %-8s  blocks %d to %d\n", s, pass_name(stage.pass),
+    text += print("stage %3zu  %-8s  %-8s  blocks %d to %d\n", s, to_string(stage.direction),
                   stage.device.c_str(), stage.first, stage.end - 1);
   }
   if (report.stages.size() > kShown) {
@@ -138,7 +124,7 @@ Json stages_json(const Planned& planned) {
     Json blocks = Json::array();
     for (int b = stage.first; b < stage.end; ++b) blocks.push_back(b);
     stages.push_back(
-        {{"pass", pass_name(stage.pass)}, {"device", stage.device}, {"blocks", blocks}});
+        {{"pass", to_string(stage.direction)}, {"device", stage.device}, {"blocks", blocks}});
   }
   return stages;
 }
@@ -146,7 +132,7 @@ Json stages_json(const Planned& planned) {
 Json activations_json(const Plan& plan) {
   Json activations = Json::array();
   if (plan.timing_only || plan.mode != PlanMode::train) return activations;
-  for (const ActivationFate fate : fates_of(plan)) activations.push_back(word(fate));
+  for (const ActivationPolicy policy : policies_of(plan)) activations.push_back(to_string(policy));
   return activations;
 }
 
@@ -229,8 +215,8 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
                 counted(question.machine.devices.size(), "device").c_str(),
                 counted(plan.blocks.size(), "block").c_str(),
                 counted(plan.tasks.size(), "task").c_str());
-  const std::string fates = fates_text(plan);
-  if (!fates.empty()) text += print("activations: %s\n", fates.c_str());
+  const std::string policies = policies_text(plan);
+  if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s), %.0f tokens/s\n",
                 to_string(step).c_str(), to_string(planned.lower_bound).c_str(),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/print.h"
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 #include "report/occupancy.h"
 #include "report/report.h"
 
@@ -83,8 +83,8 @@ std::string simulation_table(const Plan& plan, const Simulation& simulation,
                 to_string(simulation.step).c_str(), to_string(simulation.first_step).c_str(),
                 simulation.busiest_name.c_str(), to_string(simulation.busiest).c_str(),
                 to_string(simulation.critical_path).c_str());
-  const std::string fates = fates_text(plan);
-  if (!fates.empty()) text += print("activations: %s\n", fates.c_str());
+  const std::string policies = policies_text(plan);
+  if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
   text += print("mean bubble %.1f%%\n", mean_bubble(bubbles(plan, simulation)) * 100);
   return text;
 }

@@ -1,10 +1,10 @@
-#include "cli/wrapped.h"
+#include "cli/wrap_text.h"
 
 #include <sstream>
 
 namespace ferry {
 
-std::string wrapped(const std::string& text, std::size_t indent) {
+std::string wrap_text(const std::string& text, std::size_t indent) {
   std::istringstream words(text);
   std::string result, line;
   for (std::string word; words >> word;) {

@@ -1,4 +1,4 @@
-// The strategies' contest on its own: what remedies ask of the planner again and again.
+// The search over strategies on its own: what remedies ask of the planner again and again.
 #pragma once
 
 #include <variant>

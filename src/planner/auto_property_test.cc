@@ -8,7 +8,7 @@
 
 #include "planner/sample_questions.h"
 #include "planner/strategies/strategies.h"
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 
 namespace ferry {
 namespace {
@@ -57,8 +57,8 @@ TEST(Properties, EveryPlanThatSwapsToDrivesIsProvedFitsAndIsNoFasterThanTheBound
     const PlanAnswer answer = make_plan(swapping_question(seed));
     const auto* planned = std::get_if<Planned>(&answer);
     if (planned == nullptr) continue;
-    const Fates fates = fates_of(planned->plan);
-    swapping += std::ranges::count(fates, ActivationFate::swap_to_drive) > 0 ? 1 : 0;
+    const ActivationPolicies policies = policies_of(planned->plan);
+    swapping += std::ranges::count(policies, ActivationPolicy::swap_to_drive) > 0 ? 1 : 0;
     expect_promises_hold(*planned);
   }
   EXPECT_GT(swapping, 30);

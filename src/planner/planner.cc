@@ -22,7 +22,7 @@ namespace {
 constexpr double kNoticeable = 1e-9;
 
 // The strategies that the question lets take part.
-std::vector<const Strategy*> entrants(const PlanQuestion& question) {
+std::vector<const Strategy*> asked_strategies(const PlanQuestion& question) {
   std::vector<const Strategy*> result;
   std::string names;
   for (const Strategy& strategy : strategies()) {
@@ -40,13 +40,13 @@ std::string lack_text(const Shortage& lacking) {
 }
 
 // Collects the strategies' answers and keeps the best.
-class Contest {
+class StrategySearch {
  public:
-  explicit Contest(const PlanQuestion& question)
+  explicit StrategySearch(const PlanQuestion& question)
       : question_(question), chain_(make_chain(question)) {}
 
   AnswerWithoutRemedies run() {
-    for (const Strategy* strategy : entrants(question_)) enter(*strategy);
+    for (const Strategy* strategy : asked_strategies(question_)) try_strategy(*strategy);
     if (!best_) return std::move(*lacking_);
     const auto better = [&](const Candidate& a, const Candidate& b) {
       const auto rank = [&](const Candidate& candidate) {
@@ -60,7 +60,7 @@ class Contest {
   }
 
  private:
-  void enter(const Strategy& strategy) {
+  void try_strategy(const Strategy& strategy) {
     PlanQuestion question = question_;
     if (best_) question.faster_than = best_->prediction.step * (1 - kNoticeable);
     StrategyAnswer answer = strategy.plan(question, chain_);
@@ -95,11 +95,11 @@ class Contest {
 }  // namespace
 
 AnswerWithoutRemedies answer_question(const PlanQuestion& question) {
-  return Contest(question).run();
+  return StrategySearch(question).run();
 }
 
 PlanAnswer make_plan(const PlanQuestion& asked) {
-  entrants(asked);
+  asked_strategies(asked);
   check_question(asked);
   const PlanQuestion question = with_estimated_profile(asked);
   AnswerWithoutRemedies answer = answer_question(question);

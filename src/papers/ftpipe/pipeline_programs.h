@@ -22,9 +22,9 @@ ProgramAnswer one_f_one_b_program(const PlanQuestion& question);
 ProgramAnswer interleaved_program(const PlanQuestion& question);
 
 /// The steady state without a flush; the plan is one step of it, whose backwards may be of earlier
-/// steps' micro-batches. One stage per device: the window d + 1, or papers.window. Several: a planned
-/// periodic order (periodic.h). Figures "bubble" and "step" are the steady state's, "makespan" and
-/// "bubble_first" those of a step on its own, filled and drained.
+/// steps' micro-batches. One stage per device: the window d + 1, or papers.window. Several: a
+/// planned periodic order (periodic.h). Figures "bubble" and "step" are the steady state's,
+/// "makespan" and "bubble_first" those of a step on its own, filled and drained.
 ProgramAnswer async_one_f_one_b_program(const PlanQuestion& question);
 
 }  // namespace ferry

@@ -79,7 +79,7 @@ HarmonySearch search_of(const PlanQuestion& question, const HarmonyProblem& prob
   return search;
 }
 
-// What the thriftiest packing, every layer a pack of its own, needs.
+// What the packing of least memory, every layer a pack of its own, needs.
 Bytes least_capacity(const HarmonyProblem& problem, const HarmonySearch& search) {
   const std::vector<int> batches = backward_batches(problem, search);
   Bytes least;
@@ -115,16 +115,16 @@ ProgramAnswer nothing_found(const PlanQuestion& question, const HarmonyProblem& 
 
 void report_packs(const HarmonyProblem& problem, const HarmonyTuple& tuple, PlanReport& report) {
   const bool rotates = problem.mode == HarmonyMode::pipeline;
-  const auto add = [&](StageReport::Pass pass, HarmonyPack pack) {
+  const auto add = [&](Direction pass, HarmonyPack pack) {
     const std::size_t gpu = report.stages.size() % problem.server.gpus.size();
     if (rotates) report.mapping.push_back(static_cast<int>(gpu));
     report.stages.push_back(
         {pass, rotates ? problem.server.gpus[gpu].name : "all", pack.first, pack.end});
   };
-  for (const HarmonyPack pack : tuple.forward) add(StageReport::Pass::forward, pack);
+  for (const HarmonyPack pack : tuple.forward) add(Direction::forward, pack);
   for (std::size_t p = tuple.backward.size(); p-- > 0;) {
     const bool fused = p + 1 == tuple.backward.size();
-    add(fused ? StageReport::Pass::fused : StageReport::Pass::backward, tuple.backward[p]);
+    add(fused ? Direction::fused : Direction::backward, tuple.backward[p]);
   }
 }
 

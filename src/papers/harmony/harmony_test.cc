@@ -76,12 +76,12 @@ TEST(HarmonyStrategy, PureQuestionsGetTheWinnerOfTheSearch) {
   EXPECT_NEAR(figures.at("weights_in_bytes"), 9.43e9, 0.5e7);
   EXPECT_NEAR(pp.report.series.at("ranked_step_s").front(), 17.8738, 0.5e-4);
   ASSERT_EQ(pp.report.stages.size(), 19);
-  EXPECT_EQ(pp.report.stages[0].pass, StageReport::Pass::forward);
+  EXPECT_EQ(pp.report.stages[0].direction, Direction::forward);
   EXPECT_EQ(pp.report.stages[1].device, "gpu1");
-  EXPECT_EQ(pp.report.stages[9].pass, StageReport::Pass::fused);
+  EXPECT_EQ(pp.report.stages[9].direction, Direction::fused);
   EXPECT_EQ(pp.report.stages[9].first, 87);
   EXPECT_EQ(pp.report.stages[9].end, 100);
-  EXPECT_EQ(pp.report.stages[18].pass, StageReport::Pass::backward);
+  EXPECT_EQ(pp.report.stages[18].direction, Direction::backward);
   EXPECT_EQ(pp.report.mapping.back(), 0);
 
   question.strategy = "harmony-dp";

@@ -194,8 +194,8 @@ ProgramAnswer zero_program(const PlanQuestion& question) {
   const double share = std::ceil(question.micro_batches / devices);
   report.series["in_flight"].assign(blocks.size(), share);
   for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
-    report.stages.push_back({StageReport::Pass::both, question.machine.devices[d].name, 0,
-                             static_cast<int>(blocks.size())});
+    report.stages.push_back(
+        {Direction::both, question.machine.devices[d].name, 0, static_cast<int>(blocks.size())});
     report.mapping.push_back(static_cast<int>(d));
   }
   return answer;

@@ -26,8 +26,8 @@ constexpr Shape k70B{"70B", 70e9, 80, 8192};
 constexpr Shape k135B{"135B", 135e9, 88, 11264};
 constexpr Shape k175B{"175B", 175e9, 96, 12288};
 
-FuyouQuestion question_of(const Shape& shape, int batch, const RatelConstants& server) {
-  FuyouQuestion question;
+FuyouProblem question_of(const Shape& shape, int batch, const RatelConstants& server) {
+  FuyouProblem question;
   question.model.parameters = shape.parameters;
   question.model.layers = shape.layers;
   question.model.hidden = shape.hidden;
@@ -40,7 +40,7 @@ FuyouQuestion question_of(const Shape& shape, int batch, const RatelConstants& s
 class Figures {
  public:
   /// `speed` is the published tokens per second of `gpus` GPUs together.
-  void add(const std::string& figure, const std::string& name, FuyouQuestion question, double speed,
+  void add(const std::string& figure, const std::string& name, FuyouProblem question, double speed,
            double allowed_error, int gpus = 1) {
     const double tokens = question.model.tokens * gpus;
     all_.push_back({figure, name, std::move(question), tokens / speed, tokens, allowed_error});
@@ -92,7 +92,7 @@ void Figures::ablations() {
       {"7b", k175B, 16, 42.6, 52.6, 62.1, 0.20, 0.15},
   };
   for (const Speeds& row : kSpeeds) {
-    FuyouQuestion question = question_of(row.shape, row.batch, ratel_server_4090(kDrives));
+    FuyouProblem question = question_of(row.shape, row.batch, ratel_server_4090(kDrives));
     const std::string name = named(row.shape, row.batch);
     question.order = HandlerOrder::serial;
     add(row.figure, name + " serial", question, row.serial, row.ablation_error);
@@ -116,15 +116,15 @@ void Figures::policies() {
   for (const Policies& row : kPolicies) {
     const std::string dram = std::to_string(static_cast<int>(row.dram / 1e9)) + " GB";
     const auto asked = [&](int batch) {
-      FuyouQuestion question = question_of(k70B, batch, ratel_server_4090(kDrives));
+      FuyouProblem question = question_of(k70B, batch, ratel_server_4090(kDrives));
       question.model.host_available = row.dram - kUsedDram;
       return question;
     };
-    FuyouQuestion interblock = asked(row.interblock_batch);
+    FuyouProblem interblock = asked(row.interblock_batch);
     interblock.units = 1;
     add("9a", named(k70B, row.interblock_batch) + " inter-block " + dram, interblock,
         row.interblock, 0.18);
-    FuyouQuestion g10 = asked(32);
+    FuyouProblem g10 = asked(32);
     g10.units = kEverything;
     g10.model.host_available = 0;  // all activations go to the drives
     add("9a", named(k70B, 32) + " G10 " + dram, g10, row.g10, 0.18);
@@ -157,7 +157,7 @@ void Figures::several_gpus() {
   };
   for (const Speeds& row : kSpeeds) {
     for (const auto& [batch, speed] : row.by_global_batch) {
-      FuyouQuestion question = question_of(row.shape, batch / row.gpus, ratel_server_4090(kDrives));
+      FuyouProblem question = question_of(row.shape, batch / row.gpus, ratel_server_4090(kDrives));
       question.model.parallel_wait = row.wait;
       add("11", named(row.shape, batch) + " gpus=" + std::to_string(row.gpus), question, speed,
           0.12, row.gpus);
@@ -168,7 +168,7 @@ void Figures::several_gpus() {
   constexpr std::pair<int, double> kByDrives[] = {
       {1, 595}, {2, 893}, {3, 1080}, {6, 1240}, {12, 1258}};
   for (const auto& [drives, speed] : kByDrives) {
-    FuyouQuestion question = question_of(k30B, 32, ratel_server_4090(drives));
+    FuyouProblem question = question_of(k30B, 32, ratel_server_4090(drives));
     question.model.parallel_wait = 37;
     add("13", named(k30B, 128) + " gpus=4 drives=" + std::to_string(drives), question, speed, 0.15,
         4);

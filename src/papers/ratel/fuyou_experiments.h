@@ -12,7 +12,7 @@ namespace ferry {
 struct FuyouExperiment {
   std::string figure;  // "5a"
   std::string name;    // "13B b=8"
-  FuyouQuestion question;
+  FuyouProblem question;
   double published = 0;      // seconds per step
   double tokens = 0;         // per step, all GPUs: tokens per second are tokens / seconds
   double allowed_error = 0;  // of seconds per step, as a fraction

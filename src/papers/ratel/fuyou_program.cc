@@ -19,7 +19,7 @@ constexpr double kWeightBytes = 2;    // P16 and G16
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-CalibratedStep calibrated(const FuyouQuestion& question) {
+CalibratedStep calibrated(const FuyouProblem& question) {
   RatelConstants constants = question.constants;
   if (!question.artifact) constants.host_work = 0;  // it hides behind the drives
   return question.units ? calibrated_at(constants, question.model, *question.units)
@@ -34,7 +34,7 @@ Bytes share_of_blocks(double total, int first, int end, int blocks) {
 
 class FuyouWriter {
  public:
-  explicit FuyouWriter(const FuyouQuestion& question);
+  explicit FuyouWriter(const FuyouProblem& question);
 
   Plan write();
 
@@ -66,7 +66,7 @@ class FuyouWriter {
   void handle(std::size_t g);
   void connect_steps();
 
-  const FuyouQuestion& question_;
+  const FuyouProblem& question_;
   const CalibratedStep step_;
   const int blocks_;
   const double parameters_;
@@ -81,7 +81,7 @@ class FuyouWriter {
   std::vector<TaskId> gradient_out_;    // by block
 };
 
-FuyouWriter::FuyouWriter(const FuyouQuestion& question)
+FuyouWriter::FuyouWriter(const FuyouProblem& question)
     : question_(question),
       step_(calibrated(question)),
       blocks_(fuyou_blocks(question)),
@@ -266,24 +266,24 @@ Plan FuyouWriter::write() {
 
 }  // namespace
 
-int fuyou_blocks(const FuyouQuestion& question) { return question.model.layers * kBlocksPerLayer; }
+int fuyou_blocks(const FuyouProblem& question) { return question.model.layers * kBlocksPerLayer; }
 
-int fuyou_group_blocks(const FuyouQuestion& question) {
+int fuyou_group_blocks(const FuyouProblem& question) {
   const int blocks = fuyou_blocks(question);
   const double filled = question.group_parameters * blocks / question.model.parameters;
   return static_cast<int>(std::clamp(std::ceil(filled), 1.0, static_cast<double>(blocks)));
 }
 
-double swapped_units(const FuyouQuestion& question) { return calibrated(question).units; }
+double swapped_units(const FuyouProblem& question) { return calibrated(question).units; }
 
-Plan fuyou_program(const FuyouQuestion& question) {
+Plan fuyou_program(const FuyouProblem& question) {
   FERRY_CHECK(question.model.layers > 0 && question.model.parameters > 0, "a model has layers");
   FERRY_CHECK(question.upload_ahead >= 0 && question.read_ahead >= question.upload_ahead,
               "what is uploaded ahead was read ahead");
   return FuyouWriter(question).write();
 }
 
-double simulated_step(const FuyouQuestion& question) {
+double simulated_step(const FuyouProblem& question) {
   return simulate(fuyou_program(question)).step.seconds() + question.model.parallel_wait;
 }
 

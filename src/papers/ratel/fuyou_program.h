@@ -22,7 +22,7 @@ enum class HandlerOrder {
   delayed,  // "Optimized": a group's write follows the next group's read, beside its update
 };
 
-struct FuyouQuestion {
+struct FuyouProblem {
   RatelCase model;
   RatelConstants constants;
   HandlerOrder order = HandlerOrder::delayed;
@@ -38,19 +38,19 @@ struct FuyouQuestion {
 };
 
 /// Blocks of a group, the last one perhaps excepted; all blocks: 3 per layer.
-int fuyou_group_blocks(const FuyouQuestion& question);
-int fuyou_blocks(const FuyouQuestion& question);
+int fuyou_group_blocks(const FuyouProblem& question);
+int fuyou_blocks(const FuyouProblem& question);
 
 /// The x that the program swaps: as given, or as calibrated_step() chooses it.
-double swapped_units(const FuyouQuestion& question);
+double swapped_units(const FuyouProblem& question);
 
 /// Pools: "drives", what all reads and writes (and the artifact's updates) share. Queues:
 /// "gpu0.compute", "gpu0.up", "gpu0.down", "host.update", and of the drives "weights_read",
 /// "states_read", "states_write", "activations_read", "activations_write". Requires: layers,
 /// parameters, tokens and all rates are positive, 1 <= units <= 17.
-Plan fuyou_program(const FuyouQuestion& question);
+Plan fuyou_program(const FuyouProblem& question);
 
 /// Seconds per step in the steady state, with what several GPUs add (RatelCase::parallel_wait).
-double simulated_step(const FuyouQuestion& question);
+double simulated_step(const FuyouProblem& question);
 
 }  // namespace ferry

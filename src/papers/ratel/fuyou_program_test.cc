@@ -16,8 +16,8 @@
 namespace ferry {
 namespace {
 
-FuyouQuestion question_13b(int batch) {
-  FuyouQuestion question;
+FuyouProblem question_13b(int batch) {
+  FuyouProblem question;
   question.model = {.parameters = 13e9, .layers = 40, .hidden = 5120, .tokens = 1024.0 * batch};
   question.constants = ratel_server_4090(12);
   return question;
@@ -52,7 +52,7 @@ bool waits(const std::vector<TaskId>& after, TaskId earlier) {
 TEST(FuyouProgram, StepMovesThirtyBytesPerParameter) {
   for (const HandlerOrder order :
        {HandlerOrder::serial, HandlerOrder::naive, HandlerOrder::delayed}) {
-    FuyouQuestion question = question_13b(32);
+    FuyouProblem question = question_13b(32);
     question.order = order;
     const Plan plan = fuyou_program(question);
     EXPECT_DOUBLE_EQ(gigabytes(plan, "weights_read", "read.W.F"), 26);  // forward reads
@@ -67,7 +67,7 @@ TEST(FuyouProgram, StepMovesThirtyBytesPerParameter) {
 }
 
 TEST(FuyouProgram, ActivationsBeyondDramGoToTheDrives) {
-  FuyouQuestion question = question_13b(32);
+  FuyouProblem question = question_13b(32);
   question.units = 17;
   question.model.host_available = 100e9;
   const Plan plan = fuyou_program(question);
@@ -81,7 +81,7 @@ TEST(FuyouProgram, ActivationsBeyondDramGoToTheDrives) {
 TEST(FuyouProgram, EveryOrderIsAPlan) {
   for (const HandlerOrder order :
        {HandlerOrder::serial, HandlerOrder::naive, HandlerOrder::delayed}) {
-    FuyouQuestion question = question_13b(8);
+    FuyouProblem question = question_13b(8);
     question.order = order;
     question.model.host_available = 1e9;
     const auto violation = verify(fuyou_program(question));
@@ -106,7 +106,7 @@ TEST(FuyouProgram, DelayedWritesFollowTheNextGroupsRead) {
 }
 
 TEST(FuyouProgram, NaiveHandlersRunOneAfterTheOther) {
-  FuyouQuestion question = question_13b(8);
+  FuyouProblem question = question_13b(8);
   question.order = HandlerOrder::naive;
   const Plan plan = fuyou_program(question);
   EXPECT_TRUE(waits(task(plan, "read.S.112").after, find(plan, "write.W.119")));
@@ -117,7 +117,7 @@ TEST(FuyouProgram, NaiveHandlersRunOneAfterTheOther) {
 }
 
 TEST(FuyouProgram, AGroupNeedNotFillAndALayerMayExceedIt) {
-  FuyouQuestion question = question_13b(8);
+  FuyouProblem question = question_13b(8);
   question.group_parameters = 1e12;  // one group
   std::set<int> handled;
   for (const Task& one : fuyou_program(question).tasks) {
@@ -131,7 +131,7 @@ TEST(FuyouProgram, AGroupNeedNotFillAndALayerMayExceedIt) {
 TEST(FuyouProgram, ThreeStepsReachTheSteadyState) {
   for (const HandlerOrder order :
        {HandlerOrder::serial, HandlerOrder::naive, HandlerOrder::delayed}) {
-    FuyouQuestion question = question_13b(32);
+    FuyouProblem question = question_13b(32);
     question.order = order;
     const Plan plan = fuyou_program(question);
     EXPECT_NEAR(simulate(plan, 3).step.count, simulate(plan, 6).step.count, 1);
@@ -146,7 +146,7 @@ TEST(FuyouProgram, TheModelChoosesWhatIsSwapped) {
 
 // With a CPU of its own and physical constants, each order hides more than the one before.
 TEST(FuyouProgram, DelayedWriteBackBeatsNaiveBeatsSerial) {
-  FuyouQuestion question = question_13b(16);
+  FuyouProblem question = question_13b(16);
   question.artifact = false;
   question.constants.launch_stall = 0;
   question.constants.overlap_stretch = 1;
@@ -163,7 +163,7 @@ TEST(FuyouProgram, DelayedWriteBackBeatsNaiveBeatsSerial) {
 
 // An update that holds the drives never helps, and costs what the closed form adds.
 TEST(FuyouProgram, UpdatesThatHoldTheDrivesCostTheirTime) {
-  FuyouQuestion question = question_13b(8);
+  FuyouProblem question = question_13b(8);
   const double artifact = simulated_step(question);
   question.artifact = false;
   const double apart = simulated_step(question);
@@ -177,7 +177,7 @@ TEST(FuyouProgram, NoStepIsShorterThanTheTieredBound) {
       return std::exp(
           std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
     };
-    FuyouQuestion question;
+    FuyouProblem question;
     question.model.layers = static_cast<int>(1 + random() % 24);
     question.model.hidden = std::floor(any(256, 16384));
     question.model.parameters =

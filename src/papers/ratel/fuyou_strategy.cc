@@ -32,15 +32,15 @@ ChainSums sums_of(const Profile& profile) {
   return sums;
 }
 
-double swapped_bytes(const FuyouQuestion& question) {
+double swapped_bytes(const FuyouProblem& question) {
   return swapped_units(question) * interblock_bytes(question.model);
 }
 
-double spilled_bytes(const FuyouQuestion& question) {
+double spilled_bytes(const FuyouProblem& question) {
   return std::max(0.0, swapped_bytes(question) - question.model.host_available);
 }
 
-TieredProblem bound_problem(const FuyouQuestion& question) {
+TieredProblem bound_problem(const FuyouProblem& question) {
   TieredProblem problem;
   problem.parameters = question.model.parameters;
   problem.tokens = question.model.tokens;
@@ -56,7 +56,7 @@ TieredProblem bound_problem(const FuyouQuestion& question) {
   return problem;
 }
 
-PlanReport report_of(const FuyouQuestion& question) {
+PlanReport report_of(const FuyouProblem& question) {
   PlanReport report;
   report.figures["swapped_units"] = swapped_units(question);
   report.figures["swapped_bytes"] = swapped_bytes(question);
@@ -66,7 +66,7 @@ PlanReport report_of(const FuyouQuestion& question) {
 }
 
 ProgramAnswer answer(const PlanQuestion& asked, HandlerOrder order) {
-  const FuyouQuestion question = fuyou_question(asked, order);
+  const FuyouProblem question = fuyou_problem(asked, order);
   const FuyouMemory memory = fuyou_memory(question);
   const std::string& device = asked.machine.devices.front().name;
   if (memory.device > device_limit(asked, 0)) {
@@ -91,7 +91,7 @@ ProgramAnswer answer(const PlanQuestion& asked, HandlerOrder order) {
 
 }  // namespace
 
-FuyouQuestion fuyou_question(const PlanQuestion& asked, HandlerOrder order) {
+FuyouProblem fuyou_problem(const PlanQuestion& asked, HandlerOrder order) {
   if (asked.model.layers < 1) {
     throw UserError(
         "strategy 'fuyou' needs a model: its program works with layers and their width");
@@ -102,7 +102,7 @@ FuyouQuestion fuyou_question(const PlanQuestion& asked, HandlerOrder order) {
                     "': strategy 'fuyou' needs a drive with 'read' and 'write'");
   }
   const ChainSums sums = sums_of(asked.profile);
-  FuyouQuestion question;
+  FuyouProblem question;
   question.order = order;
   question.artifact = false;
   question.model.parameters = sums.parameters;
@@ -127,7 +127,7 @@ FuyouQuestion fuyou_question(const PlanQuestion& asked, HandlerOrder order) {
   return question;
 }
 
-FuyouMemory fuyou_memory(const FuyouQuestion& question) {
+FuyouMemory fuyou_memory(const FuyouProblem& question) {
   const double per_block = question.model.parameters / fuyou_blocks(question);
   const double group = per_block * fuyou_group_blocks(question);
   FuyouMemory memory;

@@ -12,7 +12,7 @@ namespace ferry {
 
 /// The program's question on the machine's first device. Throws UserError when the question has no
 /// model, or its machine no drive with known rates.
-FuyouQuestion fuyou_question(const PlanQuestion& question, HandlerOrder order);
+FuyouProblem fuyou_problem(const PlanQuestion& question, HandlerOrder order);
 
 /// What the program holds at its peak.
 struct FuyouMemory {
@@ -20,7 +20,7 @@ struct FuyouMemory {
   Bytes host;    // blocks read ahead, two groups' P32, m, v and P16, one group's gradients
   Bytes drives;  // P32, m, v and P16, and what is swapped beyond RatelCase::host_available
 };
-FuyouMemory fuyou_memory(const FuyouQuestion& question);
+FuyouMemory fuyou_memory(const FuyouProblem& question);
 
 /// The simulated program, its bound that of tiered_bounds.h for Ratel's traffic; or what it lacks.
 ProgramAnswer plan_fuyou_program(const PlanQuestion& question);

@@ -81,7 +81,7 @@ TEST(FuyouStrategy, APureQuestionIsAnsweredByTheProgram) {
 
 TEST(FuyouStrategy, ComputeTakesTheProfilesTime) {
   const PlanQuestion asked = server_question("ratel-13b", 64, 768);
-  const FuyouQuestion question = fuyou_question(asked, HandlerOrder::delayed);
+  const FuyouProblem question = fuyou_problem(asked, HandlerOrder::delayed);
   double forward = 0;
   for (const int index : asked.profile.chain) {
     forward += asked.profile.blocks[static_cast<std::size_t>(index)].forward.seconds();
@@ -96,7 +96,7 @@ TEST(FuyouStrategy, ComputeTakesTheProfilesTime) {
 TEST(FuyouStrategy, MicroBatchesRunAsOneBatch) {
   PlanQuestion asked = server_question("ratel-13b", 8, 768);
   asked.micro_batches = 4;
-  const FuyouQuestion question = fuyou_question(asked, HandlerOrder::delayed);
+  const FuyouProblem question = fuyou_problem(asked, HandlerOrder::delayed);
   EXPECT_EQ(question.model.tokens, 4 * 8 * 1024);
 }
 
@@ -148,7 +148,7 @@ int largest(double dram, int batch, bool drives) {
   for (const char* name :
        {"ratel-6b", "ratel-13b", "ratel-30b", "ratel-70b", "ratel-135b", "ratel-276b"}) {
     const ModelSpec& model = paper_model(name);
-    FuyouQuestion question;
+    FuyouProblem question;
     question.constants = ratel_server_4090(12);
     question.model.parameters = static_cast<double>(parameters(model));
     question.model.layers = static_cast<int>(model.layers);

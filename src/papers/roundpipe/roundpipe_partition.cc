@@ -54,22 +54,21 @@ class Packer {
     if (fused == layers) return std::nullopt;
     RoundPipePartition result;
     result.t_max = t_max_;
-    using Pass = RoundPipeStage::Pass;
     for (int end = fused; end > 0;) {
       int first = end;
       while (first > 0 && forward_fits(first - 1, end)) --first;
       if (first == end) return std::nullopt;
-      result.stages.push_back({Pass::forward, first, end, sums_.forward(first, end)});
+      result.stages.push_back({Direction::forward, first, end, sums_.forward(first, end)});
       end = first;
     }
     std::reverse(result.stages.begin(), result.stages.end());
-    result.stages.push_back({Pass::fused, fused, layers, sums_.backward(fused, layers)});
+    result.stages.push_back({Direction::fused, fused, layers, sums_.backward(fused, layers)});
     std::vector<RoundPipeStage> backward;
     for (int first = 0; first < fused;) {
       int end = first;
       while (end < fused && backward_fits(first, end + 1)) ++end;
       if (end == first) return std::nullopt;
-      backward.push_back({Pass::backward, first, end, sums_.backward(first, end)});
+      backward.push_back({Direction::backward, first, end, sums_.backward(first, end)});
       first = end;
     }
     result.stages.insert(result.stages.end(), backward.rbegin(), backward.rend());
@@ -149,36 +148,39 @@ std::vector<RoundPipePartition> roundpipe_partitions(const RoundPipeProblem& pro
 
 std::optional<RoundPipePartition> evened(const RoundPipePartition& partition,
                                          const std::vector<RoundPipeLayer>& layers, double memory) {
-  using Pass = RoundPipeStage::Pass;
   const Sums sums(layers);
   RoundPipePartition result;
-  const auto fused = std::find_if(partition.stages.begin(), partition.stages.end(),
-                                  [](const auto& stage) { return stage.pass == Pass::fused; });
+  const auto fused =
+      std::find_if(partition.stages.begin(), partition.stages.end(),
+                   [](const auto& stage) { return stage.direction == Direction::fused; });
   const auto forward = static_cast<int>(fused - partition.stages.begin());
   const int backward = static_cast<int>(partition.stages.size()) - forward - 1;
-  const auto cuts = [&](Pass pass, int stages) {
+  const auto cuts = [&](Direction direction, int stages) {
     std::vector<double> times;
     for (int l = 0; l < fused->first; ++l) {
-      times.push_back(pass == Pass::forward ? sums.forward(l, l + 1) : sums.backward(l, l + 1));
+      times.push_back(direction == Direction::forward ? sums.forward(l, l + 1)
+                                                      : sums.backward(l, l + 1));
     }
     std::vector<RoundPipeStage> cut;
     int first = 0;
     for (const int end : min_max_cuts(times, stages)) {
-      cut.push_back({pass, first, end,
-                     pass == Pass::forward ? sums.forward(first, end) : sums.backward(first, end)});
+      cut.push_back(
+          {direction, first, end,
+           direction == Direction::forward ? sums.forward(first, end) : sums.backward(first, end)});
       first = end;
     }
     return cut;
   };
-  if (forward > 0) result.stages = cuts(Pass::forward, forward);
+  if (forward > 0) result.stages = cuts(Direction::forward, forward);
   result.stages.push_back(*fused);
   if (backward > 0) {
-    const std::vector<RoundPipeStage> cut = cuts(Pass::backward, backward);
+    const std::vector<RoundPipeStage> cut = cuts(Direction::backward, backward);
     result.stages.insert(result.stages.end(), cut.rbegin(), cut.rend());
   }
   for (const RoundPipeStage& stage : result.stages) {
-    const double bytes = stage.pass == Pass::forward ? sums.forward_bytes(stage.first, stage.end)
-                                                     : sums.backward_bytes(stage.first, stage.end);
+    const double bytes = stage.direction == Direction::forward
+                             ? sums.forward_bytes(stage.first, stage.end)
+                             : sums.backward_bytes(stage.first, stage.end);
     if (bytes > memory) return std::nullopt;
     result.t_max = std::max(result.t_max, stage.time);
   }

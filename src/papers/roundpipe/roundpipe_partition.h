@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "planner/costs/direction.h"
+
 namespace ferry {
 
 struct RoundPipeLayer {
@@ -20,8 +22,7 @@ struct RoundPipeLayer {
 
 /// One visit of consecutive layers: forward, then fused, then backward in order of dispatch.
 struct RoundPipeStage {
-  enum class Pass { forward, fused, backward };
-  Pass pass = Pass::forward;
+  Direction direction = Direction::forward;
   int first = 0;    // layer
   int end = 0;      // one past the last
   double time = 0;  // one micro-batch

@@ -16,10 +16,10 @@ std::vector<RoundPipeLayer> layers_with_head(int layers, RoundPipeLayer layer,
   return result;
 }
 
-std::string text(const RoundPipePartition& partition, RoundPipeStage::Pass pass) {
+std::string text(const RoundPipePartition& partition, Direction direction) {
   std::string result;
   for (const RoundPipeStage& stage : partition.stages) {
-    if (stage.pass != pass) continue;
+    if (stage.direction != direction) continue;
     if (!result.empty()) result += " ";
     result += std::to_string(stage.first);
     if (stage.end - 1 == stage.first) continue;
@@ -29,16 +29,14 @@ std::string text(const RoundPipePartition& partition, RoundPipeStage::Pass pass)
   return result;
 }
 
-using Pass = RoundPipeStage::Pass;
-
 TEST(RoundPipePartition, TwelveLayersAndAHeadLikeThem) {
   const auto found = roundpipe_partitions({.devices = 4, .micro_batches = 8},
                                           layers_with_head(12, {1, 3}, {1, 3}));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].t_max, 3);
-  EXPECT_EQ(text(found[0], Pass::forward), "0-2 3-5 6-8 9-11");
-  EXPECT_EQ(text(found[0], Pass::fused), "12");
-  EXPECT_EQ(text(found[0], Pass::backward), "11 10 9 8 7 6 5 4 3 2 1 0");
+  EXPECT_EQ(text(found[0], Direction::forward), "0-2 3-5 6-8 9-11");
+  EXPECT_EQ(text(found[0], Direction::fused), "12");
+  EXPECT_EQ(text(found[0], Direction::backward), "11 10 9 8 7 6 5 4 3 2 1 0");
   EXPECT_EQ(found[0].stages.size(), 17U);
   EXPECT_EQ(found[0].cost, 444);
 }
@@ -47,9 +45,9 @@ TEST(RoundPipePartition, TwelveLayersAndAHeadOfTwo) {
   const auto found = roundpipe_partitions({.devices = 4, .micro_batches = 8},
                                           layers_with_head(12, {1, 3}, {2, 6}));
   EXPECT_EQ(found[0].t_max, 6);
-  EXPECT_EQ(text(found[0], Pass::forward), "0-5 6-11");
-  EXPECT_EQ(text(found[0], Pass::fused), "12");
-  EXPECT_EQ(text(found[0], Pass::backward), "10-11 8-9 6-7 4-5 2-3 0-1");
+  EXPECT_EQ(text(found[0], Direction::forward), "0-5 6-11");
+  EXPECT_EQ(text(found[0], Direction::fused), "12");
+  EXPECT_EQ(text(found[0], Direction::backward), "10-11 8-9 6-7 4-5 2-3 0-1");
   EXPECT_EQ(found[0].stages.size(), 9U);
   EXPECT_EQ(found[0].cost, 504);
 }
@@ -58,9 +56,9 @@ TEST(RoundPipePartition, AMemoryLimitCutsForwardStages) {
   const auto found = roundpipe_partitions({.devices = 4, .micro_batches = 8, .memory = 4},
                                           layers_with_head(12, {1, 3, 1, 2}, {2, 6, 2, 4}));
   EXPECT_EQ(found[0].t_max, 6);
-  EXPECT_EQ(text(found[0], Pass::forward), "0-3 4-7 8-11");
-  EXPECT_EQ(text(found[0], Pass::fused), "12");
-  EXPECT_EQ(text(found[0], Pass::backward), "10-11 8-9 6-7 4-5 2-3 0-1");
+  EXPECT_EQ(text(found[0], Direction::forward), "0-3 4-7 8-11");
+  EXPECT_EQ(text(found[0], Direction::fused), "12");
+  EXPECT_EQ(text(found[0], Direction::backward), "10-11 8-9 6-7 4-5 2-3 0-1");
   EXPECT_EQ(found[0].stages.size(), 10U);
   EXPECT_EQ(found[0].cost, 552);
 }
@@ -110,7 +108,8 @@ TEST(RoundPipePartition, GreedyPackingHasTheFewestStages) {
       };
       // The fused stage is as full as possible; the others are the fewest over the rest.
       int fused = 0;
-      while (partition.stages[static_cast<std::size_t>(fused)].pass != Pass::fused) ++fused;
+      while (partition.stages[static_cast<std::size_t>(fused)].direction != Direction::fused)
+        ++fused;
       const int rest = partition.stages[static_cast<std::size_t>(fused)].first;
       EXPECT_TRUE(rest == 0 || !fits(true)(rest - 1, count));
       EXPECT_EQ(fused, fewest_stages(0, rest, fits(false)));

@@ -16,8 +16,6 @@
 namespace ferry {
 namespace {
 
-using Pass = RoundPipeStage::Pass;
-
 constexpr int kPlanSteps = 4;  // cycles of a plan without a flush, until it is steady
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
@@ -69,24 +67,24 @@ RoundPipePartition asked_partition(const PlanJob& options,
     counts.forward.pop_back();
   }
   RoundPipePartition partition;
-  const auto add = [&](Pass pass, int first, int end) {
+  const auto add = [&](Direction direction, int first, int end) {
     double time = 0;
     for (int l = first; l < end; ++l) {
       const RoundPipeLayer& layer = layers[index(l)];
-      time += pass == Pass::forward ? layer.forward : layer.backward;
+      time += direction == Direction::forward ? layer.forward : layer.backward;
     }
-    partition.stages.push_back({pass, first, end, time});
+    partition.stages.push_back({direction, first, end, time});
     partition.t_max = std::max(partition.t_max, time);
   };
   int first = 0;
   for (const int end : ends_of(counts.forward, count - fused, "plan.stages")) {
-    add(Pass::forward, first, end);
+    add(Direction::forward, first, end);
     first = end;
   }
   // From the last layer down.
   int end = count;
   for (const int taken : backward_ends) {
-    add(end == count ? Pass::fused : Pass::backward, count - taken, end);
+    add(end == count ? Direction::fused : Direction::backward, count - taken, end);
     end = count - taken;
   }
   return partition;
@@ -138,7 +136,7 @@ Plan write_plan(const PlanQuestion& question, const Shape& shape, int steps, int
   TimingPlan plan("roundpipe", steps * micro_batches, layers);
   int stage = 0;
   for (const RoundPipeStage& one : shape.partition.stages) {
-    if (one.pass == Pass::backward) break;
+    if (one.direction == Direction::backward) break;
     for (int l = one.first; l < one.end; ++l) plan.set_stage(l, stage);
     ++stage;
   }
@@ -156,7 +154,7 @@ Plan write_plan(const PlanQuestion& question, const Shape& shape, int steps, int
       std::vector<TaskId> input;
       for (std::size_t s = 0; s < shape.partition.stages.size(); ++s) {
         const RoundPipeStage& one = shape.partition.stages[s];
-        const bool forward = one.pass == Pass::forward;
+        const bool forward = one.direction == Direction::forward;
         std::vector<TaskId> output;
         for (int m = 0; m < round; ++m) {
           std::vector<TaskId> after;
@@ -189,10 +187,7 @@ PlanReport report_of(const PlanQuestion& question, const Shape& shape,
   const auto& devices = question.machine.devices;
   std::size_t device = 0;
   for (const RoundPipeStage& stage : shape.partition.stages) {
-    const auto pass = stage.pass == Pass::forward ? StageReport::Pass::forward
-                      : stage.pass == Pass::fused ? StageReport::Pass::fused
-                                                  : StageReport::Pass::backward;
-    report.stages.push_back({pass, devices[device].name, stage.first, stage.end});
+    report.stages.push_back({stage.direction, devices[device].name, stage.first, stage.end});
     report.mapping.push_back(static_cast<int>(device));
     device = (device + 1) % devices.size();
   }
@@ -222,7 +217,7 @@ void add_traffic(PlanReport& report, const Shape& shape, const std::vector<Block
   double down = 0;
   const auto rounds = static_cast<double>(shape.rounds.size());
   for (const RoundPipeStage& stage : shape.partition.stages) {
-    const bool backward = stage.pass != Pass::forward;
+    const bool backward = stage.direction != Direction::forward;
     for (int l = stage.first; l < stage.end; ++l) {
       const BlockCosts& block = blocks[index(l)];
       up += rounds * (backward ? block.backward_upload : block.forward_upload);
@@ -230,13 +225,13 @@ void add_traffic(PlanReport& report, const Shape& shape, const std::vector<Block
       // Forward saves every layer's input on the host, and backward reads it again; the fused
       // stage needs its first layer's alone.
       const double input = l > 0 ? blocks[index(l - 1)].activation : 0;
-      if (stage.pass == Pass::forward) down += micro_batches * input;
-      if (l == stage.first || stage.pass == Pass::backward) up += micro_batches * input;
+      if (stage.direction == Direction::forward) down += micro_batches * input;
+      if (l == stage.first || stage.direction == Direction::backward) up += micro_batches * input;
     }
     if (!backward) continue;
     const double gradient = blocks[index(stage.first)].activation_gradient;
     if (stage.first > 0) down += micro_batches * gradient;
-    if (stage.pass == Pass::backward)
+    if (stage.direction == Direction::backward)
       up += micro_batches * blocks[index(stage.end)].activation_gradient;
   }
   report.figures["traffic_up_bytes"] = up;

@@ -55,7 +55,7 @@ TEST(RoundPipeProgram, AnAskedCutIsTaken) {
   const Planned planned = must_fit(question, papers::answer);
   EXPECT_EQ(planned.report.stages.size(), 17U);
   EXPECT_NEAR(planned.report.figures.at("bubble"), 0.171, 5e-4);
-  EXPECT_EQ(planned.report.stages[4].pass, StageReport::Pass::fused);
+  EXPECT_EQ(planned.report.stages[4].direction, Direction::fused);
   EXPECT_EQ(planned.report.stages[4].first, 24);
   question.options.backward_stages = std::vector<int>{1, 2};
   EXPECT_THROW(papers::answer(question), UserError);
@@ -63,7 +63,7 @@ TEST(RoundPipeProgram, AnAskedCutIsTaken) {
   question.options.stages = std::vector<int>{8, 8, 8, 1};
   const Planned alike = must_fit(question, papers::answer);
   ASSERT_EQ(alike.report.stages.size(), 7U);
-  EXPECT_EQ(alike.report.stages[3].pass, StageReport::Pass::fused);
+  EXPECT_EQ(alike.report.stages[3].direction, Direction::fused);
   EXPECT_EQ(alike.report.stages[4].first, 16);
 }
 

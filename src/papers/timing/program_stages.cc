@@ -36,8 +36,8 @@ std::vector<StageReport> stage_reports(const Machine& machine, const std::vector
   std::vector<StageReport> reports;
   int first = 0;
   for (std::size_t s = 0; s < ends.size(); ++s) {
-    reports.push_back({StageReport::Pass::both,
-                       machine.devices[static_cast<std::size_t>(device[s])].name, first, ends[s]});
+    reports.push_back({Direction::both, machine.devices[static_cast<std::size_t>(device[s])].name,
+                       first, ends[s]});
     first = ends[s];
   }
   return reports;

@@ -20,9 +20,9 @@ bool comes_first(const Partition& a, const Partition& b) {
 }
 
 // The few best partitions seen so far, sorted and distinct.
-class Podium {
+class BestPartitions {
  public:
-  explicit Podium(int places) : places_(static_cast<std::size_t>(places)) {}
+  explicit BestPartitions(int places) : places_(static_cast<std::size_t>(places)) {}
 
   void offer(Partition partition) {
     const auto at = std::lower_bound(best_.begin(), best_.end(), partition, comes_first);
@@ -65,7 +65,7 @@ StageCosts stage_of(const std::vector<BlockCosts>& blocks, std::size_t first, st
 class CutSearch {
  public:
   CutSearch(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks, int keep)
-      : problem_(problem), blocks_(blocks), podium_(keep) {
+      : problem_(problem), blocks_(blocks), best_(keep) {
     forward_left_.assign(blocks.size() + 1, 0.0);
     for (std::size_t b = blocks.size(); b-- > 0;) {
       forward_left_[b] = forward_left_[b + 1] + blocks[b].forward_time;
@@ -80,7 +80,7 @@ class CutSearch {
       open.pop_back();
       visit(prefix, open);
     }
-    return podium_.take();
+    return best_.take();
   }
 
  private:
@@ -93,10 +93,10 @@ class CutSearch {
       const StageSchedule schedule = evaluate_stages(problem_, stages);
       if (!schedule.feasible) return;
       if (covered == blocks_.size()) {
-        podium_.offer({prefix, schedule.step});
+        best_.offer({prefix, schedule.step});
         return;
       }
-      if (podium_.refuses(bound(schedule.forward_end, stages, covered))) return;
+      if (best_.refuses(bound(schedule.forward_end, stages, covered))) return;
     }
     for (std::size_t end = covered + 1; end <= blocks_.size(); ++end) {
       Ends longer = prefix;
@@ -120,7 +120,7 @@ class CutSearch {
   const std::vector<BlockCosts>& blocks_;
   std::vector<double> forward_left_;
   double backward_total_ = 0;
-  Podium podium_;
+  BestPartitions best_;
 };
 
 // Stages of at most `limit` time each, closed early when memory asks for it.
@@ -184,7 +184,7 @@ constexpr std::size_t kStageCountsTried =
 class Climber {
  public:
   Climber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks, int keep)
-      : problem_(problem), blocks_(blocks), podium_(keep) {}
+      : problem_(problem), blocks_(blocks), best_(keep) {}
 
   void climb(const Ends& ends) {
     if (!seen_.insert(ends).second) return;
@@ -208,7 +208,7 @@ class Climber {
 
   /// The best, with their steps by the evaluator to the last bit.
   std::vector<Partition> take() {
-    std::vector<Partition> best = podium_.take();
+    std::vector<Partition> best = best_.take();
     for (Partition& partition : best) {
       partition.step = evaluate_stages(problem_, stages_of(blocks_, partition.ends)).step;
     }
@@ -220,13 +220,13 @@ class Climber {
   bool rate(Partition& partition) {
     partition.step = step_of_stages(problem_, stages_of(blocks_, partition.ends));
     if (partition.step == std::numeric_limits<double>::infinity()) return false;
-    if (!podium_.refuses(partition.step)) podium_.offer(partition);
+    if (!best_.refuses(partition.step)) best_.offer(partition);
     return true;
   }
 
   const EvaluatorProblem& problem_;
   const std::vector<BlockCosts>& blocks_;
-  Podium podium_;
+  BestPartitions best_;
   std::set<Ends> seen_;
 };
 

@@ -55,8 +55,8 @@ BestOfAll brute_force(const LoadModel& model, const std::vector<Bytes>& budgets)
     if (load.within(budgets)) {
       const double period = load.period();
       const bool shorter = period < best.period * (1 - 1e-12);
-      const bool thriftier = period <= best.period * (1 + 1e-12) && load.step_bytes() < best.bytes;
-      if (!best.found || shorter || thriftier) best = {true, period, load.step_bytes()};
+      const bool cheaper = period <= best.period * (1 + 1e-12) && load.step_bytes() < best.bytes;
+      if (!best.found || shorter || cheaper) best = {true, period, load.step_bytes()};
     }
     std::size_t digit = 0;
     while (digit < gpu_of.size() && ++gpu_of[digit] == model.gpus()) gpu_of[digit++] = 0;

@@ -175,8 +175,8 @@ class AssignSearch {
     const double period = tracker_.period();
     const Bytes bytes = tracker_.step_bytes();
     const bool shorter = period < best_period_ * (1 - kTolerance);
-    const bool thriftier = period <= best_period_ * (1 + kTolerance) && bytes < best_bytes_;
-    if (best_.empty() || shorter || thriftier) {
+    const bool cheaper = period <= best_period_ * (1 + kTolerance) && bytes < best_bytes_;
+    if (best_.empty() || shorter || cheaper) {
       best_ = chosen_;
       best_period_ = std::min(period, best_period_);
       best_bytes_ = bytes;

@@ -152,7 +152,7 @@ class MixedSearch {
   const BlockGraph& graph_;
   const MixedPipeOptions& options_;
   const MixedScore& score_;
-  SeedQuestion question_;
+  SeedProblem question_;
   CandidateMaker maker_;
   std::vector<RatedSeed> seeds_;
   std::set<std::pair<std::vector<int>, std::vector<int>>> seen_;

@@ -107,7 +107,7 @@ Together together_of(const BlockGraph& graph, std::uint32_t colocated) {
   return together;
 }
 
-Seeds group_seeds(const SeedQuestion& question, CandidateMaker& maker, const Items& groups,
+Seeds group_seeds(const SeedProblem& question, CandidateMaker& maker, const Items& groups,
                   const Together& together) {
   const LoadModel model(question.graph, question.machine, joined(question.graph, groups, together),
                         question.rules, maker.rematerialised());
@@ -139,7 +139,7 @@ Seeds group_seeds(const SeedQuestion& question, CandidateMaker& maker, const Ite
   return seeds;
 }
 
-Seeds contiguous_seeds(const SeedQuestion& question, CandidateMaker& maker) {
+Seeds contiguous_seeds(const SeedProblem& question, CandidateMaker& maker) {
   const Items runs = protected_runs(question.graph);
   const LoadModel model(question.graph, question.machine, runs, question.rules,
                         maker.rematerialised());

@@ -11,7 +11,7 @@
 
 namespace ferry {
 
-struct SeedQuestion {
+struct SeedProblem {
   const BlockGraph& graph;
   const MixedMachine& machine;
   const LoadRules& rules;
@@ -32,10 +32,10 @@ struct Seeds {
 ///
 /// Assignment knows only what does not depend on stages. Where the stages' inputs take a GPU above
 /// its budget, the budgets are tightened by the excess and the assignment is made again.
-Seeds group_seeds(const SeedQuestion& question, CandidateMaker& maker, const Items& groups,
+Seeds group_seeds(const SeedProblem& question, CandidateMaker& maker, const Items& groups,
                   const Together& together);
 
 /// One run of blocks per GPU with the least longest run, by dynamic program; or none that fits.
-Seeds contiguous_seeds(const SeedQuestion& question, CandidateMaker& maker);
+Seeds contiguous_seeds(const SeedProblem& question, CandidateMaker& maker);
 
 }  // namespace ferry

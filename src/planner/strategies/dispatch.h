@@ -1,10 +1,10 @@
-// Lists of visits (stream_shape.h) of the strategies that give stages to devices in turn, or to
+// Lists of visits (stream_schedule.h) of the strategies that give stages to devices in turn, or to
 // every device.
 #pragma once
 
 #include <vector>
 
-#include "planner/write/stream_shape.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 

@@ -32,7 +32,7 @@ class Dispatched {
   virtual ~Dispatched() = default;
 
   StrategyAnswer run() {
-    if (auto lacking = search_.start(shape(finest_packs()))) return *lacking;
+    if (auto lacking = search_.start(schedule(finest_packs()))) return *lacking;
     for (const Packs& packs : candidates()) offer(packs);
     search_.refine();
     return search_.take(std::to_string(stage_count()) + " stages");
@@ -44,18 +44,18 @@ class Dispatched {
   virtual int devices() const { return static_cast<int>(question_.machine.devices.size()); }
 
   virtual std::vector<StageVisit> visits(const Packs& packs) const = 0;
-  virtual void adjust(StreamShape& /*shape*/) const {}
-  virtual void offer(const Packs& packs) { search_.offer(shape(packs)); }
+  virtual void adjust(StreamSchedule& /*schedule*/) const {}
+  virtual void offer(const Packs& packs) { search_.offer(schedule(packs)); }
 
-  StreamShape shape(const Packs& packs) const { return shape_of(visits(packs)); }
+  StreamSchedule schedule(const Packs& packs) const { return schedule_of(visits(packs)); }
 
-  StreamShape shape_of(std::vector<StageVisit> visits) const {
-    StreamShape shape;
-    shape.strategy = name_;
-    shape.devices = devices();
-    shape.visits = std::move(visits);
-    adjust(shape);
-    return shape;
+  StreamSchedule schedule_of(std::vector<StageVisit> visits) const {
+    StreamSchedule schedule;
+    schedule.strategy = name_;
+    schedule.devices = devices();
+    schedule.visits = std::move(visits);
+    adjust(schedule);
+    return schedule;
   }
 
   StreamSearch& search() { return search_; }
@@ -172,7 +172,7 @@ class RoundPipe final : public Dispatched {
     Dispatched::offer(packs);
     const int round = std::max(devices(), (micro_batches() + 1) / 2);
     if (asked_ > 0 || round >= micro_batches()) return;
-    search().offer(shape_of(dispatch(packs, devices(), micro_batches(), round, train())));
+    search().offer(schedule_of(dispatch(packs, devices(), micro_batches(), round, train())));
   }
 
   const int asked_;
@@ -187,7 +187,7 @@ class Zero final : public Dispatched {
   std::vector<StageVisit> visits(const Packs& packs) const override {
     return horizontal(packs.backward, devices(), micro_batches(), train());
   }
-  void adjust(StreamShape& shape) const override { shape.updates_at_end = true; }
+  void adjust(StreamSchedule& schedule) const override { schedule.updates_at_end = true; }
 };
 
 // One device, vertical micro-batches. Ablations: `serial` updates after backward, and in both a
@@ -203,9 +203,9 @@ class Fuyou final : public Dispatched {
   std::vector<StageVisit> visits(const Packs& packs) const override {
     return dispatch(packs, 1, micro_batches(), micro_batches(), train());
   }
-  void adjust(StreamShape& shape) const override {
-    shape.updates_at_end = form_ == Form::serial;
-    if (form_ != Form::delayed) shape.staging_slots = 1;
+  void adjust(StreamSchedule& schedule) const override {
+    schedule.updates_at_end = form_ == Form::serial;
+    if (form_ != Form::delayed) schedule.staging_slots = 1;
   }
 
   const Form form_;

@@ -16,10 +16,10 @@ Bytes all_sums(const PlanQuestion& question, const Chain& chain) {
 
 class Eviction {
  public:
-  Eviction(const PlanQuestion& question, const Chain& chain, StreamShape& shape)
-      : question_(question), chain_(chain), shape_(shape) {
-    shape_.homes.assign(chain.size(), {});
-    shape_.activations_on_drive.assign(chain.size(), false);
+  Eviction(const PlanQuestion& question, const Chain& chain, StreamSchedule& schedule)
+      : question_(question), chain_(chain), schedule_(schedule) {
+    schedule_.homes.assign(chain.size(), {});
+    schedule_.activations_on_drive.assign(chain.size(), false);
   }
 
   /// Moves one thing after the other until `freed()` covers `lack`; the lack grows with the slots
@@ -28,19 +28,19 @@ class Eviction {
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
     if (!question_.clips) pass_sums_through_ring(lack);
     for (std::size_t b = chain_.size(); b-- > 0 && freed_ < lack + staging();) {
-      shape_.homes[b].state_on_drive = chain_.blocks[b].trainable;
+      schedule_.homes[b].state_on_drive = chain_.blocks[b].trainable;
       freed_ += chain_.blocks[b].states;
       most_states_ = std::max(most_states_, chain_.blocks[b].states);
     }
     if (question_.clips) pass_sums_through_ring(lack);
     const bool train = question_.mode == PlanMode::train;
     for (std::size_t b = 1; b < chain_.size() && train && freed_ < lack + staging(); ++b) {
-      shape_.activations_on_drive[b] = true;
+      schedule_.activations_on_drive[b] = true;
       freed_ += chain_.activation * question_.micro_batches;
       most_activation_ = chain_.activation * 2;
     }
     for (std::size_t b = chain_.size(); b-- > 0 && freed_ < lack + staging();) {
-      shape_.homes[b].weight_on_drive = chain_.blocks[b].trainable;
+      schedule_.homes[b].weight_on_drive = chain_.blocks[b].trainable;
       freed_ += chain_.blocks[b].weights;
       most_weights_ = std::max(most_weights_, chain_.blocks[b].weights);
     }
@@ -50,18 +50,18 @@ class Eviction {
   void pass_sums_through_ring(Bytes lack) {
     const Bytes sums = all_sums(question_, chain_);
     if (freed_ >= lack + staging() || sums == Bytes{}) return;
-    shape_.gradients_on_drive = true;
+    schedule_.gradients_on_drive = true;
     freed_ += sums;
     for (const ChainBlock& block : chain_.blocks) most_sum_ = std::max(most_sum_, block.gradients);
   }
 
   Bytes staging() const {
-    return (most_states_ + most_sum_ + most_activation_ + most_weights_) * shape_.staging_slots;
+    return (most_states_ + most_sum_ + most_activation_ + most_weights_) * schedule_.staging_slots;
   }
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  StreamShape& shape_;
+  StreamSchedule& schedule_;
   Bytes freed_;
   Bytes most_states_;
   Bytes most_sum_;
@@ -71,17 +71,18 @@ class Eviction {
 
 }  // namespace
 
-void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamShape& shape) {
+void rest_all_on_drives(const PlanQuestion& question, const Chain& chain,
+                        StreamSchedule& schedule) {
   constexpr Bytes kEverything{std::int64_t{1} << 62};
-  Eviction(question, chain, shape).run(kEverything);
+  Eviction(question, chain, schedule).run(kEverything);
 }
 
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
-                   StreamShape& shape) {
+                   StreamSchedule& schedule) {
   if (needed <= limit) return;
   // Alignment of slots, and what is kept of sums in the ring.
   const Bytes margin = Bytes{4096} * static_cast<std::int64_t>(4 * chain.size());
-  Eviction(question, chain, shape).run(needed - limit + margin);
+  Eviction(question, chain, schedule).run(needed - limit + margin);
 }
 
 }  // namespace ferry

@@ -8,16 +8,16 @@
 #pragma once
 
 #include "planner/costs/chain.h"
-#include "planner/write/stream_shape.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
 /// Everything that can leave DRAM leaves it.
-void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamShape& shape);
+void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamSchedule& schedule);
 
 /// Moves to the drives what does not fit, given that the plan with everything in DRAM takes
 /// `needed` bytes of the host's `limit`. Nothing when it fits.
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
-                   StreamShape& shape);
+                   StreamSchedule& schedule);
 
 }  // namespace ferry

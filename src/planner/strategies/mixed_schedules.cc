@@ -1,4 +1,4 @@
-#include "planner/strategies/mixed_shapes.h"
+#include "planner/strategies/mixed_schedules.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -124,7 +124,7 @@ MixedMachine mixed_machine(const PlanQuestion& question) {
   return result;
 }
 
-std::vector<PipelineShape> mixed_shapes(const PlanQuestion& question, const Chain& chain) {
+std::vector<PipelineSchedule> mixed_schedules(const PlanQuestion& question, const Chain& chain) {
   const BlockGraph graph = mixed_graph(question, chain);
   MixedPipeOptions options;
   options.machine = mixed_machine(question);
@@ -146,20 +146,20 @@ std::vector<PipelineShape> mixed_shapes(const PlanQuestion& question, const Chai
                             pipeline_orders(OrderRule::one_f_one_b, cut_chain), question.clips);
     return std::max(step.seconds(), candidate.period * question.micro_batches);
   };
-  std::vector<PipelineShape> shapes;
+  std::vector<PipelineSchedule> schedules;
   for (const MixedScore& score : {by_order, MixedScore{}}) {
     const MixedPipeResult found = mixed_pipe(graph, options, score);
     if (!found.fits) continue;
     const Cut cut = cut_of(found.best.stages);
-    const bool known = std::ranges::any_of(shapes, [&](const PipelineShape& shape) {
-      return shape.ends == cut.ends && shape.device_of_stage == cut.device_of_stage;
+    const bool known = std::ranges::any_of(schedules, [&](const PipelineSchedule& schedule) {
+      return schedule.ends == cut.ends && schedule.device_of_stage == cut.device_of_stage;
     });
     if (known) continue;
     const Pipeline cut_chain = pipeline(cut);
     const DeviceOrders orders = pipeline_orders(OrderRule::one_f_one_b, cut_chain);
-    shapes.push_back({cut.ends, cut.device_of_stage, sequence_of(cut_chain, orders), 0});
+    schedules.push_back({cut.ends, cut.device_of_stage, sequence_of(cut_chain, orders), 0});
   }
-  return shapes;
+  return schedules;
 }
 
 }  // namespace ferry

@@ -1,5 +1,6 @@
-// Mixed-pipe's answers as shapes of pipelines that can train: a device may hold blocks that are not
-// neighbours, so stages are the runs of neighbours on one device. (FTPipe page, sections 3 and 6.)
+// Mixed-pipe's answers as schedules of pipelines that can train: a device may hold blocks that are
+// not neighbours, so stages are the runs of neighbours on one device. (FTPipe page, sections 3
+// and 6.)
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@
 #include "planner/costs/chain.h"
 #include "planner/costs/question.h"
 #include "planner/mixed/block_graph.h"
-#include "planner/write/pipeline_shape.h"
+#include "planner/write/pipeline_schedule.h"
 
 namespace ferry {
 
@@ -19,8 +20,8 @@ BlockGraph mixed_graph(const PlanQuestion& question, const Chain& chain);
 MixedMachine mixed_machine(const PlanQuestion& question);
 
 /// The assignments with the shortest step without its copies and with the shortest period;
-/// distinct, none when Mixed-pipe finds nothing that fits; without spare slots. Whether a shape
+/// distinct, none when Mixed-pipe finds nothing that fits; without spare slots. Whether a schedule
 /// fits is for its plan to say. Requires: the question trains.
-std::vector<PipelineShape> mixed_shapes(const PlanQuestion& question, const Chain& chain);
+std::vector<PipelineSchedule> mixed_schedules(const PlanQuestion& question, const Chain& chain);
 
 }  // namespace ferry

@@ -15,7 +15,7 @@
 #include "planner/cuts/partition.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
-#include "planner/write/stream_shape.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 namespace {
@@ -84,23 +84,23 @@ EvaluatorProblem problem_of(const PlanQuestion& question, const Chain& chain) {
 }
 
 // Stage j in slot j mod N, forward and backward; all micro-batches before a device changes stage.
-StreamShape mobius_shape(const PlanQuestion& question, const std::vector<int>& ends,
-                         const std::vector<int>& device_of_slot) {
-  StreamShape shape;
-  shape.strategy = "mobius";
-  shape.devices = static_cast<int>(device_of_slot.size());
+StreamSchedule mobius_schedule(const PlanQuestion& question, const std::vector<int>& ends,
+                               const std::vector<int>& device_of_slot) {
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
+  schedule.devices = static_cast<int>(device_of_slot.size());
   const int stages = static_cast<int>(ends.size());
-  const auto visit = [&](StageVisit::Pass pass, int j) {
+  const auto visit = [&](Direction pass, int j) {
     const auto at = static_cast<std::size_t>(j);
     const int device = device_of_slot[at % device_of_slot.size()];
-    shape.visits.push_back(
+    schedule.visits.push_back(
         {pass, device, j == 0 ? 0 : ends[at - 1], ends[at], 0, question.micro_batches});
   };
-  for (int j = 0; j < stages; ++j) visit(StageVisit::Pass::forward, j);
+  for (int j = 0; j < stages; ++j) visit(Direction::forward, j);
   if (question.mode == PlanMode::train) {
-    for (int j = stages; j-- > 0;) visit(StageVisit::Pass::backward, j);
+    for (int j = stages; j-- > 0;) visit(Direction::backward, j);
   }
-  return shape;
+  return schedule;
 }
 
 class MobiusSearch {
@@ -117,8 +117,8 @@ class MobiusSearch {
   }
 
   StrategyAnswer run() {
-    if (auto lacking = search_.start(shape_of(finest_partition(chain_)))) return *lacking;
-    for (const auto& ends : candidates()) search_.offer(shape_of(ends));
+    if (auto lacking = search_.start(schedule_of(finest_partition(chain_)))) return *lacking;
+    for (const auto& ends : candidates()) search_.offer(schedule_of(ends));
     search_.refine();
     const Micros by_formula = search_.best_step();
     refine_mapping();
@@ -139,11 +139,11 @@ class MobiusSearch {
   }
 
   /// The device of each slot: the first N forward visits are of slots 0 to N - 1.
-  std::vector<int> slots_of(const StreamShape& shape) const {
+  std::vector<int> slots_of(const StreamSchedule& schedule) const {
     std::vector<int> slots;
-    for (const StageVisit& visit : shape.visits) {
-      if (visit.pass != StageVisit::Pass::forward) break;
-      if (static_cast<int>(slots.size()) < shape.devices) slots.push_back(visit.device);
+    for (const StageVisit& visit : schedule.visits) {
+      if (visit.direction != Direction::forward) break;
+      if (static_cast<int>(slots.size()) < schedule.devices) slots.push_back(visit.device);
     }
     return slots;
   }
@@ -152,7 +152,7 @@ class MobiusSearch {
   /// neighbouring slots change places.
   void refine_mapping() {
     if (question_.options.devices || question_.options.map != MapRule::automatic) return;
-    const StreamShape chosen = search_.best();
+    const StreamSchedule chosen = search_.best();
     std::vector<int> slots = slots_of(chosen);
     for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
       const auto root = [&](std::size_t slot) {
@@ -161,7 +161,7 @@ class MobiusSearch {
       if (root(s) == root(s + 1)) continue;
       const int first = slots[s];
       const int second = slots[s + 1];
-      StreamShape swapped = chosen;
+      StreamSchedule swapped = chosen;
       for (StageVisit& visit : swapped.visits) {
         if (visit.device == first) {
           visit.device = second;
@@ -173,14 +173,14 @@ class MobiusSearch {
     }
   }
 
-  StreamShape shape_of(const std::vector<int>& ends) const {
-    return mobius_shape(question_, ends, mapping(static_cast<int>(ends.size())));
+  StreamSchedule schedule_of(const std::vector<int>& ends) const {
+    return mobius_schedule(question_, ends, mapping(static_cast<int>(ends.size())));
   }
 
   std::size_t stage_count() const {
     const auto& visits = search_.best().visits;
     const auto forwards = std::count_if(visits.begin(), visits.end(), [](const StageVisit& visit) {
-      return visit.pass == StageVisit::Pass::forward;
+      return visit.direction == Direction::forward;
     });
     return static_cast<std::size_t>(forwards);
   }

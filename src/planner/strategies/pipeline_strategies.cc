@@ -16,9 +16,9 @@
 #include "planner/cuts/mapping.h"
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
-#include "planner/strategies/mixed_shapes.h"
+#include "planner/strategies/mixed_schedules.h"
 #include "planner/strategies/pipeline_partition.h"
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 #include "planner/write/pipeline_plan.h"
 #include "spec/strategy_names.h"
 
@@ -117,14 +117,14 @@ class PipelineSearch {
     in_flight_ = stages_in_flight(pipeline, pipeline_orders(strategy_.rule, pipeline));
   }
 
-  /// The fastest plan that fits; else what the thriftiest one lacks.
+  /// The fastest plan that fits; else what the one of least memory lacks.
   StrategyAnswer run() {
-    // Whether the strategy fits at all is decided by its thriftiest shape alone, so that more
-    // memory never hurts.
+    // Whether the strategy fits at all is decided by its schedule of least memory alone, so that
+    // more memory never hurts.
     const bool given = !choices_.ends().empty();
-    const std::vector<int> thriftiest = given ? choices_.ends() : thriftiest_ends();
-    best_shape_ = shape_of(thriftiest, 0);
-    if (auto lacking = try_shape(best_shape_)) return *lacking;
+    const std::vector<int> least_memory = given ? choices_.ends() : least_memory_ends();
+    best_schedule_ = schedule_of(least_memory, 0);
+    if (auto lacking = try_schedule(best_schedule_)) return *lacking;
     if (!given) {
       const std::vector<int> even = fastest_ends(false);
       if (!even.empty()) {
@@ -133,17 +133,17 @@ class PipelineSearch {
         try_roomiest(fastest_ends(true));
       }
     }
-    try_roomiest(thriftiest);
+    try_roomiest(least_memory);
     try_cross_mapping();
     if (strategy_.mixed && !given && !question_.options.devices) try_mixed();
     return std::move(*best_);
   }
 
-  /// Of the best plan, or the thriftiest when none fits. Requires: run() has run.
-  const PipelineShape& shape() const { return best_shape_; }
+  /// Of the best plan, or the one of least memory when none fits. Requires: run() has run.
+  const PipelineSchedule& schedule() const { return best_schedule_; }
 
  private:
-  // ---- shapes ----
+  // ---- schedules ----
 
   std::vector<int> even_ends() const {
     if (!choices_.ends().empty()) return choices_.ends();
@@ -156,7 +156,7 @@ class PipelineSearch {
     return cut_pipeline(chain_, ends, device_of_stage_, question_.micro_batches);
   }
 
-  PipelineShape shape_of(const std::vector<int>& ends, int spare) const {
+  PipelineSchedule schedule_of(const std::vector<int>& ends, int spare) const {
     const Pipeline pipeline = pipeline_of(ends);
     return {ends, device_of_stage_,
             sequence_of(pipeline, pipeline_orders(strategy_.rule, pipeline)), spare};
@@ -175,7 +175,7 @@ class PipelineSearch {
 
   /// The cut that fits if any does. With several stages on a device their sum counts, so limits are
   /// left out there, and the cut is the same under every budget.
-  std::vector<int> thriftiest_ends() const {
+  std::vector<int> least_memory_ends() const {
     const bool one_each = std::ranges::all_of(stages_of_device_, [](int n) { return n <= 1; });
     double most = 0;
     for (int s = 0; s < stages_; ++s) most = std::max(most, share(s));
@@ -240,38 +240,40 @@ class PipelineSearch {
 
   // ---- plans ----
 
-  /// Keeps the shape's plan when it fits and is faster than the best, as it is or with activations
-  /// in the memory that it leaves; else returns what it lacks.
-  std::optional<Shortage> try_shape(PipelineShape shape) {
+  /// Keeps the schedule's plan when it fits and is faster than the best, as it is or with
+  /// activations in the memory that it leaves; else returns what it lacks.
+  std::optional<Shortage> try_schedule(PipelineSchedule schedule) {
     const ActivationRule rule = question_.options.activations;
-    shape.fates = rule == ActivationRule::keep ? keep_all(chain_, kept_slots(shape)) : Fates{};
-    Plan plan = write_pipeline_plan(question_, chain_, shape, strategy_.name);
+    schedule.policies = rule == ActivationRule::keep ? keep_all(chain_, kept_slots(schedule))
+                                                     : ActivationPolicies{};
+    Plan plan = write_pipeline_plan(question_, chain_, schedule, strategy_.name);
     std::vector<Shortage> lacking = shortages(plan);
     if (!lacking.empty()) return std::move(lacking.front());
-    PipelineShape keeping = shape;
-    if (rule == ActivationRule::automatic) keeping.fates = fates_in(rooms_of(plan), shape);
-    if (saves_any(keeping.fates)) {
+    PipelineSchedule keeping = schedule;
+    if (rule == ActivationRule::automatic) keeping.policies = policies_in(rooms_of(plan), schedule);
+    if (saves_any(keeping.policies)) {
       consider(keeping, write_pipeline_plan(question_, chain_, keeping, strategy_.name));
     }
-    consider(shape, std::move(plan));
+    consider(schedule, std::move(plan));
     return std::nullopt;
   }
 
-  void consider(const PipelineShape& shape, Plan plan) {
+  void consider(const PipelineSchedule& schedule, Plan plan) {
     if (best_ && find_busiest(plan).time >= best_->prediction.step) return;
     Simulation prediction = simulate(plan);
     if (best_ && prediction.step >= best_->prediction.step) return;
     best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
-    best_shape_ = shape;
+    best_schedule_ = schedule;
   }
 
   /// A stage's queue is in order, so whatever a device keeps shortens its runs and delays nobody.
-  Fates fates_in(std::vector<DeviceRoom> rooms, const PipelineShape& shape) const {
+  ActivationPolicies policies_in(std::vector<DeviceRoom> rooms,
+                                 const PipelineSchedule& schedule) const {
     std::vector<int> device_of_block;
-    for (std::size_t s = 0; s < shape.ends.size(); ++s) {
-      device_of_block.resize(index(shape.ends[s]), shape.device_of_stage[s]);
+    for (std::size_t s = 0; s < schedule.ends.size(); ++s) {
+      device_of_block.resize(index(schedule.ends[s]), schedule.device_of_stage[s]);
     }
-    const KeptSlots slots = kept_slots(shape);
+    const KeptSlots slots = kept_slots(schedule);
     const std::vector<int> order = by_device_density(chain_, slots, question_.micro_batches);
     return keep_what_fits(chain_, order, slots, device_of_block, std::move(rooms));
   }
@@ -284,22 +286,23 @@ class PipelineSearch {
                             return block.saved > Bytes{};
                           });
     for (int spare = kRoomySpare; spare > 0; spare /= 2) {
-      if (!try_shape(shape_of(ends, spare)) && !may_keep) return;
+      if (!try_schedule(schedule_of(ends, spare)) && !may_keep) return;
     }
-    if (may_keep) try_shape(shape_of(ends, 0));
+    if (may_keep) try_schedule(schedule_of(ends, 0));
   }
 
   void try_cross_mapping() {
     const auto cross = choices_.cross_mapped();
     if (!cross) return;
     device_of_stage_ = *cross;
-    try_shape(shape_of(best_shape_.ends, best_shape_.spare_slots));
+    try_schedule(schedule_of(best_schedule_.ends, best_schedule_.spare_slots));
   }
 
   void try_mixed() {
-    for (PipelineShape& shape : mixed_shapes(question_, chain_)) {
-      for (shape.spare_slots = kRoomySpare; try_shape(shape) && shape.spare_slots > 0;) {
-        shape.spare_slots /= 2;
+    for (PipelineSchedule& schedule : mixed_schedules(question_, chain_)) {
+      for (schedule.spare_slots = kRoomySpare;
+           try_schedule(schedule) && schedule.spare_slots > 0;) {
+        schedule.spare_slots /= 2;
       }
     }
   }
@@ -314,34 +317,35 @@ class PipelineSearch {
   int stages_;
   std::vector<int> stages_of_device_;
   std::vector<int> in_flight_;  // by stage
-  PipelineShape best_shape_;
+  PipelineSchedule best_schedule_;
   std::optional<StrategyPlan> best_;
 };
 
-PlanReport report_of(const PlanQuestion& question, const PipelineShape& shape) {
+PlanReport report_of(const PlanQuestion& question, const PipelineSchedule& schedule) {
   PlanReport report;
-  report.mapping = shape.device_of_stage;
+  report.mapping = schedule.device_of_stage;
   Pipeline pipeline;
-  pipeline.device = shape.device_of_stage;
-  const std::vector<int> held = stages_in_flight(pipeline, {shape.order});
+  pipeline.device = schedule.device_of_stage;
+  const std::vector<int> held = stages_in_flight(pipeline, {schedule.order});
   report.series["in_flight"] = std::vector<double>(held.begin(), held.end());
   int first = 0;
-  for (std::size_t s = 0; s < shape.ends.size(); ++s) {
-    const auto device = index(shape.device_of_stage[s]);
-    const auto pass =
-        question.mode == PlanMode::train ? StageReport::Pass::both : StageReport::Pass::forward;
-    report.stages.push_back({pass, question.machine.devices[device].name, first, shape.ends[s]});
-    first = shape.ends[s];
+  for (std::size_t s = 0; s < schedule.ends.size(); ++s) {
+    const auto device = index(schedule.device_of_stage[s]);
+    const Direction direction =
+        question.mode == PlanMode::train ? Direction::both : Direction::forward;
+    report.stages.push_back(
+        {direction, question.machine.devices[device].name, first, schedule.ends[s]});
+    first = schedule.ends[s];
   }
   return report;
 }
 
 StrategyAnswer answer(const PlanQuestion& question, StrategyAnswer found,
-                      const PipelineShape& shape) {
+                      const PipelineSchedule& schedule) {
   if (auto* planned = std::get_if<StrategyPlan>(&found)) {
-    planned->report = report_of(question, shape);
-    planned->remark = std::to_string(shape.ends.size()) + " stages, " +
-                      std::to_string(shape.spare_slots) + " spare slots";
+    planned->report = report_of(question, schedule);
+    planned->remark = std::to_string(schedule.ends.size()) + " stages, " +
+                      std::to_string(schedule.spare_slots) + " spare slots";
   }
   return found;
 }
@@ -352,18 +356,19 @@ StrategyAnswer plan_pipeline(const PlanQuestion& question, const Chain& chain,
   if (question.mode == PlanMode::train) {
     PipelineSearch search(question, chain, strategy);
     StrategyAnswer found = search.run();
-    return answer(question, std::move(found), search.shape());
+    return answer(question, std::move(found), search.schedule());
   }
   PlanQuestion training = question;
   training.mode = PlanMode::train;
   const Chain training_chain = make_chain(training);
   PipelineSearch search(training, training_chain, strategy);
   search.run();
-  Plan plan = write_pipeline_plan(question, chain, search.shape(), strategy.name);
+  Plan plan = write_pipeline_plan(question, chain, search.schedule(), strategy.name);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
   Simulation prediction = simulate(plan);
-  return answer(question, StrategyPlan{std::move(plan), std::move(prediction), {}}, search.shape());
+  return answer(question, StrategyPlan{std::move(plan), std::move(prediction), {}},
+                search.schedule());
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
+#include "planner/write/activation_policy.h"
 #include "planner/write/builder.h"
-#include "planner/write/fates.h"
 
 namespace ferry {
 namespace {
@@ -14,10 +14,10 @@ constexpr int kDevice = 0;
 
 class ResidentPlan {
  public:
-  ResidentPlan(const PlanQuestion& question, const Chain& chain, const Fates& fates)
+  ResidentPlan(const PlanQuestion& question, const Chain& chain, const ActivationPolicies& policies)
       : question_(question),
         chain_(chain),
-        fates_(fates),
+        policies_(policies),
         builder_(question, chain, "resident", 1) {}
 
   Plan write() {
@@ -82,7 +82,7 @@ class ResidentPlan {
     // A micro-batch's backward is over before the next one's forward keeps anything.
     saved_slots_.resize(chain_.size());
     for (int b = 0; b < blocks(); ++b) {
-      if (!saves(fates_, b)) continue;
+      if (!saves(policies_, b)) continue;
       saved_slots_[static_cast<std::size_t>(b)] = take(device_end_, block(b).saved, kSlotAlignment);
     }
   }
@@ -138,7 +138,7 @@ class ResidentPlan {
     std::vector<InstanceId> reads = {weight(b), activation(b, m)};
     if (b + 1 < blocks()) {
       std::vector<InstanceId> writes = {activation(b + 1, m)};
-      if (saves(fates_, b)) writes.push_back(saved(b, m));
+      if (saves(policies_, b)) writes.push_back(saved(b, m));
       builder_.forward(b, m, kDevice, std::move(reads), std::move(writes));
       return;
     }
@@ -151,7 +151,7 @@ class ResidentPlan {
     const InstanceId gradient = gradients_[static_cast<std::size_t>(b)];
     std::vector<InstanceId> reads = {weight(b), activation(b, m)};
     std::vector<InstanceId> writes = {gradient};
-    if (saves(fates_, b)) reads.push_back(saved(b, m));
+    if (saves(policies_, b)) reads.push_back(saved(b, m));
     if (b + 1 < blocks()) {
       reads.push_back(activation_gradient(b + 1, m));
     } else {
@@ -206,7 +206,7 @@ class ResidentPlan {
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  const Fates& fates_;
+  const ActivationPolicies& policies_;
   PlanBuilder builder_;
   Bytes device_end_;
   Bytes host_end_;
@@ -222,7 +222,7 @@ class ResidentPlan {
 };
 
 // Whatever is kept shortens the step by its recompute, so as much as fits is kept.
-Fates fastest_fates(const Chain& chain, const Plan& recomputing) {
+ActivationPolicies fastest_policies(const Chain& chain, const Plan& recomputing) {
   const KeptSlots one_each = one_slot_each(chain);
   const std::vector<int> on_it(chain.size(), 0);
   return keep_what_fits(chain, by_device_density(chain, one_each, 1), one_each, on_it,
@@ -233,18 +233,19 @@ Fates fastest_fates(const Chain& chain, const Plan& recomputing) {
 
 StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain) {
   const bool keeps_all = question.options.activations == ActivationRule::keep;
-  const Fates asked = keeps_all ? keep_all(chain, one_slot_each(chain)) : Fates{};
+  const ActivationPolicies asked =
+      keeps_all ? keep_all(chain, one_slot_each(chain)) : ActivationPolicies{};
   Plan plan = ResidentPlan(question, chain, asked).write();
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
   if (question.options.activations == ActivationRule::automatic) {
-    const Fates fates = fastest_fates(chain, plan);
-    if (saves_any(fates)) plan = ResidentPlan(question, chain, fates).write();
+    const ActivationPolicies policies = fastest_policies(chain, plan);
+    if (saves_any(policies)) plan = ResidentPlan(question, chain, policies).write();
   }
   Simulation prediction = simulate(plan);
   StrategyPlan answer{std::move(plan), std::move(prediction), "all on the first device"};
-  answer.report.stages = {{StageReport::Pass::both, question.machine.devices[kDevice].name, 0,
-                           static_cast<int>(chain.size())}};
+  answer.report.stages = {
+      {Direction::both, question.machine.devices[kDevice].name, 0, static_cast<int>(chain.size())}};
   answer.report.mapping = {kDevice};
   return answer;
 }

@@ -10,14 +10,14 @@
 #include "exec/simulator.h"
 #include "plan/plan.h"
 #include "planner/costs/chain.h"
+#include "planner/costs/direction.h"
 #include "planner/costs/question.h"
 
 namespace ferry {
 
-/// Consecutive blocks that run as one on a device, in a pass.
+/// Consecutive blocks that run as one on a device.
 struct StageReport {
-  enum class Pass { both, forward, backward, fused };  // fused: forward and backward in one visit
-  Pass pass = Pass::both;
+  Direction direction = Direction::both;
   std::string device;
   int first = 0;  // block
   int end = 0;    // one past the last block
@@ -38,7 +38,7 @@ struct StrategyPlan {
   PlanReport report = {};
 };
 
-/// The place that lacks most for the strategy's thriftiest plan.
+/// The place that lacks most for the strategy's plan of least memory.
 struct Shortage {
   std::string place;
   PlaceKind kind = PlaceKind::device;

@@ -1,4 +1,4 @@
-// What streaming strategies share: they offer shapes (stream_shape.h); the search finds where
+// What streaming strategies share: they offer schedules (stream_schedule.h); the search finds where
 // states rest, how long rings may be, and keeps the fastest plan by simulation.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/strategies/strategy.h"
-#include "planner/write/stream_shape.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
@@ -17,69 +17,70 @@ class StreamSearch {
   /// Both must outlive the search.
   StreamSearch(const PlanQuestion& question, const Chain& chain);
 
-  /// Whether the strategy fits at all is decided by its thriftiest shape alone (one block per
-  /// visit), so that more memory never hurts: returns what it lacks, with the shortest rings and
-  /// everything at rest on the drives if there are some. Otherwise decides where states rest.
-  std::optional<Shortage> start(StreamShape thriftiest);
+  /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
+  /// per visit), so that more memory never hurts: returns what it lacks, with the shortest rings
+  /// and everything at rest on the drives if there are some. Otherwise decides where states rest.
+  std::optional<Shortage> start(StreamSchedule least_memory);
 
-  /// Tries the shape with the longest activation rings that fit, up to a roomy length, and keeps
+  /// Tries the schedule with the longest activation rings that fit, up to a roomy length, and keeps
   /// its plan when it is the fastest so far. Requires: start() returned nothing.
-  void offer(StreamShape shape);
+  void offer(StreamSchedule schedule);
 
-  /// Tries the shape with its own ring lengths.
-  void offer_as_it_is(const StreamShape& shape) { try_shape(shape); }
+  /// Tries the schedule with its own ring lengths.
+  void offer_as_it_is(const StreamSchedule& schedule) { try_schedule(schedule); }
 
-  /// Tries fates of activations (fates.h) for the fastest and the thriftiest shape, then other ring
-  /// lengths and orders of updates for the fastest so far; where there are drives, likewise fates
-  /// that leave for them. Of a small step the next fastest shapes are refined too.
+  /// Tries policies of activations (activation_policy.h) for the fastest and the schedule of least
+  /// memory, then other ring lengths and orders of updates for the fastest so far; where there are
+  /// drives, likewise policies that leave for them. Of a small step the next fastest schedules are
+  /// refined too.
   void refine();
 
   /// The fastest plan. `remark`: how it was chosen.
   StrategyPlan take(const std::string& remark);
 
-  const StreamShape& best() const { return best_->shape; }
+  const StreamSchedule& best() const { return best_->schedule; }
   Micros best_step() const { return best_->prediction.step; }
 
  private:
-  enum class Leaving { for_dram, for_drives };  // streaming_fates()
+  enum class Leaving { for_dram, for_drives };  // streaming_policies()
   struct Found {
     Plan plan;
     Simulation prediction;
-    StreamShape shape;
+    StreamSchedule schedule;
   };
 
-  std::optional<Shortage> try_shape(const StreamShape& shape);
+  std::optional<Shortage> try_schedule(const StreamSchedule& schedule);
   bool hopeless(const Plan& plan) const;
   bool lost(const Plan& plan) const;
-  void try_longest_ring(StreamShape shape, int slots);
-  Fates asked_fates(const StreamShape& shape) const;
+  void try_longest_ring(StreamSchedule schedule, int slots);
+  ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
   bool has_drives() const;
-  bool has_room_for(const StreamShape& shape, const KeptSlots& slots, Bytes dram) const;
-  void try_fates(Leaving leaving);
-  void try_fates(StreamShape shape, Leaving leaving);
-  bool fates_may_help(Plan plan, const KeptSlots& slots) const;
+  bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram) const;
+  void try_policies(Leaving leaving);
+  void try_policies(StreamSchedule schedule, Leaving leaving);
+  bool policies_may_help(Plan plan, const KeptSlots& slots) const;
   void keep(Found found);
   void refine_best();
   void refine_rings();
-  StreamShape with_roomy_saved_ring(StreamShape shape) const;
-  StreamShape at_rest(StreamShape shape, bool swaps_to_drive) const;
-  Bytes rest_on_drives(const StreamShape& thriftiest);
-  void rest_with_swaps(Bytes needed, const StreamShape& thriftiest);
+  StreamSchedule with_roomy_saved_ring(StreamSchedule schedule) const;
+  StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
+  Bytes rest_on_drives(const StreamSchedule& least_memory);
+  void rest_with_swaps(Bytes needed, const StreamSchedule& least_memory);
   int all_activations() const;
-  StreamShape with_slots(StreamShape shape, int slots) const;
+  StreamSchedule with_slots(StreamSchedule schedule, int slots) const;
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  StreamShape resting_;                    // where things rest; no visits
-  std::optional<StreamShape> with_swaps_;  // likewise when activations leave for the drives
-  StreamShape thriftiest_;
+  StreamSchedule resting_;                    // where things rest; no visits
+  std::optional<StreamSchedule> with_swaps_;  // likewise when activations leave for the drives
+  StreamSchedule least_memory_;
   std::set<std::string> tried_;
   std::optional<Found> best_;
   std::vector<Found> runners_up_;  // of what was offered, the fastest first
   std::size_t most_runners_up_;
 };
 
-/// Whether simulations are so short that more shapes can be tried and refined.
+/// Whether simulations are so short that more schedules can be tried and refined.
 bool is_small_step(const PlanQuestion& question, const Chain& chain);
 
 /// One block per stage: {1, 2, ..., blocks}.

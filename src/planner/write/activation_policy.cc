@@ -1,4 +1,4 @@
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 
 #include <algorithm>
 #include <array>
@@ -74,59 +74,60 @@ std::size_t share_of(std::size_t count, double share) {
 
 }  // namespace
 
-ActivationFate fate_of(const Fates& fates, int block) {
-  return fates.empty() ? ActivationFate::recompute : fates[index(block)];
+ActivationPolicy policy_of(const ActivationPolicies& policies, int block) {
+  return policies.empty() ? ActivationPolicy::recompute : policies[index(block)];
 }
 
-bool saves_any(const Fates& fates) {
-  return std::ranges::any_of(fates,
-                             [](ActivationFate fate) { return fate != ActivationFate::recompute; });
+bool saves_any(const ActivationPolicies& policies) {
+  return std::ranges::any_of(
+      policies, [](ActivationPolicy policy) { return policy != ActivationPolicy::recompute; });
 }
 
 Bytes forward_workspace(const ChainBlock& block, bool saves) {
   return saves ? block.saving_workspace : block.forward_workspace;
 }
 
-Fates fates_of(const Plan& plan) {
-  Fates fates(plan.blocks.size(), ActivationFate::recompute);
+ActivationPolicies policies_of(const Plan& plan) {
+  ActivationPolicies policies(plan.blocks.size(), ActivationPolicy::recompute);
   for (const Instance& instance : plan.instances) {
     const Value& value = plan.values[index(instance.value)];
     if (value.kind != ValueKind::saved) continue;
-    ActivationFate& fate = fates[index(value.block)];
+    ActivationPolicy& policy = policies[index(value.block)];
     const PlaceKind place = plan.places[index(instance.place)].kind;
-    if (place == PlaceKind::drive) fate = ActivationFate::swap_to_drive;
-    if (place == PlaceKind::host && fate != ActivationFate::swap_to_drive) {
-      fate = ActivationFate::swap_to_host;
+    if (place == PlaceKind::drive) policy = ActivationPolicy::swap_to_drive;
+    if (place == PlaceKind::host && policy != ActivationPolicy::swap_to_drive) {
+      policy = ActivationPolicy::swap_to_host;
     }
-    if (fate == ActivationFate::recompute) fate = ActivationFate::keep;
+    if (policy == ActivationPolicy::recompute) policy = ActivationPolicy::keep;
   }
-  return fates;
+  return policies;
 }
 
-const char* word(ActivationFate fate) {
-  switch (fate) {
-    case ActivationFate::keep:
+const char* to_string(ActivationPolicy policy) {
+  switch (policy) {
+    case ActivationPolicy::keep:
       return "keep";
-    case ActivationFate::swap_to_host:
+    case ActivationPolicy::swap_to_host:
       return "swap to host";
-    case ActivationFate::swap_to_drive:
+    case ActivationPolicy::swap_to_drive:
       return "swap to drive";
-    case ActivationFate::recompute:
+    case ActivationPolicy::recompute:
       return "recompute";
   }
   return "?";
 }
 
-std::string fates_text(const Plan& plan) {
+std::string policies_text(const Plan& plan) {
   if (plan.timing_only || plan.mode != PlanMode::train) return {};
-  const Fates fates = fates_of(plan);
+  const ActivationPolicies policies = policies_of(plan);
   std::string text;
-  for (const ActivationFate fate : {ActivationFate::keep, ActivationFate::swap_to_host,
-                                    ActivationFate::swap_to_drive, ActivationFate::recompute}) {
-    const auto count = std::count(fates.begin(), fates.end(), fate);
+  for (const ActivationPolicy policy :
+       {ActivationPolicy::keep, ActivationPolicy::swap_to_host, ActivationPolicy::swap_to_drive,
+        ActivationPolicy::recompute}) {
+    const auto count = std::count(policies.begin(), policies.end(), policy);
     if (count == 0) continue;
     text += text.empty() ? "" : ", ";
-    text += std::to_string(count) + (text.empty() ? " blocks " : " ") + word(fate);
+    text += std::to_string(count) + (text.empty() ? " blocks " : " ") + to_string(policy);
   }
   return text;
 }
@@ -154,9 +155,10 @@ std::vector<DeviceRoom> rooms_of(const Plan& plan) {
   return rooms;
 }
 
-Fates keep_what_fits(const Chain& chain, std::span<const int> order, const KeptSlots& slots,
-                     std::span<const int> device_of_block, std::vector<DeviceRoom> rooms) {
-  Fates fates = keep_none(chain);
+ActivationPolicies keep_what_fits(const Chain& chain, std::span<const int> order,
+                                  const KeptSlots& slots, std::span<const int> device_of_block,
+                                  std::vector<DeviceRoom> rooms) {
+  ActivationPolicies policies = keep_none(chain);
   std::vector<bool> full(rooms.size(), false);
   for (const int b : order) {
     const std::size_t device = index(device_of_block[index(b)]);
@@ -169,49 +171,51 @@ Fates keep_what_fits(const Chain& chain, std::span<const int> order, const KeptS
     full[device] = wanted.slots_end + wanted.workspace > wanted.budget;
     if (full[device]) continue;
     rooms[device] = wanted;
-    fates[index(b)] = ActivationFate::keep;
+    policies[index(b)] = ActivationPolicy::keep;
   }
-  return fates;
+  return policies;
 }
 
-Fates keep_none(const Chain& chain) { return Fates(chain.size(), ActivationFate::recompute); }
+ActivationPolicies keep_none(const Chain& chain) {
+  return ActivationPolicies(chain.size(), ActivationPolicy::recompute);
+}
 
-Fates keep_all(const Chain& chain, const KeptSlots& slots) {
-  Fates fates = keep_none(chain);
+ActivationPolicies keep_all(const Chain& chain, const KeptSlots& slots) {
+  ActivationPolicies policies = keep_none(chain);
   for (std::size_t b = 0; b < chain.size(); ++b) {
-    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) fates[b] = ActivationFate::keep;
+    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) policies[b] = ActivationPolicy::keep;
   }
-  return fates;
+  return policies;
 }
 
-Fates swap_all(const Chain& chain, const KeptSlots& slots, ActivationFate fate) {
-  Fates fates = keep_none(chain);
+ActivationPolicies swap_all(const Chain& chain, const KeptSlots& slots, ActivationPolicy policy) {
+  ActivationPolicies policies = keep_none(chain);
   for (std::size_t b = 0; b < chain.size(); ++b) {
-    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) fates[b] = fate;
+    if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) policies[b] = policy;
   }
-  return fates;
+  return policies;
 }
 
-std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches,
-                                   bool to_drives) {
+std::vector<ActivationPolicies> streaming_policies(const Chain& chain, const KeptSlots& slots,
+                                                   int micro_batches, bool to_drives) {
   const std::vector<int> staying = by_device_density(chain, slots, micro_batches);
   const std::vector<int> leaving = by_link_density(chain, slots);
-  std::vector<Fates> lists;
+  std::vector<ActivationPolicies> lists;
   for (const Shares& shares : to_drives ? std::span<const Shares>(kDriveShares) : kShares) {
-    Fates fates = keep_none(chain);
+    ActivationPolicies policies = keep_none(chain);
     const std::size_t stay = share_of(staying.size(), shares.stay);
-    for (std::size_t i = 0; i < stay; ++i) fates[index(staying[i])] = ActivationFate::keep;
+    for (std::size_t i = 0; i < stay; ++i) policies[index(staying[i])] = ActivationPolicy::keep;
     const std::size_t leave = share_of(leaving.size() - stay, shares.leave);
     const std::size_t in_dram = share_of(leave, shares.in_dram);
     std::size_t left = 0;
     for (const int b : leaving) {
       if (left == leave) break;
-      if (fates[index(b)] == ActivationFate::keep) continue;
-      fates[index(b)] =
-          left++ < in_dram ? ActivationFate::swap_to_host : ActivationFate::swap_to_drive;
+      if (policies[index(b)] == ActivationPolicy::keep) continue;
+      policies[index(b)] =
+          left++ < in_dram ? ActivationPolicy::swap_to_host : ActivationPolicy::swap_to_drive;
     }
-    const bool known = std::find(lists.begin(), lists.end(), fates) != lists.end();
-    if (!known && saves_any(fates)) lists.push_back(std::move(fates));
+    const bool known = std::find(lists.begin(), lists.end(), policies) != lists.end();
+    if (!known && saves_any(policies)) lists.push_back(std::move(policies));
   }
   return lists;
 }

@@ -1,7 +1,7 @@
 // What becomes of the activations that a block's forward makes and its backward needs again: they
 // are kept (K.b.m), they leave the device meanwhile, or backward recomputes them.
 //
-// Writers take fates as they take a list of stages. This pass makes the few lists that the
+// Writers take policies as they take a list of stages. This pass makes the few lists that the
 // strategies try on them, the simulator being the judge (docs/planner.md, "Activations").
 #pragma once
 
@@ -13,31 +13,32 @@
 
 namespace ferry {
 
-enum class ActivationFate { keep, swap_to_host, swap_to_drive, recompute };
+enum class ActivationPolicy { keep, swap_to_host, swap_to_drive, recompute };
 
-using Fates = std::vector<ActivationFate>;  // per block; empty: every block recomputes
+using ActivationPolicies =
+    std::vector<ActivationPolicy>;  // per block; empty: every block recomputes
 
 /// Requires: a block of the chain.
-ActivationFate fate_of(const Fates& fates, int block);
+ActivationPolicy policy_of(const ActivationPolicies& policies, int block);
 
-bool saves_any(const Fates& fates);
+bool saves_any(const ActivationPolicies& policies);
 
 /// Whether the block's forward writes K.b.m, wherever that rests.
-inline bool saves(const Fates& fates, int block) {
-  return fate_of(fates, block) != ActivationFate::recompute;
+inline bool saves(const ActivationPolicies& policies, int block) {
+  return policy_of(policies, block) != ActivationPolicy::recompute;
 }
 
 /// The most that a forward task of the blocks allocates beside its instances.
 Bytes forward_workspace(const ChainBlock& block, bool saves);
 
 /// What a plan does with every block's activations: what its values and instances say.
-Fates fates_of(const Plan& plan);
+ActivationPolicies policies_of(const Plan& plan);
 
 /// "keep", "swap to host", "swap to drive", "recompute".
-const char* word(ActivationFate fate);
+const char* to_string(ActivationPolicy policy);
 
 /// "52 blocks keep, 30 swap to host, 17 recompute"; empty for a plan that does not train.
-std::string fates_text(const Plan& plan);
+std::string policies_text(const Plan& plan);
 
 /// By block: how many slots of its size keep all of a block's K on its device, one per micro-batch
 /// in flight there; 0: the block recomputes, since it can do nothing else or its backward is
@@ -61,20 +62,21 @@ std::vector<DeviceRoom> rooms_of(const Plan& plan);
 
 /// On every device the longest prefix of `order` that fits beside what is there. More memory keeps
 /// no block less. `device_of_block` counts as `rooms` do.
-Fates keep_what_fits(const Chain& chain, std::span<const int> order, const KeptSlots& slots,
-                     std::span<const int> device_of_block, std::vector<DeviceRoom> rooms);
+ActivationPolicies keep_what_fits(const Chain& chain, std::span<const int> order,
+                                  const KeptSlots& slots, std::span<const int> device_of_block,
+                                  std::vector<DeviceRoom> rooms);
 
 /// No block keeps anything; every block that can stays on the device; every block that can leaves
-/// it, by one of the swapping fates.
-Fates keep_none(const Chain& chain);
-Fates keep_all(const Chain& chain, const KeptSlots& slots);
-Fates swap_all(const Chain& chain, const KeptSlots& slots, ActivationFate fate);
+/// it, by one of the swapping policies.
+ActivationPolicies keep_none(const Chain& chain);
+ActivationPolicies keep_all(const Chain& chain, const KeptSlots& slots);
+ActivationPolicies swap_all(const Chain& chain, const KeptSlots& slots, ActivationPolicy policy);
 
 /// The lists that a streaming strategy tries: a fixed share of the blocks stays, a fixed share of
 /// the rest leaves, each by density: for DRAM, or else (`to_drives`) a fixed share of it for DRAM
 /// and the rest for drives. They depend on no memory, so with more of it the same lists and others
 /// fit.
-std::vector<Fates> streaming_fates(const Chain& chain, const KeptSlots& slots, int micro_batches,
-                                   bool to_drives);
+std::vector<ActivationPolicies> streaming_policies(const Chain& chain, const KeptSlots& slots,
+                                                   int micro_batches, bool to_drives);
 
 }  // namespace ferry

@@ -1,4 +1,4 @@
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -60,9 +60,9 @@ DriveTraffic drive_traffic(const Plan& plan) {
   return traffic;
 }
 
-std::int64_t count(const Plan& plan, ActivationFate fate) {
-  const Fates fates = fates_of(plan);
-  return std::count(fates.begin(), fates.end(), fate);
+std::int64_t count(const Plan& plan, ActivationPolicy policy) {
+  const ActivationPolicies policies = policies_of(plan);
+  return std::count(policies.begin(), policies.end(), policy);
 }
 
 // All but the first and the fused head.
@@ -70,19 +70,19 @@ std::int64_t saving_blocks(const Plan& plan) {
   return static_cast<std::int64_t>(plan.blocks.size()) - 2;
 }
 
-TEST(Fates, ResidentKeepsAllThatFitsAndSavesItsRecompute) {
+TEST(ActivationPolicies, ResidentKeepsAllThatFitsAndSavesItsRecompute) {
   const PlanQuestion question = saving_question({}, "resident");
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
   const Planned keeping = planned_with(question, ActivationRule::automatic);
 
   const std::int64_t blocks = saving_blocks(keeping.plan);
-  EXPECT_EQ(count(recomputing.plan, ActivationFate::recompute), blocks + 2);
-  EXPECT_EQ(count(keeping.plan, ActivationFate::keep), blocks);
+  EXPECT_EQ(count(recomputing.plan, ActivationPolicy::recompute), blocks + 2);
+  EXPECT_EQ(count(keeping.plan, ActivationPolicy::keep), blocks);
   EXPECT_NEAR((recomputing.prediction.step - keeping.prediction.step).count,
               kRecompute.count * static_cast<double>(kMicroBatches * blocks), 1e-3);
 }
 
-TEST(Fates, ShortMemoryKeepsTheBlocksThatSaveMostPerByte) {
+TEST(ActivationPolicies, ShortMemoryKeepsTheBlocksThatSaveMostPerByte) {
   PlanQuestion question = saving_question({}, "resident");
   for (BlockProfile& block : question.profile.blocks) {
     if (block.key.starts_with("mlp")) block.saved = 1_MiB;  // for the same recompute
@@ -93,28 +93,28 @@ TEST(Fates, ShortMemoryKeepsTheBlocksThatSaveMostPerByte) {
 
   const Planned keeping = planned_with(question, ActivationRule::automatic);
 
-  const Fates fates = fates_of(keeping.plan);
-  for (std::size_t b = 0; b < fates.size(); ++b) {
+  const ActivationPolicies policies = policies_of(keeping.plan);
+  for (std::size_t b = 0; b < policies.size(); ++b) {
     if (keeping.plan.blocks[b].kind != "attention") continue;
-    EXPECT_EQ(fates[b], ActivationFate::keep) << b;
+    EXPECT_EQ(policies[b], ActivationPolicy::keep) << b;
   }
-  EXPECT_LT(count(keeping.plan, ActivationFate::keep), saving_blocks(keeping.plan));
+  EXPECT_LT(count(keeping.plan, ActivationPolicy::keep), saving_blocks(keeping.plan));
   EXPECT_LE(keeping.prediction.peak.front(), question.device_budget);
 }
 
-TEST(Fates, PipelinesHoldWhatIsInFlight) {
+TEST(ActivationPolicies, PipelinesHoldWhatIsInFlight) {
   for (const char* strategy : {"gpipe", "1f1b", "interleaved", "mixed-pipe"}) {
     SCOPED_TRACE(strategy);
     const PlanQuestion question = saving_question({.devices = 2, .cores = 8}, strategy);
     const Planned recomputing = planned_with(question, ActivationRule::recompute);
     const Planned keeping = planned_with(question, ActivationRule::automatic);
 
-    EXPECT_EQ(count(keeping.plan, ActivationFate::keep), saving_blocks(keeping.plan));
+    EXPECT_EQ(count(keeping.plan, ActivationPolicy::keep), saving_blocks(keeping.plan));
     EXPECT_LT(keeping.prediction.step, recomputing.prediction.step);
   }
 }
 
-TEST(Fates, SwappingPaysWhereTheLinkIsIdle) {
+TEST(ActivationPolicies, SwappingPaysWhereTheLinkIsIdle) {
   for (const char* strategy : {"mobius", "harmony-pp", "harmony-dp", "zero", "fuyou"}) {
     SCOPED_TRACE(strategy);
     PlanQuestion question = saving_question({.devices = 2, .link_rate = 2e9, .cores = 8}, strategy);
@@ -123,13 +123,13 @@ TEST(Fates, SwappingPaysWhereTheLinkIsIdle) {
     const Planned swapping = planned_with(question, ActivationRule::swap);
     const Planned chosen = planned_with(question, ActivationRule::automatic);
 
-    EXPECT_GT(count(swapping.plan, ActivationFate::swap_to_host), 0);
+    EXPECT_GT(count(swapping.plan, ActivationPolicy::swap_to_host), 0);
     EXPECT_LT(swapping.prediction.step, recomputing.prediction.step);
     EXPECT_LE(chosen.prediction.step.count, swapping.prediction.step.count * (1 + 1e-9));
   }
 }
 
-TEST(Fates, RecomputingPaysWhereTheLinkIsBusy) {
+TEST(ActivationPolicies, RecomputingPaysWhereTheLinkIsBusy) {
   PlanQuestion question = saving_question({.link_rate = 50e6, .cores = 8}, "fuyou");
   question.device_budget = 3_MiB;
   for (BlockProfile& block : question.profile.blocks) block.saved = 1_MiB;
@@ -144,7 +144,7 @@ TEST(Fates, RecomputingPaysWhereTheLinkIsBusy) {
 
 // Blocks 1 to 3 can keep, 256 KiB per micro-batch. Three slots on the device and three on the host
 // hold the last block's when backward begins; the other two blocks' go out and come back once.
-TEST(Fates, SwappingToDrivesMovesEveryByteOutAndBackOnce) {
+TEST(ActivationPolicies, SwappingToDrivesMovesEveryByteOutAndBackOnce) {
   PlanQuestion question = sample_question({.layers = 1, .hidden = 64}, {}, kMicroBatches);
   use_round_costs(question);
   for (BlockProfile& block : question.profile.blocks) {
@@ -157,12 +157,12 @@ TEST(Fates, SwappingToDrivesMovesEveryByteOutAndBackOnce) {
 
   const Planned planned = planned_with(question, ActivationRule::swap_to_drive);
 
-  EXPECT_EQ(fates_text(planned.plan), "1 blocks keep, 2 swap to drive, 2 recompute");
+  EXPECT_EQ(policies_text(planned.plan), "1 blocks keep, 2 swap to drive, 2 recompute");
   EXPECT_EQ(drive_traffic(planned.plan).written, 2 * kMicroBatches * 256_KiB);
   EXPECT_EQ(drive_traffic(planned.plan).read, 2 * kMicroBatches * 256_KiB);
 }
 
-TEST(Fates, EveryStreamingStrategySwapsToDrives) {
+TEST(ActivationPolicies, EveryStreamingStrategySwapsToDrives) {
   for (const char* strategy : {"mobius", "harmony-pp", "harmony-dp", "roundpipe", "zero", "fuyou",
                                "fuyou-naive", "fuyou-serial"}) {
     for (const bool clips : {false, true}) {
@@ -171,7 +171,7 @@ TEST(Fates, EveryStreamingStrategySwapsToDrives) {
       question.clips = clips;
       add_drive(question, 1e9);
       const Planned planned = planned_with(question, ActivationRule::swap_to_drive);
-      const std::int64_t swapping = count(planned.plan, ActivationFate::swap_to_drive);
+      const std::int64_t swapping = count(planned.plan, ActivationPolicy::swap_to_drive);
       EXPECT_GT(swapping, 0);
       const DriveTraffic use = drive_traffic(planned.plan);
       EXPECT_EQ(use.read, use.written);
@@ -182,7 +182,7 @@ TEST(Fates, EveryStreamingStrategySwapsToDrives) {
 }
 
 // DRAM holds the states and a few slots, not what forward keeps.
-TEST(Fates, DrivesTakeWhatDramDoesNotHold) {
+TEST(ActivationPolicies, DrivesTakeWhatDramDoesNotHold) {
   for (const char* strategy : {"mobius", "harmony-pp", "fuyou"}) {
     SCOPED_TRACE(strategy);
     PlanQuestion question = saving_question({.link_rate = 2e9, .cores = 8}, strategy);
@@ -197,28 +197,28 @@ TEST(Fates, DrivesTakeWhatDramDoesNotHold) {
     EXPECT_EQ(to_text(planned_with(question, ActivationRule::automatic).plan),
               to_text(chosen.plan));
     EXPECT_LT(swapping.prediction.step, recomputing.prediction.step);
-    EXPECT_GT(count(chosen.plan, ActivationFate::swap_to_drive), 0);
+    EXPECT_GT(count(chosen.plan, ActivationPolicy::swap_to_drive), 0);
     EXPECT_LE(chosen.prediction.step.count, swapping.prediction.step.count * (1 + 1e-9));
   }
 }
 
-TEST(Fates, SlowDrivesTakeNothing) {
+TEST(ActivationPolicies, SlowDrivesTakeNothing) {
   PlanQuestion question = saving_question({.link_rate = 2e9, .cores = 8}, "fuyou");
   question.device_budget = 3_MiB;
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
   question.host_budget = recomputing.prediction.peak[1] + 1_MiB;
   add_drive(question, 1e6);
   const Planned chosen = planned_with(question, ActivationRule::automatic);
-  EXPECT_EQ(count(chosen.plan, ActivationFate::swap_to_drive), 0);
+  EXPECT_EQ(count(chosen.plan, ActivationPolicy::swap_to_drive), 0);
 }
 
-TEST(Fates, WithoutDrivesNoBlockCanSwapToThem) {
+TEST(ActivationPolicies, WithoutDrivesNoBlockCanSwapToThem) {
   const PlanQuestion question = saving_question({}, "fuyou");
   const Planned planned = planned_with(question, ActivationRule::swap_to_drive);
-  EXPECT_EQ(fates_text(planned.plan), "11 blocks recompute");
+  EXPECT_EQ(policies_text(planned.plan), "11 blocks recompute");
 }
 
-TEST(Fates, WhatIsAskedForAndDoesNotFitSaysWhatWould) {
+TEST(ActivationPolicies, WhatIsAskedForAndDoesNotFitSaysWhatWould) {
   PlanQuestion question = saving_question({}, "resident");
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
   question.device_budget = recomputing.prediction.peak.front() + 64_KiB;
@@ -233,45 +233,46 @@ TEST(Fates, WhatIsAskedForAndDoesNotFitSaysWhatWould) {
   }));
 }
 
-TEST(Fates, AnEvaluationKeepsNothing) {
+TEST(ActivationPolicies, AnEvaluationKeepsNothing) {
   for (const char* strategy : {"resident", "1f1b", "mobius"}) {
     PlanQuestion question = saving_question({.devices = 2, .cores = 8}, strategy);
     question.mode = PlanMode::evaluate;
     const Planned planned = must_fit(question);
-    EXPECT_EQ(count(planned.plan, ActivationFate::recompute),
+    EXPECT_EQ(count(planned.plan, ActivationPolicy::recompute),
               static_cast<std::int64_t>(planned.plan.blocks.size()));
   }
 }
 
-TEST(Fates, ABlockThatSavesNoTimeKeepsNothing) {
+TEST(ActivationPolicies, ABlockThatSavesNoTimeKeepsNothing) {
   PlanQuestion question = saving_question({}, "resident");
   for (BlockProfile& block : question.profile.blocks) block.saved_backward = block.backward;
   const Planned planned = planned_with(question, ActivationRule::automatic);
-  EXPECT_EQ(count(planned.plan, ActivationFate::keep), 0);
+  EXPECT_EQ(count(planned.plan, ActivationPolicy::keep), 0);
 }
 
 // The lists are of the chain alone, so a question with more memory tries all that one with less
 // does.
-TEST(Fates, StreamingListsShareTheBlocksByDensity) {
+TEST(ActivationPolicies, StreamingListsShareTheBlocksByDensity) {
   const PlanQuestion question = saving_question({}, "fuyou");
   const Chain chain = make_chain(question);
-  const auto lists = streaming_fates(chain, one_slot_each(chain), kMicroBatches, false);
+  const auto lists = streaming_policies(chain, one_slot_each(chain), kMicroBatches, false);
   EXPECT_NE(std::find(lists.begin(), lists.end(), keep_all(chain, one_slot_each(chain))),
             lists.end());
   EXPECT_NE(std::find(lists.begin(), lists.end(),
-                      swap_all(chain, one_slot_each(chain), ActivationFate::swap_to_host)),
+                      swap_all(chain, one_slot_each(chain), ActivationPolicy::swap_to_host)),
             lists.end());
   EXPECT_EQ(std::find(lists.begin(), lists.end(), keep_none(chain)), lists.end());
-  const auto to_drive = ActivationFate::swap_to_drive;
-  const auto to_drives = streaming_fates(chain, one_slot_each(chain), kMicroBatches, true);
+  const auto to_drive = ActivationPolicy::swap_to_drive;
+  const auto to_drives = streaming_policies(chain, one_slot_each(chain), kMicroBatches, true);
   EXPECT_NE(std::ranges::find(to_drives, swap_all(chain, one_slot_each(chain), to_drive)),
             to_drives.end());
-  for (const Fates& fates : to_drives) EXPECT_GT(std::ranges::count(fates, to_drive), 0);
+  for (const ActivationPolicies& policies : to_drives)
+    EXPECT_GT(std::ranges::count(policies, to_drive), 0);
 }
 
-TEST(Fates, TellsWhatBlocksDo) {
+TEST(ActivationPolicies, TellsWhatBlocksDo) {
   const Planned planned = planned_with(saving_question({}, "resident"), ActivationRule::automatic);
-  EXPECT_EQ(fates_text(planned.plan), "9 blocks keep, 2 recompute");
+  EXPECT_EQ(policies_text(planned.plan), "9 blocks keep, 2 recompute");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planner/write/activation_policy.h"
 #include "planner/write/edges.h"
-#include "planner/write/fates.h"
 
 namespace ferry {
 namespace {

@@ -14,26 +14,26 @@ std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 }  // namespace
 
-bool StreamShape::uses_drives() const {
+bool StreamSchedule::uses_drives() const {
   return gradients_on_drive ||
          std::any_of(homes.begin(), homes.end(),
                      [](const BlockHome& home) { return home != BlockHome{}; }) ||
          std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
-         std::ranges::find(fates, ActivationFate::swap_to_drive) != fates.end();
+         std::ranges::find(policies, ActivationPolicy::swap_to_drive) != policies.end();
 }
 
-HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape& shape)
-    : builder_(builder), chain_(chain), shape_(shape), homes_(shape.homes) {
+HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule)
+    : builder_(builder), chain_(chain), schedule_(schedule), homes_(schedule.homes) {
   homes_.resize(chain.size());
   const Queues& queues = builder.queues();
-  FERRY_CHECK(!shape.uses_drives() || queues.drives, "the shape needs drives");
+  FERRY_CHECK(!schedule.uses_drives() || queues.drives, "the schedule needs drives");
   const auto ends = builder.lay_out_homes([&](ValueKind kind, int block) {
     const BlockHome& home = home_of(block);
     const bool on_drive = kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
     return on_drive ? queues.drives->place : queues.host;
   });
   end_ = ends.contains(queues.host) ? ends.at(queues.host) : Bytes{};
-  if (!shape.uses_drives()) return;
+  if (!schedule.uses_drives()) return;
   drive_end_ = ends.contains(queues.drives->place) ? ends.at(queues.drives->place) : Bytes{};
   Bytes weight;
   Bytes states;
@@ -46,13 +46,14 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape
     gradient = std::max(gradient, block.gradients);
     if (swaps_to_drive(b)) saved = std::max(saved, block.saved);
   }
-  weights_ = make_ring(weight, shape.staging_slots);
-  states_ = make_ring(states, shape.staging_slots);
-  if (shape.gradients_on_drive) gradients_ = make_ring(gradient, shape.staging_slots);
-  if (std::ranges::find(shape.activations_on_drive, true) != shape.activations_on_drive.end()) {
-    activations_ = make_ring(chain.activation, 2 * shape.staging_slots);
+  weights_ = make_ring(weight, schedule.staging_slots);
+  states_ = make_ring(states, schedule.staging_slots);
+  if (schedule.gradients_on_drive) gradients_ = make_ring(gradient, schedule.staging_slots);
+  if (std::ranges::find(schedule.activations_on_drive, true) !=
+      schedule.activations_on_drive.end()) {
+    activations_ = make_ring(chain.activation, 2 * schedule.staging_slots);
   }
-  if (saved > Bytes{}) saved_ = make_ring(saved, shape.saved_slots * shape.devices);
+  if (saved > Bytes{}) saved_ = make_ring(saved, schedule.saved_slots * schedule.devices);
 }
 
 SlotRing HostStore::make_ring(Bytes slot, int count) {
@@ -102,34 +103,34 @@ InstanceId HostStore::state(int block) {
 }
 
 InstanceId HostStore::land_gradient(int block) {
-  if (!shape_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
+  if (!schedule_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
   const ValueId value = builder_.value(ValueKind::gradient, block, -1);
   if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
   return on_host(value, gradients_.take(value, {}));
 }
 
 void HostStore::gradient_landed(int block, bool waits) {
-  if (!shape_.gradients_on_drive || !waits) return;
+  if (!schedule_.gradients_on_drive || !waits) return;
   builder_.copy(builder_.queues().drives->write, gradient(block),
                 on_drive(builder_.value(ValueKind::gradient, block, -1)));
 }
 
 InstanceId HostStore::gradient(int block) {
-  if (!shape_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
+  if (!schedule_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
   const ValueId value = builder_.value(ValueKind::gradient, block, -1);
   if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
   return staged(gradients_, value, on_drive(value), builder_.queues().drives->states_read);
 }
 
 bool HostStore::swaps_to_drive(int block) const {
-  return fate_of(shape_.fates, block) == ActivationFate::swap_to_drive;
+  return policy_of(schedule_.policies, block) == ActivationPolicy::swap_to_drive;
 }
 
 bool HostStore::rests_on_drive(ValueId activation) const {
   const Value& held = builder_.values()[index(activation)];
   if (held.kind == ValueKind::saved) return swaps_to_drive(held.block);
-  return held.kind == ValueKind::activation && !shape_.activations_on_drive.empty() &&
-         shape_.activations_on_drive[index(held.block)];
+  return held.kind == ValueKind::activation && !schedule_.activations_on_drive.empty() &&
+         schedule_.activations_on_drive[index(held.block)];
 }
 
 SlotRing& HostStore::ring_of(ValueId activation) {

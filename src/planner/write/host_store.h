@@ -10,14 +10,14 @@
 
 #include "planner/write/allocate.h"
 #include "planner/write/builder.h"
-#include "planner/write/stream_shape.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
 class HostStore {
  public:
   /// Lays out the homes. All three must outlive the store.
-  HostStore(PlanBuilder& builder, const Chain& chain, const StreamShape& shape);
+  HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule);
 
   /// A host slot of its own for a small value, made on first use.
   InstanceId scalar(ValueKind kind, int block, int micro_batch);
@@ -59,7 +59,7 @@ class HostStore {
 
   PlanBuilder& builder_;
   const Chain& chain_;
-  const StreamShape& shape_;
+  const StreamSchedule& schedule_;
   std::vector<BlockHome> homes_;
   Bytes end_;        // of the host's slots so far
   Bytes drive_end_;  // likewise

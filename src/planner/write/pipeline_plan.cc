@@ -32,18 +32,19 @@ struct DeviceMemory {
 
 class PipelineWriter {
  public:
-  PipelineWriter(const PlanQuestion& question, const Chain& chain, const PipelineShape& shape,
+  PipelineWriter(const PlanQuestion& question, const Chain& chain, const PipelineSchedule& schedule,
                  const std::string& strategy)
       : question_(question),
         chain_(chain),
-        shape_(shape),
+        schedule_(schedule),
         train_(question.mode == PlanMode::train),
-        stages_(static_cast<int>(shape.ends.size())),
-        devices_(1 + *std::max_element(shape.device_of_stage.begin(), shape.device_of_stage.end())),
+        stages_(static_cast<int>(schedule.ends.size())),
+        devices_(1 + *std::max_element(schedule.device_of_stage.begin(),
+                                       schedule.device_of_stage.end())),
         builder_(question, chain, strategy, devices_),
         memory_(index(devices_)),
         runs_left_(index(devices_)),
-        kept_slots_(kept_slots(shape)) {}
+        kept_slots_(kept_slots(schedule)) {}
 
   Plan write() {
     for (int s = 0; s < stages_; ++s) {
@@ -55,10 +56,10 @@ class PipelineWriter {
     for (int d = 0; d < devices_; ++d) lay_out_device(d, homes);
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, host_tokens_[index(m)]);
     if (has_remote_tie()) share_weight();
-    for (const PipelineTask& run : shape_.order) {
+    for (const PipelineTask& run : schedule_.order) {
       if (takes_part(run)) ++runs_left_[index(device_of(run.stage))];
     }
-    for (const PipelineTask& run : shape_.order) {
+    for (const PipelineTask& run : schedule_.order) {
       if (takes_part(run)) write_run(run);
     }
     collect_and_update();
@@ -69,18 +70,18 @@ class PipelineWriter {
  private:
   // ---- the chain, its stages and their devices ----
 
-  int first(int stage) const { return stage == 0 ? 0 : shape_.ends[index(stage - 1)]; }
-  int end(int stage) const { return shape_.ends[index(stage)]; }
+  int first(int stage) const { return stage == 0 ? 0 : schedule_.ends[index(stage - 1)]; }
+  int end(int stage) const { return schedule_.ends[index(stage)]; }
   int blocks() const { return static_cast<int>(chain_.size()); }
   int head() const { return blocks() - 1; }
   const ChainBlock& block(int b) const { return chain_.blocks[index(b)]; }
-  int device_of(int stage) const { return shape_.device_of_stage[index(stage)]; }
+  int device_of(int stage) const { return schedule_.device_of_stage[index(stage)]; }
   bool last_micro_batch(int m) const { return m + 1 == question_.micro_batches; }
   bool takes_part(const PipelineTask& run) const { return train_ || !run.backward; }
 
   int device_of_block(int b) const {
-    const auto stage = std::upper_bound(shape_.ends.begin(), shape_.ends.end(), b);
-    return device_of(static_cast<int>(stage - shape_.ends.begin()));
+    const auto stage = std::upper_bound(schedule_.ends.begin(), schedule_.ends.end(), b);
+    return device_of(static_cast<int>(stage - schedule_.ends.begin()));
   }
   std::vector<int> blocks_of(int d) const {
     std::vector<int> result;
@@ -129,7 +130,7 @@ class PipelineWriter {
       if (question_.clips) scale_ = on_host(ValueKind::clip, -1, -1);
     }
     const Bytes first = round_up(host_end_, kSlotAlignment);
-    crossing_ = SlotPool(first, slot_size(chain_.activation), 2 * stages_ * shape_.spare_slots);
+    crossing_ = SlotPool(first, slot_size(chain_.activation), 2 * stages_ * schedule_.spare_slots);
   }
 
   void lay_out_device(int d, const std::map<PlaceId, Bytes>& homes) {
@@ -154,7 +155,7 @@ class PipelineWriter {
     end = round_up(end + kScalarSlot * scalars_of(d, own), kSlotAlignment);
     // With slots to spare the next micro-batch's tokens arrive while this one is in use.
     const int most = most_tokens(d);
-    const int spare = shape_.spare_slots > 0 && most < question_.micro_batches ? 1 : 0;
+    const int spare = schedule_.spare_slots > 0 && most < question_.micro_batches ? 1 : 0;
     memory.tokens = SlotPool(end, slot_size(chain_.tokens), spare);
     if (most > 0) end += slot_size(chain_.tokens) * (most + spare);
     for (const int b : own) {
@@ -163,10 +164,10 @@ class PipelineWriter {
       memory.kept.insert_or_assign(b, SlotPool(end, slot, 0));
       end += slot * kept_slots_[index(b)];
     }
-    memory.activations = SlotPool(end, slot_size(chain_.activation), shape_.spare_slots);
+    memory.activations = SlotPool(end, slot_size(chain_.activation), schedule_.spare_slots);
   }
 
-  bool keeps(int b) const { return train_ && saves(shape_.fates, b); }
+  bool keeps(int b) const { return train_ && saves(schedule_.policies, b); }
 
   std::int64_t scalars_of(int d, const std::vector<int>& own) const {
     std::int64_t count = train_ ? 1 : 0;  // C
@@ -188,7 +189,7 @@ class PipelineWriter {
   int most_tokens(int d) const {
     std::set<int> present;
     std::size_t most = 0;
-    for (const PipelineTask& run : shape_.order) {
+    for (const PipelineTask& run : schedule_.order) {
       if (!takes_part(run) || device_of(run.stage) != d || !uses_tokens(run)) continue;
       present.insert(run.micro_batch);
       most = std::max(most, present.size());
@@ -389,7 +390,7 @@ class PipelineWriter {
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  const PipelineShape& shape_;
+  const PipelineSchedule& schedule_;
   const bool train_;
   const int stages_;
   const int devices_;
@@ -411,9 +412,9 @@ class PipelineWriter {
 }  // namespace
 
 Plan write_pipeline_plan(const PlanQuestion& question, const Chain& chain,
-                         const PipelineShape& shape, const std::string& strategy) {
-  FERRY_CHECK(shape.ends.size() == shape.device_of_stage.size(), "every stage has a device");
-  return PipelineWriter(question, chain, shape, strategy).write();
+                         const PipelineSchedule& schedule, const std::string& strategy) {
+  FERRY_CHECK(schedule.ends.size() == schedule.device_of_stage.size(), "every stage has a device");
+  return PipelineWriter(question, chain, schedule, strategy).write();
 }
 
 }  // namespace ferry

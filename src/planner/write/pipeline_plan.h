@@ -10,13 +10,13 @@
 #include "plan/plan.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/question.h"
-#include "planner/write/pipeline_shape.h"
+#include "planner/write/pipeline_schedule.h"
 
 namespace ferry {
 
 /// The plan, with all edges, whether or not it fits. An evaluation takes the order's forward runs;
 /// weights and states are at the same offsets of the same devices in both modes.
 Plan write_pipeline_plan(const PlanQuestion& question, const Chain& chain,
-                         const PipelineShape& shape, const std::string& strategy);
+                         const PipelineSchedule& schedule, const std::string& strategy);
 
 }  // namespace ferry

@@ -1,4 +1,4 @@
-#include "planner/write/pipeline_shape.h"
+#include "planner/write/pipeline_schedule.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -50,12 +50,13 @@ DeviceOrders pipeline_orders(OrderRule rule, const Pipeline& pipeline) {
   return order_of(listed ? OrderRule::one_f_one_b : rule, pipeline);
 }
 
-KeptSlots kept_slots(const PipelineShape& shape) {
+KeptSlots kept_slots(const PipelineSchedule& schedule) {
   Pipeline pipeline;
-  pipeline.device = shape.device_of_stage;
-  const std::vector<int> held = stages_in_flight(pipeline, {shape.order});
+  pipeline.device = schedule.device_of_stage;
+  const std::vector<int> held = stages_in_flight(pipeline, {schedule.order});
   KeptSlots slots;
-  for (std::size_t s = 0; s < shape.ends.size(); ++s) slots.resize(index(shape.ends[s]), held[s]);
+  for (std::size_t s = 0; s < schedule.ends.size(); ++s)
+    slots.resize(index(schedule.ends[s]), held[s]);
   return slots;
 }
 

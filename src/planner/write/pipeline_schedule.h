@@ -1,5 +1,5 @@
-// The shape of a pipeline whose stages stay on their devices: where the chain is cut, which device
-// has which stage, and in which order the stages run.
+// The schedule of a pipeline whose stages stay on their devices: where the chain is cut, which
+// device has which stage, and in which order the stages run.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 #include "planner/costs/question.h"
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
-#include "planner/write/fates.h"
+#include "planner/write/activation_policy.h"
 
 namespace ferry {
 
-struct PipelineShape {
+struct PipelineSchedule {
   std::vector<int> ends;             // one past each stage's last block
   std::vector<int> device_of_stage;  // any device may have any number of stages
   /// Every stage forward and backward once per micro-batch, backward in ascending order of
@@ -20,11 +20,11 @@ struct PipelineShape {
   std::vector<PipelineTask> order;
   /// Activation slots per device beyond those in use at once: how far copies run ahead.
   int spare_slots = 0;
-  Fates fates = {};  // kept on the stage's device or computed again
+  ActivationPolicies policies = {};  // kept on the stage's device or computed again
 };
 
 /// By block: its stage's micro-batches in flight.
-KeptSlots kept_slots(const PipelineShape& shape);
+KeptSlots kept_slots(const PipelineSchedule& schedule);
 
 /// A cut chain as schedules see it, in microseconds. Its devices count from 0 in order of first
 /// appearance: order rules know turns, not machines.

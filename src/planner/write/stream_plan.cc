@@ -15,26 +15,24 @@
 namespace ferry {
 namespace {
 
-using Pass = StageVisit::Pass;
-
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 constexpr int kHostGradientTurns = 2;
 
-bool runs_on(const StreamShape& shape, int device, int b) {
-  return std::ranges::any_of(shape.visits, [&](const StageVisit& visit) {
+bool runs_on(const StreamSchedule& schedule, int device, int b) {
+  return std::ranges::any_of(schedule.visits, [&](const StageVisit& visit) {
     return visit.device == device && b >= visit.first && b < visit.end;
   });
 }
 
 // A slot for any of what leaves the device between forward and backward.
-Bytes largest_leaving(const Chain& chain, const StreamShape& shape, int device) {
+Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule, int device) {
   Bytes largest;
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
-    const ActivationFate fate = fate_of(shape.fates, b);
-    if (fate == ActivationFate::recompute || fate == ActivationFate::keep) continue;
-    if (runs_on(shape, device, b)) largest = std::max(largest, chain.blocks[index(b)].saved);
+    const ActivationPolicy policy = policy_of(schedule.policies, b);
+    if (policy == ActivationPolicy::recompute || policy == ActivationPolicy::keep) continue;
+    if (runs_on(schedule, device, b)) largest = std::max(largest, chain.blocks[index(b)].saved);
   }
   return slot_size(largest);
 }
@@ -53,22 +51,22 @@ struct DeviceMemory {
 
 class StreamWriter {
  public:
-  StreamWriter(const PlanQuestion& question, const Chain& chain, const StreamShape& shape)
+  StreamWriter(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule)
       : question_(question),
         chain_(chain),
-        shape_(shape),
+        schedule_(schedule),
         train_(question.mode == PlanMode::train),
-        builder_(question, chain, shape.strategy, shape.devices, shape.uses_drives()),
-        store_(builder_, chain, shape),
-        memory_(index(shape.devices)),
-        kept_slots_(kept_slots(chain, shape)) {}
+        builder_(question, chain, schedule.strategy, schedule.devices, schedule.uses_drives()),
+        store_(builder_, chain, schedule),
+        memory_(index(schedule.devices)),
+        kept_slots_(kept_slots(chain, schedule)) {}
 
   Plan write() {
     set_stages();
     plan_visits();
-    for (int d = 0; d < shape_.devices; ++d) lay_out_device(d);
+    for (int d = 0; d < schedule_.devices; ++d) lay_out_device(d);
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, store_.tokens(m));
-    for (std::size_t v = 0; v < shape_.visits.size(); ++v) run(v);
+    for (std::size_t v = 0; v < schedule_.visits.size(); ++v) run(v);
     collect_and_update();
     builder_.settle(store_.end(), kHostGradientTurns);
     return builder_.finish_unordered();
@@ -93,12 +91,12 @@ class StreamWriter {
 
   /// The pass that decides which blocks run as one: gradients pass between its stages.
   bool counts_stages(const StageVisit& visit) const {
-    return visit.first_batch == 0 && (visit.pass != Pass::forward || !train_);
+    return visit.first_batch == 0 && (visit.direction != Direction::forward || !train_);
   }
 
   void set_stages() {
     std::vector<bool> begins(chain_.size(), false);
-    for (const StageVisit& visit : shape_.visits) {
+    for (const StageVisit& visit : schedule_.visits) {
       if (counts_stages(visit)) begins[index(visit.first)] = true;
     }
     int stage = -1;
@@ -136,18 +134,18 @@ class StreamWriter {
   }
 
   void need_for(Visit& memory, const StageVisit& visit) {
-    if (visit.pass != Pass::backward) need_for_forward(memory, visit);
-    if (visit.pass != Pass::forward) need_for_backward(memory, visit);
+    if (visit.direction != Direction::backward) need_for_forward(memory, visit);
+    if (visit.direction != Direction::forward) need_for_backward(memory, visit);
   }
 
   /// A stage whose backward follows its forward on the device stays there between the two.
   void plan_visits() {
-    std::vector<const StageVisit*> latest(index(shape_.devices), nullptr);
-    for (const StageVisit& visit : shape_.visits) {
+    std::vector<const StageVisit*> latest(index(schedule_.devices), nullptr);
+    for (const StageVisit& visit : schedule_.visits) {
       auto& visits = memory_[index(visit.device)].visits;
       const StageVisit* before = std::exchange(latest[index(visit.device)], &visit);
-      stays_.push_back(before != nullptr && before->pass == Pass::forward &&
-                       visit.pass == Pass::backward && before->first == visit.first &&
+      stays_.push_back(before != nullptr && before->direction == Direction::forward &&
+                       visit.direction == Direction::backward && before->first == visit.first &&
                        before->end == visit.end);
       if (!stays_.back()) visits.emplace_back();
       memory_visit_.push_back(visits.size() - 1);
@@ -157,13 +155,14 @@ class StreamWriter {
 
   Bytes workspace_of(int device) const {
     Bytes most;
-    for (const StageVisit& visit : shape_.visits) {
+    for (const StageVisit& visit : schedule_.visits) {
       if (visit.device != device) continue;
       for (int b = visit.first; b < visit.end; ++b) {
-        if (visit.pass != Pass::backward && has_forward(block(b))) {
-          most = std::max(most, forward_workspace(block(b), saves(shape_.fates, b)));
+        if (visit.direction != Direction::backward && has_forward(block(b))) {
+          most = std::max(most, forward_workspace(block(b), saves(schedule_.policies, b)));
         }
-        if (visit.pass != Pass::forward) most = std::max(most, block(b).backward_workspace);
+        if (visit.direction != Direction::forward)
+          most = std::max(most, block(b).backward_workspace);
       }
     }
     return most;
@@ -174,17 +173,17 @@ class StreamWriter {
     if (memory.visits.empty()) return;
     const Bytes activation = slot_size(chain_.activation);
     const Bytes token = slot_size(chain_.tokens);
-    const int token_slots = needs_tokens(d) ? shape_.token_slots : 0;
+    const int token_slots = needs_tokens(d) ? schedule_.token_slots : 0;
     const Bytes scalars = scalars_of(d);
-    const Bytes rings = activation * shape_.activation_slots + token * token_slots;
-    const Bytes saved = saved_bytes(chain_, shape_, kept_slots_, d);
+    const Bytes rings = activation * schedule_.activation_slots + token * token_slots;
+    const Bytes saved = saved_bytes(chain_, schedule_, kept_slots_, d);
     const Bytes left = device_limit(question_, d) - workspace_of(d) - rings - saved - scalars;
     const RegionSizes sizes = region_sizes(memory.visits);
     const Bytes region =
         std::clamp(Bytes{left.count - left.count % kSlotAlignment.count}, sizes.least, sizes.full);
     lay_out_visits(memory.visits, builder_.values(), region);
-    memory.activations = SlotRing(region, activation, shape_.activation_slots);
-    memory.tokens = SlotRing(region + activation * shape_.activation_slots, token, token_slots);
+    memory.activations = SlotRing(region, activation, schedule_.activation_slots);
+    memory.tokens = SlotRing(region + activation * schedule_.activation_slots, token, token_slots);
     lay_out_saved(d, region + rings);
     memory.scalars_end = region + rings + saved;
   }
@@ -193,31 +192,35 @@ class StreamWriter {
   void lay_out_saved(int d, Bytes end) {
     DeviceMemory& memory = memory_[index(d)];
     for (int b = 0; b < blocks(); ++b) {
-      if (!rests_here(b) || !runs_on(shape_, d, b)) continue;
+      if (!rests_here(b) || !runs_on(schedule_, d, b)) continue;
       const Bytes slot = slot_size(block(b).saved);
       memory.kept.emplace(b, SlotPool(end, slot, 0));
       end += slot * kept_slots_[index(b)];
     }
-    memory.saved = SlotRing(end, largest_leaving(chain_, shape_, d), shape_.saved_slots);
+    memory.saved = SlotRing(end, largest_leaving(chain_, schedule_, d), schedule_.saved_slots);
   }
 
   /// What the block's forward keeps stays on the device.
-  bool rests_here(int b) const { return fate_of(shape_.fates, b) == ActivationFate::keep; }
+  bool rests_here(int b) const {
+    return policy_of(schedule_.policies, b) == ActivationPolicy::keep;
+  }
 
   bool needs_tokens(int d) const {
-    return std::any_of(shape_.visits.begin(), shape_.visits.end(), [&](const StageVisit& visit) {
-      return visit.device == d && (contains(visit, 0) || contains(visit, blocks() - 1));
-    });
+    return std::any_of(
+        schedule_.visits.begin(), schedule_.visits.end(), [&](const StageVisit& visit) {
+          return visit.device == d && (contains(visit, 0) || contains(visit, blocks() - 1));
+        });
   }
 
   /// Room for the norms and losses that arise on a device.
   Bytes scalars_of(int d) const {
     std::int64_t count = 0;
-    for (const StageVisit& visit : shape_.visits) {
+    for (const StageVisit& visit : schedule_.visits) {
       if (visit.device != d) continue;
-      const bool ends = visit.pass != Pass::forward || !train_;
+      const bool ends = visit.direction != Direction::forward || !train_;
       if (ends && contains(visit, blocks() - 1)) count += visit.end_batch - visit.first_batch;
-      if (visit.pass != Pass::forward && completes_sums(visit)) count += visit.end - visit.first;
+      if (visit.direction != Direction::forward && completes_sums(visit))
+        count += visit.end - visit.first;
     }
     return kScalarSlot * count;
   }
@@ -234,7 +237,7 @@ class StreamWriter {
   PlaceId place(int d) const { return builder_.device(d).place; }
 
   InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
-    const int d = shape_.visits[v].device;
+    const int d = schedule_.visits[v].device;
     const Visit& memory = memory_[index(d)].visits[memory_visit_[v]];
     const ValueId value = builder_.value(kind, b, -1);
     return builder_.instance(value, place(d), memory.offsets.at(value));
@@ -303,23 +306,23 @@ class StreamWriter {
   // ---- visits ----
 
   void run(std::size_t v) {
-    const StageVisit& visit = shape_.visits[v];
+    const StageVisit& visit = schedule_.visits[v];
     upload(v);
     std::vector<InstanceId> norms;
     for (int m = visit.first_batch; m < visit.end_batch; ++m) {
-      if (visit.pass != Pass::backward) {
+      if (visit.direction != Direction::backward) {
         for (int b = visit.first; b < visit.end; ++b) {
           if (has_forward(block(b))) forward(b, m, v);
         }
       }
-      if (visit.pass != Pass::forward) backward_through(v, m, norms);
+      if (visit.direction != Direction::forward) backward_through(v, m, norms);
     }
-    if (visit.pass != Pass::forward) download_sums(v, norms);
+    if (visit.direction != Direction::forward) download_sums(v, norms);
   }
 
   /// Uploads what is not there yet, in the order of need.
   void upload(std::size_t v) {
-    const StageVisit& visit = shape_.visits[v];
+    const StageVisit& visit = schedule_.visits[v];
     const ResourceId queue = builder_.device(visit.device).weights_up;
     Visit all;
     Visit there;
@@ -340,7 +343,7 @@ class StreamWriter {
   }
 
   void forward(int b, int m, std::size_t v) {
-    const int d = shape_.visits[v].device;
+    const int d = schedule_.visits[v].device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     std::vector<InstanceId> reads = {in_visit(v, ValueKind::weight, weight_owner(chain_, b)),
                                      b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, {})};
@@ -353,7 +356,7 @@ class StreamWriter {
     }
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
     const InstanceId made = new_activation(d, output, std::array{input});
-    if (!saves(shape_.fates, b)) {
+    if (!saves(schedule_.policies, b)) {
       builder_.forward(b, m, d, std::move(reads), {made});
       bring_down(d, made, output);
       return;
@@ -365,7 +368,7 @@ class StreamWriter {
   }
 
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
-    const StageVisit& visit = shape_.visits[v];
+    const StageVisit& visit = schedule_.visits[v];
     const int d = visit.device;
     InstanceId loss = -1;
     for (int b = visit.end - 1; b >= visit.first; --b) {
@@ -386,7 +389,7 @@ class StreamWriter {
   };
 
   void backward(int b, int m, std::size_t v, const BackwardResults& results) {
-    const int d = shape_.visits[v].device;
+    const int d = schedule_.visits[v].device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     const ValueId above =  // the head has nothing above it
         is_head(b) ? input : builder_.value(ValueKind::activation_gradient, b + 1, m);
@@ -401,7 +404,7 @@ class StreamWriter {
         is_head(b) ? fetch_tokens(d, m) : fetch_activation(d, above, std::array{input});
     reads.push_back(b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, std::array{above}));
     reads.push_back(output_gradient);
-    if (saves(shape_.fates, b)) reads.push_back(fetch_saved(d, b, m));
+    if (saves(schedule_.policies, b)) reads.push_back(fetch_saved(d, b, m));
     if (m > 0) reads.push_back(sum);
     if (b > 0) writes.push_back(new_activation(d, below, std::array{input, above}));
     if (is_head(b)) writes.push_back(results.loss);
@@ -415,11 +418,11 @@ class StreamWriter {
     builder_.backward(b, m, d, std::move(reads), std::move(writes));
   }
 
-  bool updates_wait() const { return question_.clips || shape_.updates_at_end; }
+  bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
 
   /// Norms first, since clipping waits for all of them, then the sums, deepest block first.
   void download_sums(std::size_t v, const std::vector<InstanceId>& norms) {
-    const StageVisit& visit = shape_.visits[v];
+    const StageVisit& visit = schedule_.visits[v];
     const ResourceId queue = builder_.device(visit.device).down;
     const bool complete = completes_sums(visit);
     auto norm = norms.begin();
@@ -450,19 +453,19 @@ class StreamWriter {
     builder_.clip(std::move(reads), scale);
     if (!train_ || !updates_wait()) return;
     std::vector<int> order = landed_;
-    if (!shape_.updates_as_landed) std::sort(order.begin(), order.end());
+    if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
     for (const int b : order) store_.update(b, scale);
   }
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  const StreamShape& shape_;
+  const StreamSchedule& schedule_;
   const bool train_;
   PlanBuilder builder_;
   HostStore store_;
   std::vector<DeviceMemory> memory_;
   const KeptSlots kept_slots_;             // by block
-  std::vector<std::size_t> memory_visit_;  // per visit of the shape, in its device's visits
+  std::vector<std::size_t> memory_visit_;  // per visit of the schedule, in its device's visits
   std::vector<bool> stays_;                // per visit: what its forward used is still there
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
   std::vector<InstanceId> norms_;          // on the host
@@ -471,30 +474,31 @@ class StreamWriter {
 
 }  // namespace
 
-Plan write_stream_plan(const PlanQuestion& question, const Chain& chain, const StreamShape& shape) {
-  FERRY_CHECK(shape.activation_slots >= kLeastActivationSlots, "activation slots of a device");
-  return StreamWriter(question, chain, shape).write();
+Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
+                       const StreamSchedule& schedule) {
+  FERRY_CHECK(schedule.activation_slots >= kLeastActivationSlots, "activation slots of a device");
+  return StreamWriter(question, chain, schedule).write();
 }
 
-KeptSlots kept_slots(const Chain& chain, const StreamShape& shape) {
-  const auto devices = index(shape.devices);
+KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
+  const auto devices = index(schedule.devices);
   std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
   std::vector<std::vector<int>> held(devices, std::vector<int>(chain.size()));
   std::vector<bool> may_stay(chain.size(), true);
   KeptSlots most(chain.size());
-  for (const StageVisit& visit : shape.visits) {
+  for (const StageVisit& visit : schedule.visits) {
     const int batches = visit.end_batch - visit.first_batch;
     for (int b = visit.first; b < visit.end; ++b) {
       int& now = held[index(visit.device)][index(b)];
-      if (visit.pass != Pass::backward) {
-        const int more = visit.pass == Pass::fused ? 1 : batches;
+      if (visit.direction != Direction::backward) {
+        const int more = visit.direction == Direction::fused ? 1 : batches;
         most[index(b)] = std::max(most[index(b)], now + more);
       }
-      if (visit.pass == Pass::fused) continue;
-      now += visit.pass == Pass::forward ? batches : -batches;
+      if (visit.direction == Direction::fused) continue;
+      now += visit.direction == Direction::forward ? batches : -batches;
       for (int m = visit.first_batch; m < visit.end_batch; ++m) {
-        if (visit.pass == Pass::forward) forward_on[{b, m}] = visit.device;
-        if (visit.pass == Pass::backward && forward_on[{b, m}] != visit.device) {
+        if (visit.direction == Direction::forward) forward_on[{b, m}] = visit.device;
+        if (visit.direction == Direction::backward && forward_on[{b, m}] != visit.device) {
           may_stay[index(b)] = false;
         }
       }
@@ -506,11 +510,12 @@ KeptSlots kept_slots(const Chain& chain, const StreamShape& shape) {
   return most;
 }
 
-Bytes saved_bytes(const Chain& chain, const StreamShape& shape, const KeptSlots& slots,
+Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,
                   int device) {
-  Bytes bytes = largest_leaving(chain, shape, device) * shape.saved_slots;
+  Bytes bytes = largest_leaving(chain, schedule, device) * schedule.saved_slots;
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
-    if (fate_of(shape.fates, b) != ActivationFate::keep || !runs_on(shape, device, b)) continue;
+    if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs_on(schedule, device, b))
+      continue;
     bytes += slot_size(chain.blocks[index(b)].saved) * slots[index(b)];
   }
   return bytes;

@@ -1,20 +1,20 @@
 // What a streaming strategy decides: which blocks run where, for which micro-batches, in which
-// order, and where states rest. stream_plan.h writes the plan of a shape; Mobius, Harmony,
-// RoundPipe, ZeRO and Fuyou differ in their shapes only.
+// order, and where states rest. stream_plan.h writes the plan of a schedule; Mobius, Harmony,
+// RoundPipe, ZeRO and Fuyou differ in their schedules only.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "planner/costs/chain.h"
-#include "planner/write/fates.h"
+#include "planner/costs/direction.h"
+#include "planner/write/activation_policy.h"
 
 namespace ferry {
 
 /// A device runs consecutive blocks for consecutive micro-batches, one micro-batch after another.
 struct StageVisit {
-  enum class Pass { forward, backward, fused };  // fused: each micro-batch forward, then backward
-  Pass pass = Pass::forward;
+  Direction direction = Direction::forward;
   int device = 0;
   int first = 0;  // block
   int end = 0;    // one past the last block
@@ -30,7 +30,7 @@ struct BlockHome {
   bool operator==(const BlockHome&) const = default;
 };
 
-struct StreamShape {
+struct StreamSchedule {
   std::string strategy;
   /// In an order that is right when visits run one after another. Every block runs forward once
   /// per micro-batch (the head when training: never) and backward once, micro-batches ascending.
@@ -48,7 +48,8 @@ struct StreamShape {
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
   std::vector<bool> activations_on_drive;  // per block, its input; empty: none
-  Fates fates = {};     // per block: kept on the device, elsewhere meanwhile, or computed again
+  ActivationPolicies policies =
+      {};               // per block: kept on the device, elsewhere meanwhile, or computed again
   int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
                         // many for what goes on to the drives
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
@@ -58,10 +59,12 @@ struct StreamShape {
 
 /// By block: its micro-batches in flight on the device that has most of them. 0 where a backward
 /// runs on another device than its forward.
-KeptSlots kept_slots(const Chain& chain, const StreamShape& shape);
+KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule);
 
-/// The device's slots for what the shape's forwards keep; `slots` are kept_slots() of the shape.
-Bytes saved_bytes(const Chain& chain, const StreamShape& shape, const KeptSlots& slots, int device);
+/// The device's slots for what the schedule's forwards keep; `slots` are kept_slots() of the
+/// schedule.
+Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,
+                  int device);
 
 /// A backward task's input, the gradient it reads and the one it writes.
 inline constexpr int kLeastActivationSlots = 3;
