@@ -9,11 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "base/ids.h"
+
 namespace ferry {
+
+/// A rate that running activities share.
+using PoolId = Id<struct PoolTag>;
 
 /// What one activity takes from one pool when it runs at full speed, in the pool's unit per second.
 struct Draw {
-  int pool = 0;
+  PoolId pool{0};
   double rate = 0;
 };
 

@@ -30,7 +30,7 @@ constexpr std::size_t kWidestValue = 32;
 Json rate_json(Rate rate) { return rate.limited() ? Json(rate.bytes_per_second) : Json(nullptr); }
 
 Json root_json(const Machine& machine, const std::optional<int>& root) {
-  return root ? Json(machine.roots[static_cast<std::size_t>(*root)].name) : Json(nullptr);
+  return root ? Json(machine.roots[*root].name) : Json(nullptr);
 }
 
 Json machine_json(const Machine& machine) {

@@ -45,8 +45,8 @@ std::vector<Column> columns_of(const Plan& plan) {
   constexpr std::size_t kMostColumns = 6;  // 18 + 6 x 13 = 96 characters
   std::vector<Column> columns;
   const bool joined = plan.places.size() > kMostColumns;
-  for (PlaceId id = 0; id < static_cast<PlaceId>(plan.places.size()); ++id) {
-    const Place& place = plan.places[static_cast<std::size_t>(id)];
+  for (const PlaceId id : plan.places.ids()) {
+    const Place& place = plan.places[id];
     const bool device = place.kind == PlaceKind::device;
     if (joined && device && !columns.empty()) {
       columns.front().places.push_back(id);
@@ -66,7 +66,7 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
   for (const Column& column : columns_of(plan)) {
     text += print(" %12s", column.name.c_str());
     const auto fullest = std::ranges::max_element(column.places, {}, [&](PlaceId id) {
-      return planned.prediction.peak[static_cast<std::size_t>(id)];
+      return planned.prediction.peak[id];
     });
     shown.push_back(*fullest);
     sums.push_back(bytes_by_purpose(plan, *fullest));
@@ -83,9 +83,8 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
   for (const char* row : {"free", "budget"}) {
     text += print("%-18s", row);
     for (const PlaceId id : shown) {
-      const auto at = static_cast<std::size_t>(id);
-      const Bytes limit = limit_of(question, plan.places[at]);
-      const Bytes bytes = row[0] == 'b' ? limit : limit - planned.prediction.peak[at];
+      const Bytes limit = limit_of(question, plan.places[id]);
+      const Bytes bytes = row[0] == 'b' ? limit : limit - planned.prediction.peak[id];
       text += print(" %12s", to_string(bytes).c_str());
     }
     text += "\n";
@@ -139,13 +138,13 @@ Json activations_json(const Plan& plan) {
 Json places_json(const PlanQuestion& question, const Planned& planned) {
   Json places = Json::object();
   const Plan& plan = planned.plan;
-  for (PlaceId id = 0; id < static_cast<PlaceId>(plan.places.size()); ++id) {
-    const Place& place = plan.places[static_cast<std::size_t>(id)];
+  for (const PlaceId id : plan.places.ids()) {
+    const Place& place = plan.places[id];
     Json row;
     for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
       row[word(purpose)] = bytes.count;
     }
-    row["peak"] = planned.prediction.peak[static_cast<std::size_t>(id)].count;
+    row["peak"] = planned.prediction.peak[id].count;
     row["budget"] = limit_of(question, place).count;
     places[place.name] = row;
   }
@@ -154,15 +153,14 @@ Json places_json(const PlanQuestion& question, const Planned& planned) {
 
 Json resources_json(const Planned& planned) {
   Json resources = Json::object();
-  for (std::size_t r = 0; r < planned.plan.resources.size(); ++r) {
+  for (const ResourceId r : planned.plan.resources.ids()) {
     const ResourceUse& use = planned.prediction.use[r];
     resources[planned.plan.resources[r].name] = {{"busy_seconds", use.busy.seconds()},
                                                  {"utilisation", use.utilisation},
                                                  {"bytes", use.bytes.count}};
   }
   for (const Bubble& bubble : bubbles(planned.plan, planned.prediction)) {
-    resources[planned.plan.resources[static_cast<std::size_t>(bubble.resource)].name]["bubble"] =
-        bubble.of_step;
+    resources[planned.plan.resources[bubble.resource].name]["bubble"] = bubble.of_step;
   }
   return resources;
 }
@@ -170,8 +168,8 @@ Json resources_json(const Planned& planned) {
 Json drives_json(const Plan& plan) {
   Json drives = Json::object();
   for (const DriveUse& use : drive_use(plan)) {
-    drives[plan.places[static_cast<std::size_t>(use.place)].name] = {
-        {"read_bytes", use.read.count}, {"written_bytes", use.written.count}};
+    drives[plan.places[use.place].name] = {{"read_bytes", use.read.count},
+                                           {"written_bytes", use.written.count}};
   }
   return drives;
 }
@@ -193,13 +191,12 @@ Json candidates_json(const Planned& planned) {
 Json tasks_json(const Planned& planned) {
   Json tasks = Json::array();
   for (const Span& span : planned.prediction.timeline.spans) {
-    const Task& task = planned.plan.tasks[static_cast<std::size_t>(span.run.task)];
-    tasks.push_back(
-        {{"step", span.run.step},
-         {"task", task.name},
-         {"resource", planned.plan.resources[static_cast<std::size_t>(task.resource)].name},
-         {"start", span.start.seconds()},
-         {"end", span.end.seconds()}});
+    const Task& task = planned.plan.tasks[span.run.task];
+    tasks.push_back({{"step", span.run.step},
+                     {"task", task.name},
+                     {"resource", planned.plan.resources[task.resource].name},
+                     {"start", span.start.seconds()},
+                     {"end", span.end.seconds()}});
   }
   return tasks;
 }

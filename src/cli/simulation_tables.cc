@@ -18,15 +18,15 @@ using Json = nlohmann::ordered_json;
 std::string bytes_or_nothing(Bytes bytes) { return bytes.count > 0 ? to_string(bytes) : ""; }
 
 std::string resource_rows(const Plan& plan, const Simulation& simulation) {
-  std::vector<int> tasks(plan.resources.size());
-  for (const Task& task : plan.tasks) ++tasks[static_cast<std::size_t>(task.resource)];
+  IdVector<ResourceId, int> tasks(plan.resources.size());
+  for (const Task& task : plan.tasks) ++tasks[task.resource];
   std::map<ResourceId, double> idle;
   for (const Bubble& bubble : bubbles(plan, simulation)) idle[bubble.resource] = bubble.of_step;
   std::string text = print("%-20s %8s %12s %8s %8s %12s\n", "resource", "tasks", "busy", "used",
                            "bubble", "bytes");
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  for (const ResourceId r : plan.resources.ids()) {
     const ResourceUse& use = simulation.use[r];
-    const auto bubble = idle.find(static_cast<ResourceId>(r));
+    const auto bubble = idle.find(r);
     text += print("%-20s %8d %12s %7.1f%% %8s %12s\n", plan.resources[r].name.c_str(), tasks[r],
                   to_string(use.busy).c_str(), use.utilisation * 100,
                   bubble == idle.end() ? "" : print("%.1f%%", bubble->second * 100).c_str(),
@@ -36,11 +36,11 @@ std::string resource_rows(const Plan& plan, const Simulation& simulation) {
 }
 
 std::string pool_rows(const Plan& plan, const Simulation& simulation) {
-  const std::vector<PoolUse> uses = pool_use(plan, simulation);
+  const IdVector<PoolId, PoolUse> uses = pool_use(plan, simulation);
   if (uses.empty()) return "";
   std::string text =
       print("%-20s %8s %12s %8s %8s %12s\n", "shared rate", "", "", "used", "", "bytes");
-  for (std::size_t p = 0; p < uses.size(); ++p) {
+  for (const PoolId p : uses.ids()) {
     text += print("%-20s %8s %12s %7.1f%% %8s %12s\n", plan.pools[p].name.c_str(), "", "",
                   uses[p].utilisation * 100, "", bytes_or_nothing(uses[p].bytes).c_str());
   }
@@ -50,8 +50,7 @@ std::string pool_rows(const Plan& plan, const Simulation& simulation) {
 std::string drive_rows(const Plan& plan, std::optional<Bytes> endurance) {
   std::string text;
   for (const DriveUse& use : drive_use(plan)) {
-    text += print("%s reads %s and writes %s per step",
-                  plan.places[static_cast<std::size_t>(use.place)].name.c_str(),
+    text += print("%s reads %s and writes %s per step", plan.places[use.place].name.c_str(),
                   to_string(use.read).c_str(), to_string(use.written).c_str());
     if (endurance && use.written.count > 0) {
       text += print(", lasts %.0f steps", std::floor(drive_life_steps(use, *endurance)));
@@ -108,19 +107,19 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
               {"held_bytes", Json::object()},
               {"drives", Json::object()},
               {"tasks", Json::array()}};
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  for (const ResourceId r : plan.resources.ids()) {
     const ResourceUse& use = simulation.use[r];
     object["resources"][plan.resources[r].name] = {{"busy_seconds", use.busy.seconds()},
                                                    {"utilisation", use.utilisation},
                                                    {"bytes", use.bytes.count}};
   }
   for (const Bubble& bubble : idle) {
-    Json& row = object["resources"][plan.resources[static_cast<std::size_t>(bubble.resource)].name];
+    Json& row = object["resources"][plan.resources[bubble.resource].name];
     row["bubble"] = bubble.of_step;
     row["bubble_of_span"] = bubble.of_span;
   }
-  const std::vector<PoolUse> pools = pool_use(plan, simulation);
-  for (std::size_t p = 0; p < pools.size(); ++p) {
+  const IdVector<PoolId, PoolUse> pools = pool_use(plan, simulation);
+  for (const PoolId p : pools.ids()) {
     object["pools"][plan.pools[p].name] = {{"utilisation", pools[p].utilisation},
                                            {"bytes", pools[p].bytes.count}};
   }
@@ -129,8 +128,8 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
         static_cast<double>(point.bytes.count) / static_cast<double>(cdf.total().count);
     object["bandwidth_cdf"].push_back({point.bytes_per_second, share});
   }
-  const std::vector<PlaceLevels> levels = bytes_over_time(plan, simulation.timeline);
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+  const IdVector<PlaceId, PlaceLevels> levels = bytes_over_time(plan, simulation.timeline);
+  for (const PlaceId p : plan.places.ids()) {
     object["peak_bytes"][plan.places[p].name] = simulation.peak[p].count;
     object["held_bytes"][plan.places[p].name] = highest(levels[p].total).count;
   }
@@ -139,11 +138,11 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
     if (endurance && use.written.count > 0) {
       row["life_steps"] = std::floor(drive_life_steps(use, *endurance));
     }
-    object["drives"][plan.places[static_cast<std::size_t>(use.place)].name] = row;
+    object["drives"][plan.places[use.place].name] = row;
   }
   for (const Span& span : simulation.timeline.spans) {
     object["tasks"].push_back({{"step", span.run.step},
-                               {"task", plan.tasks[static_cast<std::size_t>(span.run.task)].name},
+                               {"task", plan.tasks[span.run.task].name},
                                {"start", span.start.seconds()},
                                {"end", span.end.seconds()}});
   }

@@ -1,6 +1,7 @@
 #include "exec/driver.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ std::size_t slot_of(int step) { return static_cast<std::size_t>(step) % kSteps; 
 
 // A task that waits for another: of the same step, or of the next one.
 struct Follower {
-  TaskId task = -1;
+  TaskId task;
   int later_steps = 0;
 };
 
@@ -29,25 +30,33 @@ struct Follower {
 class Followers {
  public:
   struct Edge {
-    TaskId earlier = -1;
+    TaskId earlier;
     Follower later;
   };
 
   Followers(std::size_t tasks, const std::vector<Edge>& edges)
-      : first_(tasks + 1), followers_(edges.size()) {
-    for (const Edge& edge : edges) ++first_[static_cast<std::size_t>(edge.earlier) + 1];
-    for (std::size_t task = 0; task < tasks; ++task) first_[task + 1] += first_[task];
-    auto next = first_;
-    for (const Edge& edge : edges) {
-      followers_[next[static_cast<std::size_t>(edge.earlier)]++] = edge.later;
+      : ranges_(tasks), followers_(edges.size()) {
+    for (const Edge& edge : edges) ++ranges_[edge.earlier].end;
+    std::size_t total = 0;
+    for (Range& range : ranges_) {
+      range.begin = total;
+      total += range.end;
+      range.end = range.begin;
     }
+    for (const Edge& edge : edges) followers_[ranges_[edge.earlier].end++] = edge.later;
   }
 
-  const Follower* begin(std::size_t task) const { return followers_.data() + first_[task]; }
-  const Follower* end(std::size_t task) const { return followers_.data() + first_[task + 1]; }
+  std::span<const Follower> of(TaskId task) const {
+    const Range& range = ranges_[task];
+    return std::span(followers_).subspan(range.begin, range.end - range.begin);
+  }
 
  private:
-  std::vector<std::size_t> first_;  // by task, and one past the end
+  struct Range {
+    std::size_t begin = 0, end = 0;
+  };
+
+  IdVector<TaskId, Range> ranges_;
   std::vector<Follower> followers_;
 };
 
@@ -60,12 +69,12 @@ struct Dependencies {
 Dependencies dependencies_of(const Plan& plan, const TaskRunner& runner) {
   std::vector<Followers::Edge> at_start;
   std::vector<Followers::Edge> at_finish;
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+  for (const TaskId id : plan.tasks.ids()) {
     const Task& later = plan.tasks[id];
     const auto add = [&](TaskId earlier, int later_steps) {
-      const Task& first = plan.tasks[static_cast<std::size_t>(earlier)];
+      const Task& first = plan.tasks[earlier];
       auto& edges = runner.orders(first, later) ? at_start : at_finish;
-      edges.push_back({earlier, {static_cast<TaskId>(id), later_steps}});
+      edges.push_back({earlier, {id, later_steps}});
     };
     for (const TaskId earlier : later.after) add(earlier, 0);
     for (const TaskId earlier : later.after_previous) add(earlier, 1);
@@ -88,8 +97,8 @@ class Dispatcher {
   int run();
 
  private:
-  void list(std::size_t queue);
-  bool start_next(std::size_t queue);
+  void list(ResourceId queue);
+  bool start_next(ResourceId queue);
   bool admits(int step);
   void start_candidates();
   void start(TaskRun run);
@@ -103,13 +112,14 @@ class Dispatcher {
   Observer& observer_;
   const Dependencies dependencies_;
 
-  std::vector<Queue> queues_;            // by resource
-  std::vector<std::size_t> queue_of_;    // by task
-  std::vector<std::size_t> candidates_;  // queues whose next task may have become ready
-  std::vector<std::size_t> refused_;     // queues whose next task the runner could not take
+  IdVector<ResourceId, Queue> queues_;
+  IdVector<TaskId, ResourceId> queue_of_;
+  std::vector<ResourceId> candidates_;  // queues whose next task may have become ready
+  std::vector<ResourceId> refused_;     // queues whose next task the runner could not take
 
-  std::vector<std::int32_t> all_waits_;      // by task: dependencies, those on the step before too
-  std::vector<std::int32_t> waits_[kSteps];  // by task: dependencies not met, kStarted, kFinished
+  using Waits = IdVector<TaskId, std::int32_t>;
+  Waits all_waits_;      // dependencies, those on the step before too
+  Waits waits_[kSteps];  // dependencies not met, kStarted, kFinished
   std::size_t unfinished_[kSteps] = {};
 
   const int first_step_;
@@ -130,10 +140,10 @@ Dispatcher::Dispatcher(const Plan& plan, StepRange steps, TaskRunner& runner, Ob
       asked_step_(steps.first),
       oldest_step_(steps.first) {
   auto& first_waits = waits_[slot_of(first_step_)];
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+  for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
-    queue_of_.push_back(static_cast<std::size_t>(task.resource));
-    queues_[queue_of_.back()].tasks.push_back(static_cast<TaskId>(id));
+    queues_[task.resource].tasks.push_back(id);
+    queue_of_.push_back(task.resource);
     first_waits.push_back(static_cast<std::int32_t>(task.after.size()));
     all_waits_.push_back(first_waits.back() +
                          static_cast<std::int32_t>(task.after_previous.size()));
@@ -141,13 +151,13 @@ Dispatcher::Dispatcher(const Plan& plan, StepRange steps, TaskRunner& runner, Ob
   waits_[slot_of(first_step_ + 1)] = all_waits_;
   waits_[slot_of(first_step_ + 2)] = all_waits_;
   for (std::size_t& unfinished : unfinished_) unfinished = plan.tasks.size();
-  for (std::size_t queue = 0; queue < queues_.size(); ++queue) {
+  for (const ResourceId queue : queues_.ids()) {
     queues_[queue].step = first_step_;
     list(queue);
   }
 }
 
-void Dispatcher::list(std::size_t queue) {
+void Dispatcher::list(ResourceId queue) {
   if (queues_[queue].listed || queues_[queue].tasks.empty()) return;
   queues_[queue].listed = true;
   candidates_.push_back(queue);
@@ -165,14 +175,13 @@ bool Dispatcher::admits(int step) {
 }
 
 // Starts the queue's next task if it may run now; returns whether it did.
-bool Dispatcher::start_next(std::size_t index) {
-  Queue& queue = queues_[index];
+bool Dispatcher::start_next(ResourceId resource) {
+  Queue& queue = queues_[resource];
   if (queue.step >= end_step_ || queue.step > oldest_step_ + 1) return false;
   const TaskRun run{queue.step, queue.tasks[queue.next]};
-  const auto task = static_cast<std::size_t>(run.task);
-  if (waits_[slot_of(run.step)][task] != 0) return false;
-  if (!runner_.can_start(plan_.tasks[task])) {
-    refused_.push_back(index);
+  if (waits_[slot_of(run.step)][run.task] != 0) return false;
+  if (!runner_.can_start(plan_.tasks[run.task])) {
+    refused_.push_back(resource);
     return false;
   }
   if (!admits(run.step)) return false;
@@ -187,7 +196,7 @@ bool Dispatcher::start_next(std::size_t index) {
 void Dispatcher::start_candidates() {
   // A start may append further candidates.
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    const std::size_t queue = candidates_[i];
+    const ResourceId queue = candidates_[i];
     queues_[queue].listed = false;
     while (start_next(queue)) {
     }
@@ -196,37 +205,34 @@ void Dispatcher::start_candidates() {
 }
 
 void Dispatcher::start(TaskRun run) {
-  const auto task = static_cast<std::size_t>(run.task);
-  waits_[slot_of(run.step)][task] = kStarted;
-  runner_.start(run, plan_.tasks[task]);
+  waits_[slot_of(run.step)][run.task] = kStarted;
+  runner_.start(run, plan_.tasks[run.task]);
   ++in_flight_;
   observer_.started(run);
   count_down(dependencies_.at_start, run);
 }
 
 void Dispatcher::finish(TaskRun run) {
-  const bool known = run.step >= oldest_step_ && run.step <= oldest_step_ + 1 && run.task >= 0 &&
-                     static_cast<std::size_t>(run.task) < plan_.tasks.size();
+  const bool known = run.step >= oldest_step_ && run.step <= oldest_step_ + 1 &&
+                     plan_.tasks.has(run.task);
   FERRY_CHECK(known, "the runner reported a task that does not run");
-  auto& state = waits_[slot_of(run.step)][static_cast<std::size_t>(run.task)];
+  auto& state = waits_[slot_of(run.step)][run.task];
   FERRY_CHECK(state == kStarted, "the runner reported a task that does not run");
   state = kFinished;
   --in_flight_;
   --unfinished_[slot_of(run.step)];
   observer_.finished(run);
   count_down(dependencies_.at_finish, run);
-  list(queue_of_[static_cast<std::size_t>(run.task)]);
-  for (const std::size_t queue : refused_) list(queue);
+  list(queue_of_[run.task]);
+  for (const ResourceId queue : refused_) list(queue);
   refused_.clear();
   end_finished_steps();
 }
 
 void Dispatcher::count_down(const Followers& followers, TaskRun run) {
-  const auto task = static_cast<std::size_t>(run.task);
-  for (const Follower* later = followers.begin(task); later != followers.end(task); ++later) {
-    auto& waits = waits_[slot_of(run.step + later->later_steps)];
-    const auto follower = static_cast<std::size_t>(later->task);
-    if (--waits[follower] == 0) list(queue_of_[follower]);
+  for (const Follower& later : followers.of(run.task)) {
+    auto& waits = waits_[slot_of(run.step + later.later_steps)];
+    if (--waits[later.task] == 0) list(queue_of_[later.task]);
   }
 }
 
@@ -235,14 +241,14 @@ void Dispatcher::end_finished_steps() {
     const int ended = oldest_step_++;
     waits_[slot_of(ended)] = all_waits_;
     unfinished_[slot_of(ended)] = plan_.tasks.size();
-    for (std::size_t queue = 0; queue < queues_.size(); ++queue) list(queue);
+    for (const ResourceId queue : queues_.ids()) list(queue);
     observer_.step_finished(ended);
   }
 }
 
 std::string Dispatcher::first_waiting() const {
   const auto& waits = waits_[slot_of(oldest_step_)];
-  for (std::size_t id = 0; id < waits.size(); ++id) {
+  for (const TaskId id : waits.ids()) {
     if (waits[id] >= 0) return "task '" + plan_.tasks[id].name + "' waits for ever";
   }
   return "a step waits for ever";

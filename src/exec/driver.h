@@ -12,7 +12,7 @@ namespace ferry {
 /// A task of one step.
 struct TaskRun {
   int step = 0;
-  TaskId task = -1;
+  TaskId task;
   auto operator<=>(const TaskRun&) const = default;
 };
 

@@ -14,8 +14,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // What happens in the middle of a run.
 enum class Trouble { none, in_start, in_wait };
 
@@ -37,7 +35,7 @@ class HostileRunner : public TaskRunner {
 
   void start(TaskRun run, const Task& task) override {
     EXPECT_FALSE(failed_) << task.name << " was started after a failure";
-    EXPECT_EQ(&task, &plan_.tasks[index(run.task)]);
+    EXPECT_EQ(&task, &plan_.tasks[run.task]);
     if (trouble == Trouble::in_start && starts_++ == trouble_at) fail();
     queues_[task.resource].push_back(run);
     ++in_flight_;
@@ -87,7 +85,7 @@ class HostileRunner : public TaskRunner {
   const std::vector<TaskRun>& queue_of(const Task& task) const { return queues_[task.resource]; }
   // What the runner orders itself has to be over before the task is.
   bool may_finish(TaskRun run) const {
-    const Task& task = plan_.tasks[index(run.task)];
+    const Task& task = plan_.tasks[run.task];
     return std::all_of(task.after.begin(), task.after.end(), [&](TaskId earlier) {
       return finished_.contains({run.step, earlier});
     });
@@ -109,16 +107,14 @@ class Referee : public Observer {
   Referee(const Plan& plan, const HostileRunner& runner, StepRange steps)
       : plan_(plan), runner_(runner), steps_(steps) {
     next_.resize(plan.resources.size());
-    for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-      next_[index(plan.tasks[id].resource)].push_back(static_cast<TaskId>(id));
-    }
+    for (const TaskId id : plan.tasks.ids()) next_[plan.tasks[id].resource].push_back(id);
     position_.resize(plan.resources.size());
   }
 
   void started(TaskRun run) override {
-    const Task& task = plan_.tasks[index(run.task)];
-    const auto& queue = next_[index(task.resource)];
-    std::size_t& position = position_[index(task.resource)];
+    const Task& task = plan_.tasks[run.task];
+    const auto& queue = next_[task.resource];
+    std::size_t& position = position_[task.resource];
     EXPECT_EQ(run.task, queue[position % queue.size()]) << "out of the order of its queue";
     EXPECT_EQ(run.step, steps_.first + static_cast<int>(position / queue.size()));
     ++position;
@@ -144,7 +140,7 @@ class Referee : public Observer {
 
  private:
   void expect_over(TaskRun earlier, const Task& later) {
-    const Task& task = plan_.tasks[index(earlier.task)];
+    const Task& task = plan_.tasks[earlier.task];
     if (runner_.orders(task, later)) {
       EXPECT_TRUE(runner_.has_started(earlier)) << task.name << " before " << later.name;
     } else {
@@ -224,13 +220,13 @@ TEST(Driver, StopsBeforeTheStepThatIsNotWanted) {
   const Plan plan = two_devices();
   for (unsigned seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
-    for (const int wanted : {0, 1, 3}) {
+    for (const std::size_t wanted : {0U, 1U, 3U}) {
       HostileRunner runner(plan, seed);
       Referee referee(plan, runner, {0, 5});
-      referee.wanted = wanted;
-      EXPECT_EQ(drive(plan, {0, 5}, runner, referee), wanted);
-      EXPECT_EQ(runner.started.size(), plan.tasks.size() * index(wanted));
-      EXPECT_EQ(referee.asked.size(), index(wanted) + 1);  // each step once
+      referee.wanted = static_cast<int>(wanted);
+      EXPECT_EQ(drive(plan, {0, 5}, runner, referee), referee.wanted);
+      EXPECT_EQ(runner.started.size(), plan.tasks.size() * wanted);
+      EXPECT_EQ(referee.asked.size(), wanted + 1);  // each step once
     }
   }
 }

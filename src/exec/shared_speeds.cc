@@ -1,7 +1,6 @@
 #include "exec/shared_speeds.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/fair_share.h"
 
@@ -14,23 +13,23 @@ constexpr std::size_t kMostKnown = 1 << 14;
 constexpr std::size_t kBits = 64;
 
 // The pools that all resources together could overdraw.
-std::vector<bool> scarce_pools(const Plan& plan) {
-  std::vector<double> drawn(plan.pools.size());
+IdVector<PoolId, bool> scarce_pools(const Plan& plan) {
+  IdVector<PoolId, double> drawn(plan.pools.size());
   for (const Resource& resource : plan.resources) {
-    for (const Draw& draw : resource.draws) drawn[static_cast<std::size_t>(draw.pool)] += draw.rate;
+    for (const Draw& draw : resource.draws) drawn[draw.pool] += draw.rate;
   }
-  std::vector<bool> scarce(plan.pools.size());
-  for (std::size_t p = 0; p < drawn.size(); ++p) scarce[p] = drawn[p] > plan.pools[p].capacity;
+  IdVector<PoolId, bool> scarce(plan.pools.size());
+  for (const PoolId p : drawn.ids()) scarce[p] = drawn[p] > plan.pools[p].capacity;
   return scarce;
 }
 
 // Copies share a link by equal bytes per second, everything else by equal speed.
-std::vector<double> weights_of(const Plan& plan) {
+IdVector<ResourceId, double> weights_of(const Plan& plan) {
   double fastest = 0;
   for (const Resource& resource : plan.resources) {
     if (resource.kind == ResourceKind::copy) fastest = std::max(fastest, resource.rate);
   }
-  std::vector<double> weights;
+  IdVector<ResourceId, double> weights;
   for (const Resource& resource : plan.resources) {
     weights.push_back(resource.kind == ResourceKind::copy ? fastest / resource.rate : 1.0);
   }
@@ -50,51 +49,47 @@ std::size_t SharedSpeeds::RunningHash::operator()(const Running& running) const 
 
 SharedSpeeds::SharedSpeeds(const Plan& plan)
     : weights_(weights_of(plan)), seats_(plan.resources.size()) {
-  const std::vector<bool> scarce = scarce_pools(plan);
+  const IdVector<PoolId, bool> scarce = scarce_pools(plan);
   for (const Pool& pool : plan.pools) capacities_.push_back(pool.capacity);
 
   // Resources that share a scarce pool, directly or through others, carry one label.
-  std::vector<std::size_t> label(plan.resources.size());
-  std::iota(label.begin(), label.end(), std::size_t{0});
-  std::vector<std::size_t> label_of_pool(plan.pools.size(), plan.resources.size());
-  std::vector<bool> shares(plan.resources.size());
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  IdVector<ResourceId, ResourceId> label;  // one of those it shares with, the same for all
+  IdVector<PoolId, ResourceId> label_of_pool(plan.pools.size());
+  IdVector<ResourceId, bool> shares(plan.resources.size());
+  for (const ResourceId r : plan.resources.ids()) label.push_back(r);
+  for (const ResourceId r : plan.resources.ids()) {
     draws_.push_back(plan.resources[r].draws);
     for (const Draw& draw : plan.resources[r].draws) {
-      if (!scarce[index(draw.pool)]) continue;
+      if (!scarce[draw.pool]) continue;
       shares[r] = true;
-      std::size_t& pool_label = label_of_pool[index(draw.pool)];
-      if (pool_label == plan.resources.size()) pool_label = label[r];
-      const std::size_t from = pool_label;
-      const std::size_t to = label[r];
+      ResourceId& pool_label = label_of_pool[draw.pool];
+      if (!pool_label.valid()) pool_label = label[r];
+      const ResourceId from = pool_label;
+      const ResourceId to = label[r];
       std::replace(label.begin(), label.end(), from, to);
       std::replace(label_of_pool.begin(), label_of_pool.end(), from, to);
     }
   }
 
-  std::vector<int> group_of_label(plan.resources.size(), kAlone);
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  IdVector<ResourceId, GroupId> group_of_label(plan.resources.size());
+  for (const ResourceId r : plan.resources.ids()) {
     if (!shares[r]) continue;
-    int& group = group_of_label[label[r]];
-    if (group == kAlone) {
-      group = static_cast<int>(groups_.size());
-      groups_.emplace_back();
-    }
-    auto& members = groups_[index(group)].members;
+    GroupId& group = group_of_label[label[r]];
+    if (!group.valid()) group = groups_.add({});
+    auto& members = groups_[group].members;
     seats_[r] = {group, members.size()};
-    members.push_back(static_cast<ResourceId>(r));
+    members.push_back(r);
   }
   for (Group& group : groups_) group.running.resize((group.members.size() + kBits - 1) / kBits);
 }
 
 void SharedSpeeds::flip(ResourceId resource) {
-  const Seat& seat = seats_[index(resource)];
-  groups_[index(seat.group)].running[seat.member / kBits] ^= std::uint64_t{1}
-                                                             << (seat.member % kBits);
+  const Seat& seat = seats_[resource];
+  groups_[seat.group].running[seat.member / kBits] ^= std::uint64_t{1} << (seat.member % kBits);
 }
 
-std::span<const double> SharedSpeeds::speeds(int group_id) {
-  Group& group = groups_[index(group_id)];
+std::span<const double> SharedSpeeds::speeds(GroupId group_id) {
+  Group& group = groups_[group_id];
   const auto found = group.known.find(group.running);
   if (found != group.known.end()) return found->second;
   if (group.known.size() >= kMostKnown) group.known.clear();
@@ -106,7 +101,7 @@ std::vector<double> SharedSpeeds::computed(const Group& group) const {
   std::vector<std::size_t> members;
   for (std::size_t m = 0; m < group.members.size(); ++m) {
     if ((group.running[m / kBits] >> (m % kBits) & 1) == 0) continue;
-    const std::size_t resource = index(group.members[m]);
+    const ResourceId resource = group.members[m];
     running.push_back({weights_[resource], draws_[resource]});
     members.push_back(m);
   }

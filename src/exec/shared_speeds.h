@@ -19,12 +19,13 @@ class SharedSpeeds {
   /// Copies what it needs of the plan's pools and resources.
   explicit SharedSpeeds(const Plan& plan);
 
-  static constexpr int kAlone = -1;
+  /// Resources that compete with each other.
+  using GroupId = Id<struct GroupTag>;
 
-  /// The group of a resource, or kAlone when no pool it draws on can be short: then it always runs
-  /// at full speed.
-  int group_of(ResourceId resource) const { return seats_[index(resource)].group; }
-  std::span<const ResourceId> members(int group) const { return groups_[index(group)].members; }
+  /// The group of a resource; none when no pool it draws on can be short: then it always runs at
+  /// full speed.
+  GroupId group_of(ResourceId resource) const { return seats_[resource].group; }
+  std::span<const ResourceId> members(GroupId group) const { return groups_[group].members; }
 
   /// Says that a resource draws on its pools from now on, or no longer. Requires: it has a group.
   void start(ResourceId resource) { flip(resource); }
@@ -32,7 +33,7 @@ class SharedSpeeds {
 
   /// The speed of every member of the group, as a fraction of full speed; 0 for those that do not
   /// run. Valid until the next call.
-  std::span<const double> speeds(int group);
+  std::span<const double> speeds(GroupId group);
 
  private:
   using Running = std::vector<std::uint64_t>;  // one bit per member
@@ -45,19 +46,18 @@ class SharedSpeeds {
     std::unordered_map<Running, std::vector<double>, RunningHash> known;
   };
   struct Seat {
-    int group = kAlone;
+    GroupId group;
     std::size_t member = 0;  // position in Group::members
   };
 
-  static std::size_t index(int id) { return static_cast<std::size_t>(id); }
   void flip(ResourceId resource);
   std::vector<double> computed(const Group& group) const;
 
   std::vector<double> capacities_;
-  std::vector<std::vector<Draw>> draws_;  // by resource
-  std::vector<double> weights_;           // by resource
-  std::vector<Seat> seats_;               // by resource
-  std::vector<Group> groups_;
+  IdVector<ResourceId, std::vector<Draw>> draws_;
+  IdVector<ResourceId, double> weights_;
+  IdVector<ResourceId, Seat> seats_;
+  IdVector<GroupId, Group> groups_;
 };
 
 }  // namespace ferry

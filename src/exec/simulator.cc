@@ -13,8 +13,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // The parts of a task: what passes while nothing is drawn, then what the pools may slow down.
 struct Work {
   double lead = 0;   // microseconds
@@ -23,7 +21,7 @@ struct Work {
 
 Work work_of(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::copy) return {0, task.micros.count};
-  const Resource& link = plan.resources[index(task.resource)];
+  const Resource& link = plan.resources[task.resource];
   return {(link.latency + task.micros).count,
           from_seconds(static_cast<double>(task.bytes.count) / link.rate).count};
 }
@@ -37,7 +35,7 @@ class Simulator final : public TaskRunner {
         next_event_(plan.resources.size(), kNever) {}
 
   bool can_start(const Task& task) const override {
-    return next_event_[index(task.resource)] == kNever;
+    return next_event_[task.resource] == kNever;
   }
   void start(TaskRun run, const Task& task) override;
   TaskRun wait_any() override;
@@ -57,23 +55,23 @@ class Simulator final : public TaskRunner {
     double speed = 0;  // 0: does not draw
   };
 
-  std::size_t next_lane() const;
-  void draw(std::size_t lane, double work);
-  void adjust_speeds(int group);
+  ResourceId next_lane() const;
+  void draw(ResourceId lane, double work);
+  void adjust_speeds(SharedSpeeds::GroupId group);
 
   const Plan& plan_;
   SharedSpeeds speeds_;
-  std::vector<Lane> lanes_;         // by resource
-  std::vector<double> next_event_;  // by resource: when its task ends or begins to draw; or kNever
+  IdVector<ResourceId, Lane> lanes_;
+  IdVector<ResourceId, double> next_event_;  // when its task ends or begins to draw; or kNever
   double now_ = 0;
   Timeline timeline_;
 };
 
 void Simulator::start(TaskRun run, const Task& task) {
-  const std::size_t lane = index(task.resource);
+  const ResourceId lane = task.resource;
   const Work work = work_of(plan_, task);
   lanes_[lane] = {run, now_, 0, 0, now_, 0};
-  if (speeds_.group_of(task.resource) == SharedSpeeds::kAlone || work.drawn == 0) {
+  if (!speeds_.group_of(lane).valid() || work.drawn == 0) {
     next_event_[lane] = now_ + (work.lead + work.drawn);
   } else if (work.lead > 0) {
     lanes_[lane].drawn_later = work.drawn;
@@ -83,35 +81,34 @@ void Simulator::start(TaskRun run, const Task& task) {
   }
 }
 
-void Simulator::draw(std::size_t lane, double work) {
+void Simulator::draw(ResourceId lane, double work) {
   lanes_[lane].left = work;
   lanes_[lane].since = now_;
   lanes_[lane].speed = 1;
   lanes_[lane].drawn_later = 0;
   next_event_[lane] = now_ + work;
-  const auto resource = static_cast<ResourceId>(lane);
-  speeds_.start(resource);
-  adjust_speeds(speeds_.group_of(resource));
+  speeds_.start(lane);
+  adjust_speeds(speeds_.group_of(lane));
 }
 
 // Sets the group's speeds from now on; who keeps its speed keeps its end to the last bit.
-void Simulator::adjust_speeds(int group) {
+void Simulator::adjust_speeds(SharedSpeeds::GroupId group) {
   const auto members = speeds_.members(group);
   const auto speeds = speeds_.speeds(group);
   for (std::size_t m = 0; m < members.size(); ++m) {
-    Lane& lane = lanes_[index(members[m])];
+    Lane& lane = lanes_[members[m]];
     if (lane.speed == speeds[m]) continue;
     lane.left = std::max(0.0, lane.left - (now_ - lane.since) * lane.speed);
     lane.since = now_;
     lane.speed = speeds[m];
-    next_event_[index(members[m])] = now_ + lane.left / lane.speed;
+    next_event_[members[m]] = now_ + lane.left / lane.speed;
   }
 }
 
 // The lane whose event comes first; of several at one time that of the smaller run.
-std::size_t Simulator::next_lane() const {
-  std::size_t first = 0;
-  for (std::size_t lane = 1; lane < lanes_.size(); ++lane) {
+ResourceId Simulator::next_lane() const {
+  ResourceId first(0);
+  for (const ResourceId lane : lanes_.ids()) {
     if (next_event_[lane] > next_event_[first]) continue;
     if (next_event_[lane] < next_event_[first] || lanes_[lane].run < lanes_[first].run) {
       first = lane;
@@ -122,7 +119,7 @@ std::size_t Simulator::next_lane() const {
 
 TaskRun Simulator::wait_any() {
   while (true) {
-    const std::size_t next = next_lane();
+    const ResourceId next = next_lane();
     Lane& lane = lanes_[next];
     FERRY_CHECK(next_event_[next] != kNever, "nothing is in flight");
     now_ = next_event_[next];
@@ -133,9 +130,8 @@ TaskRun Simulator::wait_any() {
     next_event_[next] = kNever;
     if (lane.speed > 0) {
       lane.speed = 0;
-      const auto resource = static_cast<ResourceId>(next);
-      speeds_.stop(resource);
-      adjust_speeds(speeds_.group_of(resource));
+      speeds_.stop(next);
+      adjust_speeds(speeds_.group_of(next));
     }
     timeline_.spans.push_back({lane.run, {lane.start}, {now_}});
     return lane.run;
@@ -156,28 +152,28 @@ class StepClock final : public Observer {
 };
 
 Micros critical_path(const Plan& plan) {
-  std::vector<Micros> end(plan.tasks.size());
-  std::vector<Micros> queue_end(plan.resources.size());
+  IdVector<TaskId, Micros> end(plan.tasks.size());
+  IdVector<ResourceId, Micros> queue_end(plan.resources.size());
   Micros longest;
   for (const TaskId id : order_step(plan).tasks) {
-    const Task& task = plan.tasks[index(id)];
-    Micros& queue = queue_end[index(task.resource)];
+    const Task& task = plan.tasks[id];
+    Micros& queue = queue_end[task.resource];
     Micros start = queue;
-    for (const TaskId earlier : task.after) start = std::max(start, end[index(earlier)]);
-    end[index(id)] = queue = start + full_speed_time(plan, task);
+    for (const TaskId earlier : task.after) start = std::max(start, end[earlier]);
+    end[id] = queue = start + full_speed_time(plan, task);
     longest = std::max(longest, queue);
   }
   return longest;
 }
 
 // What the last step's tasks took of each resource, relative to the time of a step.
-std::vector<ResourceUse> last_step_use(const Plan& plan, const Timeline& timeline, int last,
-                                       Micros step) {
+IdVector<ResourceId, ResourceUse> last_step_use(const Plan& plan, const Timeline& timeline,
+                                                int last, Micros step) {
   Timeline of_last;
   for (const Span& span : timeline.spans) {
     if (span.run.step == last) of_last.spans.push_back(span);
   }
-  std::vector<ResourceUse> use = resource_use(plan, of_last);
+  IdVector<ResourceId, ResourceUse> use = resource_use(plan, of_last);
   for (ResourceUse& one : use) {
     one.utilisation = step.count > 0 ? one.busy.count / step.count : 0.0;
   }
@@ -188,18 +184,17 @@ std::vector<ResourceUse> last_step_use(const Plan& plan, const Timeline& timelin
 
 Busiest find_busiest(const Plan& plan) {
   Busiest busiest;
-  std::vector<double> drawn(plan.resources.size());  // microseconds at full speed
-  std::vector<double> busy(plan.resources.size());
+  IdVector<ResourceId, double> drawn(plan.resources.size());  // microseconds at full speed
+  IdVector<ResourceId, double> busy(plan.resources.size());
   for (const Task& task : plan.tasks) {
     const Work work = work_of(plan, task);
-    drawn[index(task.resource)] += work.drawn;
-    busy[index(task.resource)] += work.lead + work.drawn;
+    drawn[task.resource] += work.drawn;
+    busy[task.resource] += work.lead + work.drawn;
   }
-  std::vector<double> pools(plan.pools.size());
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  IdVector<PoolId, double> pools(plan.pools.size());
+  for (const ResourceId r : plan.resources.ids()) {
     for (const Draw& draw : plan.resources[r].draws) {
-      const std::size_t pool = index(draw.pool);
-      pools[pool] += drawn[r] * (draw.rate / plan.pools[pool].capacity);
+      pools[draw.pool] += drawn[r] * (draw.rate / plan.pools[draw.pool].capacity);
     }
   }
   const auto consider = [&](double micros, const std::string& name) {
@@ -207,15 +202,15 @@ Busiest find_busiest(const Plan& plan) {
     if (micros == busiest.time.count && !busiest.name.empty()) return;
     busiest = {{micros}, name};
   };
-  for (std::size_t r = 0; r < busy.size(); ++r) consider(busy[r], plan.resources[r].name);
-  for (std::size_t p = 0; p < pools.size(); ++p) consider(pools[p], plan.pools[p].name);
+  for (const ResourceId r : busy.ids()) consider(busy[r], plan.resources[r].name);
+  for (const PoolId p : pools.ids()) consider(pools[p], plan.pools[p].name);
   return busiest;
 }
 
 Simulation simulate(const Plan& plan, int steps) {
   FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
   Simulator simulator(plan);
-  simulator.timeline().spans.reserve(plan.tasks.size() * index(steps));
+  simulator.timeline().spans.reserve(plan.tasks.size() * static_cast<std::size_t>(steps));
   StepClock clock(simulator);
   drive(plan, {0, steps}, simulator, clock);
 
@@ -232,9 +227,7 @@ Simulation simulate(const Plan& plan, int steps) {
   simulation.timeline = std::move(simulator.timeline());
   simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
   simulation.critical_path = critical_path(plan);
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
-    simulation.peak.push_back(peak_bytes(plan, static_cast<PlaceId>(p)));
-  }
+  for (const PlaceId p : plan.places.ids()) simulation.peak.push_back(peak_bytes(plan, p));
   return simulation;
 }
 

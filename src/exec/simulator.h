@@ -15,11 +15,12 @@ struct Simulation {
   Timeline timeline;  // of all simulated steps
   Micros first_step;  // end of the first step, from a cold start
   Micros step;  // steady state: between the ends of the last two steps, and never below `busiest`
-  std::vector<ResourceUse> use;  // per resource, of the last step's tasks; utilisation: busy / step
+  // Of the last step's tasks; utilisation: busy / step.
+  IdVector<ResourceId, ResourceUse> use;
   Micros busiest;                // per step: the busiest pool or resource, a lower bound of `step`
   std::string busiest_name;
-  Micros critical_path;     // longest chain of full-speed times within one step
-  std::vector<Bytes> peak;  // per place: slots and workspace
+  Micros critical_path;           // longest chain of full-speed times within one step
+  IdVector<PlaceId, Bytes> peak;  // slots and workspace
 };
 
 /// The resource or pool that a step keeps busy for longest: no schedule of these tasks is faster.

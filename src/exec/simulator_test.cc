@@ -24,7 +24,7 @@ Plan plan_of(const std::string& lines) {
 Micros end_of(const Plan& plan, const Simulation& simulation, const std::string& name,
               int step = 0) {
   for (const Span& span : simulation.timeline.spans) {
-    if (span.run.step == step && plan.tasks[static_cast<std::size_t>(span.run.task)].name == name) {
+    if (span.run.step == step && plan.tasks[span.run.task].name == name) {
       return span.end;
     }
   }
@@ -181,8 +181,7 @@ Plan random_plan(std::mt19937& random, bool chained) {
     Task task;
     task.name = "t" + std::to_string(id);
     task.resource = below(6);
-    const bool copies =
-        plan.resources[static_cast<std::size_t>(task.resource)].kind == ResourceKind::copy;
+    const bool copies = plan.resources[task.resource].kind == ResourceKind::copy;
     task.kind = copies ? TaskKind::copy : TaskKind::load;
     if (copies) {
       task.bytes = {below(20)};
@@ -226,7 +225,7 @@ TEST(Simulator, OverlappingStepsTakeAtLeastTheirWorkToo) {
     EXPECT_GE(simulation.timeline.spans.back().end.count, simulation.busiest.count * 3 * kRounding);
     EXPECT_GE(simulation.first_step.count, simulation.critical_path.count * kRounding);
     for (const Span& span : simulation.timeline.spans) {
-      const Task& task = plan.tasks[static_cast<std::size_t>(span.run.task)];
+      const Task& task = plan.tasks[span.run.task];
       EXPECT_GE((span.end - span.start).count,
                 full_speed_time(plan, task).count * kRounding - 1e-3);
     }
@@ -271,17 +270,16 @@ TEST(SharedSpeeds, EqualFairSpeedsOfWhatRuns) {
     std::vector<double> capacities;
     for (const Pool& pool : plan.pools) capacities.push_back(pool.capacity);
     SharedSpeeds shared(plan);
-    std::vector<bool> runs(plan.resources.size());
+    IdVector<ResourceId, bool> runs(plan.resources.size());
     for (int turn = 0; turn < 30; ++turn) {
-      const auto flipped = random() % runs.size();
-      const auto resource = static_cast<ResourceId>(flipped);
+      const ResourceId flipped(random() % runs.size());
       runs[flipped] = !runs[flipped];
-      if (shared.group_of(resource) != SharedSpeeds::kAlone) {
-        runs[flipped] ? shared.start(resource) : shared.stop(resource);
+      if (shared.group_of(flipped).valid()) {
+        runs[flipped] ? shared.start(flipped) : shared.stop(flipped);
       }
       std::vector<Activity> activities;
-      std::vector<std::size_t> running;
-      for (std::size_t r = 0; r < runs.size(); ++r) {
+      std::vector<ResourceId> running;
+      for (const ResourceId r : runs.ids()) {
         if (!runs[r]) continue;
         const Resource& one = plan.resources[r];
         activities.push_back(
@@ -290,12 +288,10 @@ TEST(SharedSpeeds, EqualFairSpeedsOfWhatRuns) {
       }
       const auto fair = fair_speeds(activities, capacities);
       for (std::size_t i = 0; i < running.size(); ++i) {
-        const int group = shared.group_of(static_cast<ResourceId>(running[i]));
+        const SharedSpeeds::GroupId group = shared.group_of(running[i]);
         double speed = 1;
-        for (std::size_t m = 0; group >= 0 && m < shared.members(group).size(); ++m) {
-          if (shared.members(group)[m] == static_cast<ResourceId>(running[i])) {
-            speed = shared.speeds(group)[m];
-          }
+        for (std::size_t m = 0; group.valid() && m < shared.members(group).size(); ++m) {
+          if (shared.members(group)[m] == running[i]) speed = shared.speeds(group)[m];
         }
         EXPECT_NEAR(speed, fair[i], 1e-12);
       }

@@ -3,20 +3,14 @@
 #include <algorithm>
 
 namespace ferry {
-namespace {
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
-}  // namespace
-
-std::vector<ResourceUse> resource_use(const Plan& plan, const Timeline& timeline) {
-  std::vector<ResourceUse> use(plan.resources.size());
+IdVector<ResourceId, ResourceUse> resource_use(const Plan& plan, const Timeline& timeline) {
+  IdVector<ResourceId, ResourceUse> use(plan.resources.size());
   if (timeline.spans.empty()) return use;
   Micros begin = timeline.spans.front().start;
   Micros end = timeline.spans.front().end;
   for (const Span& span : timeline.spans) {
-    const Task& task = plan.tasks[index(span.run.task)];
-    ResourceUse& one = use[index(task.resource)];
+    const Task& task = plan.tasks[span.run.task];
+    ResourceUse& one = use[task.resource];
     one.busy += span.end - span.start;
     one.bytes += task.bytes;
     begin = std::min(begin, span.start);

@@ -26,7 +26,6 @@ struct ResourceUse {
   double utilisation = 0;  // busy / span of the timeline
 };
 
-/// One entry per Plan::resources.
-std::vector<ResourceUse> resource_use(const Plan& plan, const Timeline& timeline);
+IdVector<ResourceId, ResourceUse> resource_use(const Plan& plan, const Timeline& timeline);
 
 }  // namespace ferry

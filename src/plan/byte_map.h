@@ -13,7 +13,7 @@ namespace ferry {
 
 /// What an interval holds. Two intervals of one instance's content differ in nothing.
 struct Content {
-  ValueId value = -1;
+  ValueId value;
   std::int64_t base = 0;  // where the value's first byte lies
   int version = 0;        // the step it was made in; for weights and states the updates in it
   int micro_batches = 0;  // of a gradient sum: how many are in it
@@ -25,7 +25,7 @@ struct Content {
 struct Interval {
   std::int64_t end = 0;  // one past the last byte
   Content content;
-  RunId writer = -1;           // -1: before the first step
+  RunId writer;                // none: before the first step
   std::vector<RunId> readers;  // since it was written; none an ancestor of another
 };
 

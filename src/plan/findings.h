@@ -15,7 +15,7 @@ class Findings {
   /// Where a rule is broken; earlier steps come first, then earlier tasks.
   struct Spot {
     int step = 0;
-    TaskId task = -1;
+    TaskId task;
     auto operator<=>(const Spot&) const = default;
   };
 

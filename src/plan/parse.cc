@@ -10,17 +10,19 @@ namespace ferry {
 namespace {
 
 // The ids of one kind of entity by name. Keys are views into the text that is parsed.
+template <typename IdType>
 class Names {
  public:
   explicit Names(std::string_view entity) : entity_(entity) {}
 
   void add(const LineOrigin& at, std::string_view name) {
-    if (!ids_.emplace(name, static_cast<int>(ids_.size())).second) {
+    if (!ids_.emplace(name, next_).second) {
       refuse(at, entity_, "a name that is not taken", name);
     }
+    ++next_;
   }
 
-  int find(const LineOrigin& at, std::string_view name) const {
+  IdType find(const LineOrigin& at, std::string_view name) const {
     const auto found = ids_.find(name);
     if (found == ids_.end()) refuse(at, entity_, "the name of one in this plan", name);
     return found->second;
@@ -28,13 +30,14 @@ class Names {
 
  private:
   std::string_view entity_;
-  std::unordered_map<std::string_view, int> ids_;
+  std::unordered_map<std::string_view, IdType> ids_;
+  IdType next_{0};
 };
 
 // Names of tasks that may stand further down, resolved at the end.
 struct TaskReferences {
   LineOrigin at;
-  TaskId task = -1;
+  TaskId task;
   std::string_view after;
   std::string_view after_previous;
 };
@@ -58,10 +61,12 @@ class PlanParser {
   void parse_task(PlanLine& line);
   void resolve_references();
 
-  std::string_view new_name(const PlanLine& line, Names& names);
-  std::vector<int> list(const LineOrigin& at, std::string_view key, std::string_view names,
-                        const Names& known) const;
-  PlanLine::Limits indices(std::size_t count) const {
+  template <typename IdType>
+  std::string_view new_name(const PlanLine& line, Names<IdType>& names);
+  template <typename IdType>
+  std::vector<IdType> list(const LineOrigin& at, std::string_view key, std::string_view names,
+                           const Names<IdType>& known) const;
+  static PlanLine::Limits indices(std::size_t count) {
     return {0, static_cast<std::int64_t>(count) - 1};
   }
 
@@ -69,13 +74,18 @@ class PlanParser {
   Plan plan_;
   bool has_strategy_ = false;
   bool has_step_ = false;
-  Names pools_{"pool"}, places_{"place"}, resources_{"resource"}, values_{"value"};
-  Names instances_{"instance"}, tasks_{"task"};
+  Names<PoolId> pools_{"pool"};
+  Names<PlaceId> places_{"place"};
+  Names<ResourceId> resources_{"resource"};
+  Names<ValueId> values_{"value"};
+  Names<InstanceId> instances_{"instance"};
+  Names<TaskId> tasks_{"task"};
   std::unordered_map<std::string, int> repeats_;  // "W.3@gpu0" -> instances of that name so far
   std::vector<TaskReferences> references_;
 };
 
-std::string_view PlanParser::new_name(const PlanLine& line, Names& names) {
+template <typename IdType>
+std::string_view PlanParser::new_name(const PlanLine& line, Names<IdType>& names) {
   const auto name = line.name();
   if (!is_name(name)) {
     refuse(line.origin(), line.entity(), "a name of printable ASCII without any of ,=@", name);
@@ -84,9 +94,10 @@ std::string_view PlanParser::new_name(const PlanLine& line, Names& names) {
   return name;
 }
 
-std::vector<int> PlanParser::list(const LineOrigin& at, std::string_view key,
-                                  std::string_view names, const Names& known) const {
-  std::vector<int> ids;
+template <typename IdType>
+std::vector<IdType> PlanParser::list(const LineOrigin& at, std::string_view key,
+                                     std::string_view names, const Names<IdType>& known) const {
+  std::vector<IdType> ids;
   if (names.empty()) refuse(at, key, "at least one name", names);
   if (names.back() == ',') refuse(at, key, "a name behind the last comma", names);
   while (!names.empty()) ids.push_back(known.find(at, take_until(names, ',')));
@@ -124,7 +135,7 @@ void PlanParser::parse_block(PlanLine& line) {
   block.stage = line.integer("stage", {});
   block.trainable = line.flag("trainable");
   block.fused = line.flag("fused");
-  block.reads_weight = line.integer_or("reads_weight", -1, indices(plan_.blocks.size()));
+  block.reads_weight = BlockId(line.integer_or("reads_weight", -1, indices(plan_.blocks.size())));
   plan_.blocks.push_back(std::move(block));
 }
 
@@ -165,7 +176,7 @@ void PlanParser::parse_value(PlanLine& line) {
   const auto name = line.name();
   auto value = value_from_name(name);
   if (!value) refuse(line.origin(), "value", "a name such as W.0, A.1.0, X.0 or C", name);
-  if (value->block >= static_cast<int>(plan_.blocks.size())) {
+  if (value->block.valid() && !plan_.blocks.has(value->block)) {
     refuse(line.origin(), "value", "a block of this plan", name);
   }
   if (value->micro_batch >= plan_.micro_batches) {
@@ -197,9 +208,9 @@ void PlanParser::parse_task(PlanLine& line) {
   task.name = new_name(line, tasks_);
   task.kind = static_cast<TaskKind>(line.choice("kind", kTaskWords));
   task.resource = resources_.find(line.origin(), line.text("on"));
-  task.block = line.integer_or("block", -1, indices(plan_.blocks.size()));
+  task.block = BlockId(line.integer_or("block", -1, indices(plan_.blocks.size())));
   task.micro_batch =
-      line.integer_or("micro_batch", -1, indices(static_cast<std::size_t>(plan_.micro_batches)));
+      line.integer_or("micro_batch", -1, {0, plan_.micro_batches - 1});
   task.micros = {line.number_or_zero("micros")};
   task.bytes = line.bytes_or_zero("bytes");
   task.workspace = line.bytes_or_zero("workspace");
@@ -209,7 +220,7 @@ void PlanParser::parse_task(PlanLine& line) {
   if (const auto names = line.optional_text("writes")) {
     task.writes = list(line.origin(), "writes", *names, instances_);
   }
-  TaskReferences references{line.origin(), static_cast<TaskId>(plan_.tasks.size()), {}, {}};
+  TaskReferences references{line.origin(), plan_.tasks.end_id(), {}, {}};
   if (const auto names = line.optional_text("after")) {
     if (names->empty()) refuse(line.origin(), "after", "at least one name", *names);
     references.after = *names;
@@ -224,7 +235,7 @@ void PlanParser::parse_task(PlanLine& line) {
 
 void PlanParser::resolve_references() {
   for (const TaskReferences& references : references_) {
-    Task& task = plan_.tasks[static_cast<std::size_t>(references.task)];
+    Task& task = plan_.tasks[references.task];
     if (!references.after.empty()) {
       task.after = list(references.at, "after", references.after, tasks_);
     }

@@ -14,9 +14,9 @@ namespace ferry {
 namespace {
 
 std::string name_at(const Plan& plan, const Instance& instance, int repeat) {
-  std::string name = value_name(plan.values[static_cast<std::size_t>(instance.value)]);
+  std::string name = value_name(plan.values[instance.value]);
   name += '@';
-  name += plan.places[static_cast<std::size_t>(instance.place)].name;
+  name += plan.places[instance.place].name;
   if (repeat > 0) name += '#' + std::to_string(repeat);
   return name;
 }
@@ -25,30 +25,29 @@ std::string name_at(const Plan& plan, const Instance& instance, int repeat) {
 
 std::string value_name(const Value& value) {
   std::string name(word(value.kind));
-  if (has_block(value.kind)) name += '.' + std::to_string(value.block);
+  if (has_block(value.kind)) name += '.' + to_string(value.block);
   if (has_micro_batch(value.kind)) name += '.' + std::to_string(value.micro_batch);
   return name;
 }
 
 std::string instance_name(const Plan& plan, InstanceId id) {
-  FERRY_CHECK(id >= 0 && static_cast<std::size_t>(id) < plan.instances.size(),
-              "no such instance: " + std::to_string(id));
-  const auto index = static_cast<std::size_t>(id);
-  const Instance& named = plan.instances[index];
+  FERRY_CHECK(plan.instances.has(id), "no such instance: " + to_string(id));
+  const Instance& named = plan.instances[id];
   int repeat = 0;
-  for (std::size_t i = 0; i < index; ++i) {
-    if (plan.instances[i].value == named.value && plan.instances[i].place == named.place) ++repeat;
+  for (const InstanceId other : plan.instances.ids()) {
+    if (other == id) break;
+    const Instance& before = plan.instances[other];
+    if (before.value == named.value && before.place == named.place) ++repeat;
   }
   return name_at(plan, named, repeat);
 }
 
-std::vector<std::string> instance_names(const Plan& plan) {
-  std::vector<std::string> names;
+IdVector<InstanceId, std::string> instance_names(const Plan& plan) {
+  IdVector<InstanceId, std::string> names;
   names.reserve(plan.instances.size());
   std::unordered_map<std::uint64_t, int> repeats;  // (value, place) -> instances seen
   for (const Instance& instance : plan.instances) {
-    const auto key = static_cast<std::uint64_t>(static_cast<std::uint32_t>(instance.value)) << 32 |
-                     static_cast<std::uint32_t>(instance.place);
+    const std::uint64_t key = std::uint64_t{instance.value.index()} << 32 | instance.place.index();
     names.push_back(name_at(plan, instance, repeats[key]++));
   }
   return names;
@@ -58,21 +57,21 @@ Bytes slots_end(const Plan& plan, PlaceId place) {
   Bytes end;
   for (const Instance& instance : plan.instances) {
     if (instance.place != place) continue;
-    const Bytes size = plan.values[static_cast<std::size_t>(instance.value)].bytes;
+    const Bytes size = plan.values[instance.value].bytes;
     end = std::max(end, instance.offset + size);
   }
   return end;
 }
 
 Bytes peak_bytes(const Plan& plan, PlaceId place) {
-  const Place& memory = plan.places[static_cast<std::size_t>(place)];
+  const Place& memory = plan.places[place];
   const Bytes slots = slots_end(plan, place);
   return memory.workspace + (memory.kind == PlaceKind::device ? round_up(slots, 512_B) : slots);
 }
 
 Micros full_speed_time(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::copy) return task.micros;
-  const Resource& link = plan.resources[static_cast<std::size_t>(task.resource)];
+  const Resource& link = plan.resources[task.resource];
   return task.micros + link.latency +
          from_seconds(static_cast<double>(task.bytes.count) / link.rate);
 }

@@ -14,19 +14,19 @@
 #include <vector>
 
 #include "base/fair_share.h"
+#include "base/ids.h"
 #include "base/units.h"
+#include "spec/block_id.h"
 #include "spec/precision.h"
 
 namespace ferry {
 
-// Indices into the plan's own vectors.
-using BlockId = int;
-using ValueId = int;
-using PlaceId = int;
-using PoolId = int;
-using ResourceId = int;
-using InstanceId = int;
-using TaskId = int;
+// Indices into the plan's own vectors, beside BlockId and PoolId (base/fair_share.h).
+using ValueId = Id<struct ValueTag>;
+using PlaceId = Id<struct PlaceTag>;
+using ResourceId = Id<struct ResourceTag>;
+using InstanceId = Id<struct InstanceTag>;
+using TaskId = Id<struct TaskTag>;
 
 enum class PlanMode { train, evaluate };  // evaluate: forward only, the head yields the loss
 
@@ -36,8 +36,8 @@ struct PlanBlock {
   int stage = 0;          // consecutive blocks with one stage run as one
   bool trainable = true;  // has weights of its own, updated once per step
   bool fused = false;     // the loss head: its backward is its forward too (train mode)
-  BlockId reads_weight =
-      -1;  // tied head: also reads this block's weights and adds to its gradient; or -1
+  // A tied head also reads this block's weights and adds to its gradient.
+  BlockId reads_weight{};
 };
 
 enum class ValueKind {
@@ -55,7 +55,7 @@ enum class ValueKind {
 
 struct Value {
   ValueKind kind = ValueKind::weight;
-  BlockId block = -1;    // -1 where the kind has none
+  BlockId block;         // none where the kind has none
   int micro_batch = -1;  // -1 where the kind has none
   Bytes bytes;
 };
@@ -83,7 +83,7 @@ enum class ResourceKind { compute, copy, host };
 struct Resource {
   std::string name;  // "gpu0.compute", "gpu0.weights_up", "host.update"
   ResourceKind kind = ResourceKind::compute;
-  PlaceId place = -1;       // the device it belongs to, or the host
+  PlaceId place;            // the device it belongs to, or the host
   double rate = 0;          // copy: bytes per second at full speed
   Micros latency;           // copy: added to every task
   std::vector<Draw> draws;  // what a running task takes from Plan::pools at full speed
@@ -91,8 +91,8 @@ struct Resource {
 
 /// A value at a place, in the slot [offset, offset + value.bytes).
 struct Instance {
-  ValueId value = -1;
-  PlaceId place = -1;
+  ValueId value;
+  PlaceId place;
   Bytes offset;
   bool home = false;  // holds its value before the first step: weights and states at rest
 };
@@ -113,8 +113,8 @@ enum class TaskKind {
 struct Task {
   std::string name;  // unique, without spaces: "F.3.0", "B.3.0", "W.3>gpu0", "U.3"
   TaskKind kind = TaskKind::copy;
-  ResourceId resource = -1;
-  BlockId block = -1;
+  ResourceId resource;
+  BlockId block;
   int micro_batch = -1;
   std::vector<InstanceId> reads;
   std::vector<InstanceId> writes;
@@ -139,13 +139,13 @@ struct Plan {
   /// (copies on copies' only), and `block` may name the first block of a stage.
   bool timing_only = false;
 
-  std::vector<PlanBlock> blocks;
-  std::vector<Pool> pools;
-  std::vector<Place> places;
-  std::vector<Resource> resources;
-  std::vector<Value> values;
-  std::vector<Instance> instances;
-  std::vector<Task> tasks;
+  IdVector<BlockId, PlanBlock> blocks;
+  IdVector<PoolId, Pool> pools;
+  IdVector<PlaceId, Place> places;
+  IdVector<ResourceId, Resource> resources;
+  IdVector<ValueId, Value> values;
+  IdVector<InstanceId, Instance> instances;
+  IdVector<TaskId, Task> tasks;
 };
 
 /// "W.3", "A.3.0", "C": the value's name in the text form and in messages.
@@ -154,7 +154,7 @@ std::string value_name(const Value& value);
 /// "W.3@gpu0", or "W.3@gpu0#1" for the second instance of a value at a place. Requires: a valid id.
 /// O(instances); for messages and for writing a plan use instance_names().
 std::string instance_name(const Plan& plan, InstanceId id);
-std::vector<std::string> instance_names(const Plan& plan);
+IdVector<InstanceId, std::string> instance_names(const Plan& plan);
 
 /// The end of the last slot at `place`: what its memory must hold beside the workspace.
 Bytes slots_end(const Plan& plan, PlaceId place);

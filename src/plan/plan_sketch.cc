@@ -12,7 +12,7 @@ namespace {
 // A task of one of two consecutive steps.
 struct Turn {
   int step = 0;
-  TaskId task = -1;
+  TaskId task;
 };
 
 // Who used a slot last.
@@ -23,13 +23,13 @@ struct SlotUse {
 
 // Adds `earlier` to what `later` waits for, unless their queue already orders them.
 void order(Plan& plan, Turn earlier, Turn later) {
-  Task& task = plan.tasks[static_cast<std::size_t>(later.task)];
-  const Task& first = plan.tasks[static_cast<std::size_t>(earlier.task)];
+  Task& task = plan.tasks[later.task];
+  const Task& first = plan.tasks[earlier.task];
   if (first.resource == task.resource) return;
   auto& list = earlier.step == later.step ? task.after : task.after_previous;
   // Of several tasks of one queue the last is enough.
   for (TaskId& listed : list) {
-    if (plan.tasks[static_cast<std::size_t>(listed)].resource != first.resource) continue;
+    if (plan.tasks[listed].resource != first.resource) continue;
     listed = std::max(listed, earlier.task);
     return;
   }
@@ -39,29 +39,26 @@ void order(Plan& plan, Turn earlier, Turn later) {
 }  // namespace
 
 PlaceId PlanSketch::place(const std::string& name, PlaceKind kind, Bytes workspace) {
-  plan.places.push_back({name, kind, {}, workspace});
-  return static_cast<PlaceId>(plan.places.size()) - 1;
+  return plan.places.add({name, kind, {}, workspace});
 }
 
 PoolId PlanSketch::pool(const std::string& name, double capacity) {
-  plan.pools.push_back({name, capacity});
-  return static_cast<PoolId>(plan.pools.size()) - 1;
+  return plan.pools.add({name, capacity});
 }
 
 ResourceId PlanSketch::resource(Resource resource) {
-  plan.resources.push_back(std::move(resource));
-  return static_cast<ResourceId>(plan.resources.size()) - 1;
+  return plan.resources.add(std::move(resource));
 }
 
 SlotId PlanSketch::slot(PlaceId place, Bytes bytes) {
-  Bytes& end = plan.places[static_cast<std::size_t>(place)].budget;  // until finish(): slots so far
-  slots_.push_back({place, end});
+  Bytes& end = plan.places[place].budget;  // until finish(): slots so far
+  const SlotId slot = slots_.add({place, end});
   end += bytes;
-  return static_cast<SlotId>(slots_.size()) - 1;
+  return slot;
 }
 
 ValueId PlanSketch::value(const std::string& name, Bytes bytes) {
-  const auto [at, is_new] = values_.emplace(name, static_cast<ValueId>(plan.values.size()));
+  const auto [at, is_new] = values_.emplace(name, plan.values.end_id());
   if (is_new) {
     auto made = value_from_name(name);
     FERRY_CHECK(made.has_value(), name);
@@ -73,9 +70,9 @@ ValueId PlanSketch::value(const std::string& name, Bytes bytes) {
 
 InstanceId PlanSketch::at(ValueId value, SlotId slot) {
   const auto [at, is_new] =
-      instances_.emplace(std::pair(value, slot), static_cast<InstanceId>(plan.instances.size()));
+      instances_.emplace(std::pair(value, slot), plan.instances.end_id());
   if (is_new) {
-    const Slot& region = slots_[static_cast<std::size_t>(slot)];
+    const Slot& region = slots_[slot];
     plan.instances.push_back({value, region.place, region.offset, false});
     slot_of_.push_back(slot);
   }
@@ -83,16 +80,16 @@ InstanceId PlanSketch::at(ValueId value, SlotId slot) {
 }
 
 void PlanSketch::make_home(InstanceId instance) {
-  plan.instances[static_cast<std::size_t>(instance)].home = true;
+  plan.instances[instance].home = true;
 }
 
 void PlanSketch::task(Task task) { plan.tasks.push_back(std::move(task)); }
 
 void PlanSketch::copy(ResourceId resource, InstanceId from, InstanceId to) {
-  const Instance& target = plan.instances[static_cast<std::size_t>(to)];
-  const Value& moved = plan.values[static_cast<std::size_t>(target.value)];
+  const Instance& target = plan.instances[to];
+  const Value& moved = plan.values[target.value];
   Task task;
-  task.name = value_name(moved) + ">" + plan.places[static_cast<std::size_t>(target.place)].name;
+  task.name = value_name(moved) + ">" + plan.places[target.place].name;
   const int repeat = repeats_[task.name]++;
   if (repeat > 0) task.name += '#' + std::to_string(repeat);
   task.kind = TaskKind::copy;
@@ -106,18 +103,18 @@ void PlanSketch::copy(ResourceId resource, InstanceId from, InstanceId to) {
 }
 
 Plan PlanSketch::finish() {
-  std::vector<SlotUse> uses(slots_.size());
+  IdVector<SlotId, SlotUse> uses(slots_.size());
   for (int step = 0; step < 2; ++step) {
-    for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-      const Turn turn{step, static_cast<TaskId>(id)};
+    for (const TaskId id : plan.tasks.ids()) {
+      const Turn turn{step, id};
       const Task& task = plan.tasks[id];
       for (const InstanceId instance : task.reads) {
-        SlotUse& use = uses[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(instance)])];
+        SlotUse& use = uses[slot_of_[instance]];
         if (use.writer) order(plan, *use.writer, turn);
         use.readers.push_back(turn);
       }
       for (const InstanceId instance : task.writes) {
-        SlotUse& use = uses[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(instance)])];
+        SlotUse& use = uses[slot_of_[instance]];
         if (use.writer) order(plan, *use.writer, turn);
         for (const Turn& reader : use.readers) order(plan, reader, turn);
         use = {turn, {}};

@@ -12,7 +12,7 @@
 namespace ferry {
 
 /// A region of a place that instances take turns in.
-using SlotId = int;
+using SlotId = Id<struct SlotTag>;
 
 class PlanSketch {
  public:
@@ -45,12 +45,12 @@ class PlanSketch {
 
  private:
   struct Slot {
-    PlaceId place = -1;
+    PlaceId place;
     Bytes offset;
   };
 
-  std::vector<Slot> slots_;
-  std::vector<SlotId> slot_of_;  // by instance
+  IdVector<SlotId, Slot> slots_;
+  IdVector<InstanceId, SlotId> slot_of_;
   std::map<std::string, ValueId> values_;
   std::map<std::pair<ValueId, SlotId>, InstanceId> instances_;
   std::map<std::string, int> repeats_;  // copies named so far

@@ -27,12 +27,12 @@ class PlanText {
   void field(std::string_view key, Bytes value) { field(key, value.count); }
 
   // Writes "key=a,b,c", or nothing for an empty list.
-  template <typename NameOf>
-  void list(std::string_view key, const std::vector<int>& ids, NameOf name_of) {
+  template <typename IdType, typename NameOf>
+  void list(std::string_view key, const std::vector<IdType>& ids, NameOf name_of) {
     if (ids.empty()) return;
     start(key);
-    for (const int id : ids) {
-      text_ += name_of(static_cast<std::size_t>(id));
+    for (const IdType id : ids) {
+      text_ += name_of(id);
       text_ += ',';
     }
     text_.pop_back();
@@ -67,14 +67,14 @@ void print_step(const Plan& plan, PlanText& text) {
 }
 
 void print_blocks(const Plan& plan, PlanText& text) {
-  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+  for (const BlockId b : plan.blocks.ids()) {
     const PlanBlock& block = plan.blocks[b];
-    text.line("block", std::to_string(b));
+    text.line("block", to_string(b));
     text.field("kind", block.kind);
     text.field("stage", block.stage);
     if (block.trainable) text.flag("trainable");
     if (block.fused) text.flag("fused");
-    if (block.reads_weight >= 0) text.field("reads_weight", block.reads_weight);
+    if (block.reads_weight.valid()) text.field("reads_weight", block.reads_weight.number());
     text.end();
   }
 }
@@ -95,39 +95,39 @@ void print_machine(const Plan& plan, PlanText& text) {
   for (const Resource& resource : plan.resources) {
     text.line("resource", resource.name);
     text.field("kind", word(resource.kind));
-    text.field("place", plan.places[static_cast<std::size_t>(resource.place)].name);
+    text.field("place", plan.places[resource.place].name);
     if (resource.rate != 0) text.field("rate", resource.rate);
     if (resource.latency.count != 0) text.field("latency", resource.latency.count);
     for (const Draw& draw : resource.draws) {
-      text.field("draw", plan.pools[static_cast<std::size_t>(draw.pool)].name + ":" +
-                             number_text(draw.rate));
+      text.field("draw", plan.pools[draw.pool].name + ":" + number_text(draw.rate));
     }
     text.end();
   }
 }
 
-void print_memory(const Plan& plan, const std::vector<std::string>& instances, PlanText& text) {
+void print_memory(const Plan& plan, const IdVector<InstanceId, std::string>& instances,
+                  PlanText& text) {
   for (const Value& value : plan.values) {
     text.line("value", value_name(value));
     text.field("bytes", value.bytes);
     text.end();
   }
-  for (std::size_t i = 0; i < plan.instances.size(); ++i) {
-    text.line("instance", instances[i]);
-    text.field("offset", plan.instances[i].offset);
-    if (plan.instances[i].home) text.flag("home");
+  for (const InstanceId id : plan.instances.ids()) {
+    text.line("instance", instances[id]);
+    text.field("offset", plan.instances[id].offset);
+    if (plan.instances[id].home) text.flag("home");
     text.end();
   }
 }
 
-void print_task(const Plan& plan, const std::vector<std::string>& instances, const Task& task,
-                PlanText& text) {
-  const auto instance = [&](std::size_t id) -> const std::string& { return instances[id]; };
-  const auto task_name = [&](std::size_t id) -> const std::string& { return plan.tasks[id].name; };
+void print_task(const Plan& plan, const IdVector<InstanceId, std::string>& instances,
+                const Task& task, PlanText& text) {
+  const auto instance = [&](InstanceId id) -> const std::string& { return instances[id]; };
+  const auto task_name = [&](TaskId id) -> const std::string& { return plan.tasks[id].name; };
   text.line("task", task.name);
   text.field("kind", word(task.kind));
-  text.field("on", plan.resources[static_cast<std::size_t>(task.resource)].name);
-  if (task.block >= 0) text.field("block", task.block);
+  text.field("on", plan.resources[task.resource].name);
+  if (task.block.valid()) text.field("block", task.block.number());
   if (task.micro_batch >= 0) text.field("micro_batch", task.micro_batch);
   if (task.micros.count != 0) text.field("micros", task.micros.count);
   if (task.bytes.count != 0) text.field("bytes", task.bytes);

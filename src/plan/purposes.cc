@@ -44,12 +44,12 @@ std::map<Purpose, Bytes> bytes_by_purpose(const Plan& plan, PlaceId place) {
   std::vector<Slot> slots;
   for (const Instance& instance : plan.instances) {
     if (instance.place != place) continue;
-    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
+    const Value& value = plan.values[instance.value];
     slots.push_back({instance.offset, instance.offset + value.bytes, purpose_of(value.kind)});
   }
   std::ranges::sort(slots, {}, &Slot::begin);
   std::map<Purpose, Bytes> sums;
-  sums[Purpose::workspace] = plan.places[static_cast<std::size_t>(place)].workspace;
+  sums[Purpose::workspace] = plan.places[place].workspace;
   std::map<Bytes, int> edges;  // where something begins or ends
   for (const Slot& slot : slots) edges[slot.begin] = edges[slot.end] = 0;
   std::vector<const Slot*> open;

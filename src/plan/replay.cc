@@ -41,13 +41,12 @@ class Replay {
   void check_overwrite(InstanceId id, std::int64_t begin, const Interval& over);
   Content made(InstanceId id, const Content& copied) const;
 
-  const Task& task() const { return plan_.tasks[static_cast<std::size_t>(task_)]; }
+  const Task& task() const { return plan_.tasks[task_]; }
   const Value& value_of(InstanceId id) const {
-    return plan_
-        .values[static_cast<std::size_t>(plan_.instances[static_cast<std::size_t>(id)].value)];
+    return plan_.values[plan_.instances[id].value];
   }
   Range range_of(InstanceId id);
-  RunId run_id() const { return step_ * static_cast<RunId>(plan_.tasks.size()) + task_; }
+  RunId run_id() const { return runs_.of(step_, task_); }
 
   template <typename Message>
   void report(Rule rule, Message message) {
@@ -64,12 +63,13 @@ class Replay {
   const int steps_;
   const Clocks clocks_;
   const Shapes shapes_;
-  std::vector<BlockId> head_of_;    // by block: the tied head that adds to its gradient, or -1
-  std::vector<ByteMap> places_;     // by place
-  std::vector<std::string> names_;  // of the instances, filled when the first is needed
+  const RunIds runs_;
+  IdVector<BlockId, BlockId> head_of_;  // the tied head that adds to its gradient, or none
+  IdVector<PlaceId, ByteMap> places_;
+  IdVector<InstanceId, std::string> names_;  // filled when the first is needed
 
   int step_ = 0;
-  TaskId task_ = -1;
+  TaskId task_;
 };
 
 Replay::Replay(const Plan& plan, const StepOrder& order, Findings& findings)
@@ -79,45 +79,44 @@ Replay::Replay(const Plan& plan, const StepOrder& order, Findings& findings)
       steps_(2 + plan.staleness),
       clocks_(plan, order, steps_),
       shapes_(plan),
-      head_of_(plan.blocks.size(), -1),
+      runs_(plan),
+      head_of_(plan.blocks.size()),
       places_(plan.places.size()) {
-  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+  for (const BlockId b : plan.blocks.ids()) {
     const BlockId weight = plan.blocks[b].reads_weight;
-    if (weight >= 0) head_of_[static_cast<std::size_t>(weight)] = static_cast<BlockId>(b);
+    if (weight.valid()) head_of_[weight] = b;
   }
 }
 
 Replay::Range Replay::range_of(InstanceId id) {
-  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  const Instance& instance = plan_.instances[id];
   const std::int64_t begin = instance.offset.count;
-  ByteMap& bytes = places_[static_cast<std::size_t>(instance.place)];
+  ByteMap& bytes = places_[instance.place];
   const std::int64_t end = begin + value_of(id).bytes.count;
   bytes.cut(begin, end);
   return {bytes, begin, end};
 }
 
 std::string Replay::named(RunId run) const {
-  if (run < 0) return "the state before the first step";
-  const auto tasks = static_cast<RunId>(plan_.tasks.size());
-  return "'" + plan_.tasks[static_cast<std::size_t>(run % tasks)].name + "' of step " +
-         std::to_string(run / tasks);
+  if (!run.valid()) return "the state before the first step";
+  return "'" + plan_.tasks[runs_.task(run)].name + "' of step " + std::to_string(runs_.step(run));
 }
 
 const std::string& Replay::name(InstanceId id) {
   if (names_.empty()) names_ = instance_names(plan_);
-  return names_[static_cast<std::size_t>(id)];
+  return names_[id];
 }
 
 std::string Replay::slot_name(InstanceId id) {
-  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  const Instance& instance = plan_.instances[id];
   const std::int64_t begin = instance.offset.count;
   return name(id) + " (bytes " + std::to_string(begin) + " to " +
          std::to_string(begin + value_of(id).bytes.count) + " of " +
-         plan_.places[static_cast<std::size_t>(instance.place)].name + ")";
+         plan_.places[instance.place].name + ")";
 }
 
 std::string Replay::text(const Content& content) const {
-  return value_name(plan_.values[static_cast<std::size_t>(content.value)]);
+  return value_name(plan_.values[content.value]);
 }
 
 void Replay::run() {
@@ -129,20 +128,19 @@ void Replay::run() {
 
 // Weights and states at rest hold their value before the first step.
 void Replay::bring_home() {
-  task_ = -1;
-  for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
-    if (!plan_.instances[i].home) continue;
-    const auto id = static_cast<InstanceId>(i);
+  task_ = TaskId();
+  for (const InstanceId id : plan_.instances.ids()) {
+    if (!plan_.instances[id].home) continue;
     const Range range = range_of(id);
     const auto taken = range.bytes.from(range.begin);
     if (taken != range.bytes.end() && taken->first < range.end) {
       const Content& other = taken->second.content;
-      findings_.report(Rule::slots_ordered, {0, -1}, [&] {
+      findings_.report(Rule::slots_ordered, {0, TaskId()}, [&] {
         return slot_name(id) + " is at home in bytes that are also home to " + text(other);
       });
     }
-    range.bytes.write(range.begin, range.end, {plan_.instances[i].value, range.begin, 0, 0, true},
-                      -1);
+    range.bytes.write(range.begin, range.end, {plan_.instances[id].value, range.begin, 0, 0, true},
+                      RunId());
   }
 }
 
@@ -162,7 +160,7 @@ void Replay::run_task(int step, TaskId id) {
 // Returns what the instance holds; not trusted when that breaks rule 2 or 3.
 Content Replay::read(InstanceId id) {
   const Range range = range_of(id);
-  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  const Instance& instance = plan_.instances[id];
   Content content{instance.value, range.begin, step_, 0, true};
   bool first = true;
   std::int64_t covered = range.begin;
@@ -227,8 +225,7 @@ void Replay::check_read(const Value& value, InstanceId id, const Content& found,
 
 void Replay::check_weights(const Value& value, InstanceId id, const Content& found) {
   int expected = 0;
-  if (plan_.mode == PlanMode::train &&
-      plan_.blocks[static_cast<std::size_t>(value.block)].trainable) {
+  if (plan_.mode == PlanMode::train && plan_.blocks[value.block].trainable) {
     expected = task().kind == TaskKind::update ? step_ : std::max(0, step_ - plan_.staleness);
   }
   if (found.version == expected) return;
@@ -263,19 +260,19 @@ void Replay::check_sum(const Value& value, InstanceId id, const Content& found, 
 // A backward task adds its micro-batch to G.b behind all smaller ones, and the last completes it.
 void Replay::check_sum_written(const Sums& sums) {
   if (!shapes_.sums_gradient(task().block)) return;
-  const std::string block = std::to_string(task().block);
+  const std::string block = to_string(task().block);
   const bool is_last = task().micro_batch + 1 == plan_.micro_batches;
-  const BlockId head = head_of_[static_cast<std::size_t>(task().block)];
+  const BlockId head = head_of_[task().block];
   if (!sums.own && task().micro_batch > 0) {
     report(Rule::each_once, [&] {
       return " starts the sum G." + block + " with micro-batch " +
              std::to_string(task().micro_batch) + "; sums are made in ascending order from 0";
     });
   }
-  if (head >= 0 && sums.head != is_last) {
+  if (head.valid() && sums.head != is_last) {
     report(Rule::each_once, [&] {
       return std::string(is_last ? " completes G." : " does not complete G.") + block +
-             (is_last ? " without G." : " and must not add G.") + std::to_string(head) +
+             (is_last ? " without G." : " and must not add G.") + to_string(head) +
              " of the tied head";
     });
   }
@@ -292,7 +289,7 @@ void Replay::check_sum_written(const Sums& sums) {
 // What the task leaves in an instance that it writes. What should have been there is assumed where
 // a rule is broken, so that one fault is not reported twice.
 Content Replay::made(InstanceId id, const Content& copied) const {
-  const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
+  const Instance& instance = plan_.instances[id];
   if (task().kind == TaskKind::copy) {
     Content content = copied;
     content.base = instance.offset.count;
@@ -313,8 +310,7 @@ void Replay::check_overwrite(InstanceId id, std::int64_t begin, const Interval& 
     });
     return;
   }
-  const bool in_place =
-      content.value == plan_.instances[static_cast<std::size_t>(id)].value && content.base == begin;
+  const bool in_place = content.value == plan_.instances[id].value && content.base == begin;
   for (const RunId reader : over.readers) {
     if (reader == run_id() ? in_place : clocks_.ordered(reader, run_id())) continue;
     report(Rule::slots_ordered, [&] {

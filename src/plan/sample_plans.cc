@@ -41,7 +41,7 @@ class Sample {
   bool trains() const { return shape_.mode == PlanMode::train; }
   bool is_head(int block) const { return block + 1 == blocks(); }
   bool trainable(int block) const {
-    return sketch_.plan.blocks[static_cast<std::size_t>(block)].trainable;
+    return sketch_.plan.blocks[block].trainable;
   }
   bool has_gradient(int block) const { return trainable(block) || is_head(block); }
   // The block whose weights `block` computes with.
@@ -149,7 +149,7 @@ Task Sample::task(std::string name, TaskKind kind, ResourceId on, int block, int
 void Sample::load_tokens() {
   for (int m = 0; m < shape_.micro_batches; ++m) {
     Task load = task(key("X", m), TaskKind::load, load_, -1, m, 3.5);
-    load.writes = {sketch_.at(tokens(m), host_tokens_[static_cast<std::size_t>(m)])};
+    load.writes = {sketch_.at(tokens(m), host_tokens_[m])};
     sketch_.task(std::move(load));
   }
 }
@@ -158,10 +158,10 @@ void Sample::clip() {
   Task clip = task("clip", TaskKind::clip, update_, -1, -1, 2);
   for (int b = 0; b < blocks() && trains(); ++b) {
     if (!trainable(b)) continue;
-    clip.reads.push_back(sketch_.at(norm(b), host_norms_[static_cast<std::size_t>(b)]));
+    clip.reads.push_back(sketch_.at(norm(b), host_norms_[b]));
   }
   for (int m = 0; m < shape_.micro_batches; ++m) {
-    clip.reads.push_back(sketch_.at(loss(m), host_losses_[static_cast<std::size_t>(m)]));
+    clip.reads.push_back(sketch_.at(loss(m), host_losses_[m]));
   }
   if (trains()) clip.writes = {sketch_.at(scale(), host_scale_)};
   sketch_.task(std::move(clip));
@@ -246,19 +246,19 @@ Plan ResidentSample::make() {
   load_tokens();
   for (int m = 0; m < shape_.micro_batches; ++m) {
     sketch_.copy(devices_[0].acts_up,
-                 sketch_.at(tokens(m), host_tokens_[static_cast<std::size_t>(m)]),
+                 sketch_.at(tokens(m), host_tokens_[m]),
                  device(tokens(m)));
     for (int b = 0; b < blocks(); ++b) {
       if (!trains() || !is_head(b)) forward(b, m);
     }
     for (int b = blocks() - 1; b >= 0 && trains(); --b) backward(b, m);
     sketch_.copy(devices_[0].down, device(loss(m)),
-                 sketch_.at(loss(m), host_losses_[static_cast<std::size_t>(m)]));
+                 sketch_.at(loss(m), host_losses_[m]));
   }
   for (int b = 0; b < blocks() && trains(); ++b) {
     if (!trainable(b)) continue;
     sketch_.copy(devices_[0].down, device(norm(b)),
-                 sketch_.at(norm(b), host_norms_[static_cast<std::size_t>(b)]));
+                 sketch_.at(norm(b), host_norms_[b]));
   }
   clip();
   if (!trains()) return sketch_.finish();
@@ -291,8 +291,8 @@ class MobiusSample : Sample {
 
   int stages() const { return sketch_.plan.blocks.back().stage + 1; }
   int device_of(int stage) const { return stage % shape_.devices; }
-  Device& device(int stage) { return devices_[static_cast<std::size_t>(device_of(stage))]; }
-  Slots& slots(int stage) { return slots_[static_cast<std::size_t>(device_of(stage))]; }
+  Device& device(int stage) { return devices_[device_of(stage)]; }
+  Slots& slots(int stage) { return slots_[device_of(stage)]; }
   std::size_t in_stage(int block) const {
     return static_cast<std::size_t>(block -
                                     block / shape_.blocks_per_stage * shape_.blocks_per_stage);
@@ -318,7 +318,7 @@ MobiusSample::MobiusSample(const SampleShape& shape)
     : Sample(shape), slots_(static_cast<std::size_t>(shape.devices)) {
   sketch_.plan.strategy = "mobius";
   for (int b = 0; b < blocks(); ++b) {
-    sketch_.plan.blocks[static_cast<std::size_t>(b)].stage = b / shape.blocks_per_stage;
+    sketch_.plan.blocks[b].stage = b / shape.blocks_per_stage;
     if (!trainable(b)) continue;
     sketch_.make_home(host(weight(b)));
     if (trains()) sketch_.make_home(host(state(b)));
@@ -351,13 +351,13 @@ InstanceId MobiusSample::host(ValueId value) {
   const auto index = static_cast<std::size_t>(value);
   const Value& kept = sketch_.plan.values[index];
   if (kept.kind == ValueKind::tokens) {
-    return sketch_.at(value, host_tokens_[static_cast<std::size_t>(kept.micro_batch)]);
+    return sketch_.at(value, host_tokens_[kept.micro_batch]);
   }
   if (kept.kind == ValueKind::loss) {
-    return sketch_.at(value, host_losses_[static_cast<std::size_t>(kept.micro_batch)]);
+    return sketch_.at(value, host_losses_[kept.micro_batch]);
   }
   if (kept.kind == ValueKind::norm) {
-    return sketch_.at(value, host_norms_[static_cast<std::size_t>(kept.block)]);
+    return sketch_.at(value, host_norms_[kept.block]);
   }
   if (kept.kind == ValueKind::clip) return sketch_.at(value, host_scale_);
   if (index >= host_slots_.size()) host_slots_.resize(index + 1, -1);
@@ -410,7 +410,7 @@ InstanceId MobiusSample::gradient_at(int block, int stage) {
 void MobiusSample::bring_weights(int stage) {
   ++slots(stage).visits;
   for (int b = 0; b < blocks(); ++b) {
-    if (sketch_.plan.blocks[static_cast<std::size_t>(b)].stage != stage) continue;
+    if (sketch_.plan.blocks[b].stage != stage) continue;
     sketch_.copy(device(stage).weights_up, host(weight(weights_of(b))), weights_at(b, stage));
   }
 }
@@ -424,7 +424,7 @@ InstanceId MobiusSample::forward(int block, int m, InstanceId input_here) {
   InstanceId output = -1;
   if (is_head(block)) {
     forward.reads.push_back(bring_input(0, m, stage));
-    output = sketch_.at(loss(m), slots(stage).losses[static_cast<std::size_t>(m)]);
+    output = sketch_.at(loss(m), slots(stage).losses[m]);
   } else {
     output = next_input(input(block + 1, m), stage);
   }
@@ -464,7 +464,7 @@ InstanceId MobiusSample::backward(int block, int m, InstanceId gradient_here) {
     backward.writes.push_back(made);
   }
   const InstanceId loss_here =
-      sketch_.at(loss(m), slots(stage).losses[static_cast<std::size_t>(m)]);
+      sketch_.at(loss(m), slots(stage).losses[m]);
   if (is_head(block)) {
     backward.reads.push_back(bring_input(0, m, stage));
     backward.writes.push_back(loss_here);

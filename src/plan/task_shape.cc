@@ -4,7 +4,7 @@ namespace ferry {
 
 Shapes::Shapes(const Plan& plan) : plan_(plan), has_weight_(plan.blocks.size()) {
   for (const Value& value : plan.values) {
-    if (value.kind == ValueKind::weight) has_weight_[static_cast<std::size_t>(value.block)] = true;
+    if (value.kind == ValueKind::weight) has_weight_[value.block] = true;
   }
   for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
     if (plan.blocks[b].reads_weight >= 0) tied_.push_back(static_cast<BlockId>(b));
@@ -12,12 +12,12 @@ Shapes::Shapes(const Plan& plan) : plan_(plan), has_weight_(plan.blocks.size()) 
 }
 
 bool Shapes::sums_gradient(BlockId block) const {
-  const PlanBlock& facts = plan_.blocks[static_cast<std::size_t>(block)];
+  const PlanBlock& facts = plan_.blocks[block];
   return facts.trainable || facts.reads_weight >= 0;
 }
 
 bool Shapes::is_fused(BlockId block) const {
-  return plan_.mode == PlanMode::train && plan_.blocks[static_cast<std::size_t>(block)].fused;
+  return plan_.mode == PlanMode::train && plan_.blocks[block].fused;
 }
 
 bool Shapes::may_save(BlockId block) const {
@@ -55,7 +55,7 @@ void Shapes::fill(const Task& task, TaskShape& shape) const {
 }
 
 void Shapes::add_weights(BlockId block, bool required, TaskShape& shape) const {
-  const PlanBlock& facts = plan_.blocks[static_cast<std::size_t>(block)];
+  const PlanBlock& facts = plan_.blocks[block];
   if (has_weight(block)) shape.reads.push_back({{ValueKind::weight, block, -1}, required});
   if (facts.reads_weight >= 0) {
     shape.reads.push_back({{ValueKind::weight, facts.reads_weight, -1}, required});
@@ -105,7 +105,7 @@ void Shapes::fill_backward(const Task& task, TaskShape& shape) const {
   shape.writes.push_back({{ValueKind::gradient, task.block, -1}});
   shape.writes.push_back({{ValueKind::norm, task.block, -1}, false});
   for (const BlockId head : tied_) {
-    if (plan_.blocks[static_cast<std::size_t>(head)].reads_weight == task.block) {
+    if (plan_.blocks[head].reads_weight == task.block) {
       shape.reads.push_back({{ValueKind::gradient, head, -1}, false});
     }
   }

@@ -10,7 +10,7 @@ namespace ferry {
 /// A value by name, without its bytes.
 struct ValueKey {
   ValueKind kind = ValueKind::weight;
-  BlockId block = -1;
+  BlockId block;
   int micro_batch = -1;
 
   bool operator==(const ValueKey&) const = default;
@@ -38,7 +38,7 @@ class Shapes {
   /// Fills `shape`, whose memory is reused. Requires: block and micro-batch in range for the kind.
   void fill(const Task& task, TaskShape& shape) const;
 
-  bool has_weight(BlockId block) const { return has_weight_[static_cast<std::size_t>(block)]; }
+  bool has_weight(BlockId block) const { return has_weight_[block]; }
   /// True when the block adds to a gradient sum G.block: trainable, or a tied head.
   bool sums_gradient(BlockId block) const;
   /// The block whose backward is also its forward.
@@ -53,7 +53,7 @@ class Shapes {
   void add_weights(BlockId block, bool required, TaskShape& shape) const;
 
   const Plan& plan_;
-  std::vector<bool> has_weight_;  // by block: the plan has a value W.block
+  IdVector<BlockId, bool> has_weight_;  // the plan has a value W.block
   std::vector<BlockId> tied_;     // heads that read another block's weights
 };
 

@@ -21,26 +21,26 @@ Violation cycle_violation(const Plan& plan, const std::vector<TaskId>& cycle) {
   constexpr std::size_t kShown = 8;
   std::string message = "tasks wait for each other: ";
   for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i) {
-    message += quoted(plan.tasks[static_cast<std::size_t>(cycle[i])].name) + " before ";
+    message += quoted(plan.tasks[cycle[i]].name) + " before ";
   }
   if (cycle.size() > kShown) {
     message += std::to_string(cycle.size() - kShown) + " more before ";
   }
-  message += quoted(plan.tasks[static_cast<std::size_t>(cycle.front())].name);
+  message += quoted(plan.tasks[cycle.front()].name);
   return {Rule::no_cycle, message};
 }
 
 // The second half of rule 2: a task uses what lies at its own place.
 void check_places(const Plan& plan, Findings& findings) {
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+  for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
-    const PlaceId place = plan.resources[static_cast<std::size_t>(task.resource)].place;
+    const PlaceId place = plan.resources[task.resource].place;
     const auto elsewhere = [&](InstanceId instance) {
-      return plan.instances[static_cast<std::size_t>(instance)].place != place;
+      return plan.instances[instance].place != place;
     };
     const auto report = [&](InstanceId instance) {
-      findings.report(Rule::reads_find, {0, static_cast<TaskId>(id)}, [&] {
-        return quoted(task.name) + " runs at " + plan.places[static_cast<std::size_t>(place)].name +
+      findings.report(Rule::reads_find, {0, id}, [&] {
+        return quoted(task.name) + " runs at " + plan.places[place].name +
                " but uses " + instance_name(plan, instance);
       });
     };
@@ -62,8 +62,8 @@ void check_saved(const Plan& plan, Findings& findings) {
   std::map<ValueId, ResourceId> made_on;
   const auto saved_among = [&](const std::vector<InstanceId>& instances) -> std::optional<ValueId> {
     for (const InstanceId id : instances) {
-      const ValueId value = plan.instances[static_cast<std::size_t>(id)].value;
-      if (plan.values[static_cast<std::size_t>(value)].kind == ValueKind::saved) return value;
+      const ValueId value = plan.instances[id].value;
+      if (plan.values[value].kind == ValueKind::saved) return value;
     }
     return std::nullopt;
   };
@@ -71,18 +71,16 @@ void check_saved(const Plan& plan, Findings& findings) {
     if (task.kind != TaskKind::forward) continue;
     if (const auto value = saved_among(task.writes)) made_on[*value] = task.resource;
   }
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+  for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
     if (task.kind != TaskKind::backward) continue;
     const auto value = saved_among(task.reads);
     const auto made = value ? made_on.find(*value) : made_on.end();
     if (made == made_on.end() || made->second == task.resource) continue;
-    findings.report(Rule::reads_find, {0, static_cast<TaskId>(id)}, [&] {
-      const auto queue = [&](ResourceId resource) {
-        return plan.resources[static_cast<std::size_t>(resource)].name;
-      };
+    findings.report(Rule::reads_find, {0, id}, [&] {
+      const auto queue = [&](ResourceId resource) { return plan.resources[resource].name; };
       return quoted(task.name) + " on " + queue(task.resource) + " reads " +
-             value_name(plan.values[static_cast<std::size_t>(*value)]) + ", which is made on " +
+             value_name(plan.values[*value]) + ", which is made on " +
              queue(made->second) + "; only the queue that made it can go on from it";
     });
   }
@@ -90,16 +88,16 @@ void check_saved(const Plan& plan, Findings& findings) {
 
 // Rule 4. Slot ends are within 63 bits in a well-formed plan; sums of workspaces saturate.
 std::optional<Violation> check_budgets(const Plan& plan) {
-  std::vector<Bytes> largest(plan.resources.size());
+  IdVector<ResourceId, Bytes> largest(plan.resources.size());
   for (const Task& task : plan.tasks) {
-    Bytes& most = largest[static_cast<std::size_t>(task.resource)];
+    Bytes& most = largest[task.resource];
     most = std::max(most, task.workspace);
   }
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+  for (const PlaceId p : plan.places.ids()) {
     const Place& place = plan.places[p];
     Bytes left = place.workspace;
-    for (std::size_t r = 0; r < plan.resources.size(); ++r) {
-      if (plan.resources[r].place != static_cast<PlaceId>(p)) continue;
+    for (const ResourceId r : plan.resources.ids()) {
+      if (plan.resources[r].place != p) continue;
       if (largest[r] > left) {
         return Violation{Rule::within_budget,
                          "the tasks of " + quoted(plan.resources[r].name) + " need " +
@@ -109,7 +107,7 @@ std::optional<Violation> check_budgets(const Plan& plan) {
       }
       left -= largest[r];
     }
-    const Bytes end = slots_end(plan, static_cast<PlaceId>(p));
+    const Bytes end = slots_end(plan, p);
     if (place.workspace > place.budget || end > place.budget - place.workspace) {
       return Violation{Rule::within_budget, place.name + " needs " + std::to_string(end.count) +
                                                 " bytes of slots and " +
@@ -126,10 +124,9 @@ class StepCounts {
  public:
   explicit StepCounts(const Plan& plan)
       : plan_(plan),
-        micro_batches_(static_cast<std::size_t>(plan.micro_batches)),
-        loads_(micro_batches_),
-        forwards_(plan.blocks.size() * micro_batches_),
-        backwards_(plan.blocks.size() * micro_batches_),
+        loads_(micro_batches()),
+        forwards_(plan.blocks.size(), std::vector<int>(micro_batches())),
+        backwards_(forwards_),
         updates_(plan.blocks.size()) {
     for (const Task& task : plan.tasks) count(task);
   }
@@ -138,9 +135,7 @@ class StepCounts {
 
  private:
   void count(const Task& task);
-  std::size_t cell(std::size_t block, std::size_t micro_batch) const {
-    return block * micro_batches_ + micro_batch;
-  }
+  std::size_t micro_batches() const { return static_cast<std::size_t>(plan_.micro_batches); }
   static std::optional<Violation> expect(int expected, int found, const std::string& what) {
     if (found == expected) return {};
     return Violation{Rule::each_once, what + " runs " + std::to_string(found) +
@@ -148,29 +143,25 @@ class StepCounts {
   }
 
   const Plan& plan_;
-  const std::size_t micro_batches_;
-  std::vector<int> loads_;      // by micro-batch
-  std::vector<int> forwards_;   // by block and micro-batch
-  std::vector<int> backwards_;  // by block and micro-batch
-  std::vector<int> updates_;    // by block
+  std::vector<int> loads_;  // by micro-batch
+  IdVector<BlockId, std::vector<int>> forwards_, backwards_;  // by micro-batch
+  IdVector<BlockId, int> updates_;
   int clips_ = 0;
 };
 
 void StepCounts::count(const Task& task) {
-  const auto block = static_cast<std::size_t>(std::max(task.block, 0));
-  const auto micro_batch = static_cast<std::size_t>(std::max(task.micro_batch, 0));
   switch (task.kind) {
     case TaskKind::load:
-      ++loads_[micro_batch];
+      ++loads_[task.micro_batch];
       break;
     case TaskKind::forward:
-      ++forwards_[cell(block, micro_batch)];
+      ++forwards_[task.block][task.micro_batch];
       break;
     case TaskKind::backward:
-      ++backwards_[cell(block, micro_batch)];
+      ++backwards_[task.block][task.micro_batch];
       break;
     case TaskKind::update:
-      ++updates_[block];
+      ++updates_[task.block];
       break;
     case TaskKind::clip:
       ++clips_;
@@ -183,26 +174,25 @@ void StepCounts::count(const Task& task) {
 
 std::optional<Violation> StepCounts::find() const {
   const bool trains = plan_.mode == PlanMode::train;
-  for (std::size_t m = 0; m < micro_batches_; ++m) {
+  for (int m = 0; m < plan_.micro_batches; ++m) {
     if (loads_[m] != 1) return expect(1, loads_[m], "load of micro-batch " + std::to_string(m));
   }
-  for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
+  for (const BlockId b : plan_.blocks.ids()) {
     const int forwards = trains && plan_.blocks[b].fused ? 0 : 1;
-    for (std::size_t m = 0; m < micro_batches_; ++m) {
+    for (int m = 0; m < plan_.micro_batches; ++m) {
       const auto of_block = [&](const char* what) {
-        return what + std::to_string(b) + " for micro-batch " + std::to_string(m);
+        return what + to_string(b) + " for micro-batch " + std::to_string(m);
       };
-      const auto at = cell(b, m);
-      if (forwards_[at] != forwards) {
-        return expect(forwards, forwards_[at], of_block("forward of block "));
+      if (forwards_[b][m] != forwards) {
+        return expect(forwards, forwards_[b][m], of_block("forward of block "));
       }
-      if (backwards_[at] != (trains ? 1 : 0)) {
-        return expect(1, backwards_[at], of_block("backward of block "));
+      if (backwards_[b][m] != (trains ? 1 : 0)) {
+        return expect(1, backwards_[b][m], of_block("backward of block "));
       }
     }
     const int updates = trains && plan_.blocks[b].trainable ? 1 : 0;
     if (updates_[b] != updates) {
-      return expect(updates, updates_[b], "update of block " + std::to_string(b));
+      return expect(updates, updates_[b], "update of block " + to_string(b));
     }
   }
   if (clips_ != 1) return expect(1, clips_, "clip");

@@ -34,34 +34,36 @@ Plan smallest() {
 }
 
 TaskId id_of(const Plan& plan, const std::string& name) {
-  const auto at = std::find_if(plan.tasks.begin(), plan.tasks.end(),
-                               [&](const Task& task) { return task.name == name; });
-  EXPECT_NE(at, plan.tasks.end()) << name;
-  return static_cast<TaskId>(at - plan.tasks.begin());
+  for (const TaskId id : plan.tasks.ids()) {
+    if (plan.tasks[id].name == name) return id;
+  }
+  ADD_FAILURE() << "no task " << name;
+  return {};
 }
 
-Task& task_of(Plan& plan, const std::string& name) {
-  return plan.tasks[static_cast<std::size_t>(id_of(plan, name))];
-}
+Task& task_of(Plan& plan, const std::string& name) { return plan.tasks[id_of(plan, name)]; }
 
 Instance& instance_of(Plan& plan, const std::string& name) {
   const auto names = instance_names(plan);
-  const auto at = std::find(names.begin(), names.end(), name);
-  EXPECT_NE(at, names.end()) << name;
-  return plan.instances[static_cast<std::size_t>(at - names.begin())];
+  InstanceId id(0);
+  while (names.has(id) && names[id] != name) ++id;
+  EXPECT_TRUE(names.has(id)) << name;
+  return plan.instances[id];
 }
 
 // The plan without one task; what came after it comes after what it came after.
 Plan without(Plan plan, const std::string& name) {
   const TaskId gone = id_of(plan, name);
-  const auto erased = plan.tasks[static_cast<std::size_t>(gone)];
-  plan.tasks.erase(plan.tasks.begin() + gone);
+  const auto erased = plan.tasks[gone];
+  plan.tasks.erase(plan.tasks.begin() + gone.number());
   for (Task& task : plan.tasks) {
     for (auto* const list : {&task.after, &task.after_previous}) {
       if (std::erase(*list, gone) > 0) {
         list->insert(list->end(), erased.after.begin(), erased.after.end());
       }
-      for (TaskId& id : *list) id -= id > gone ? 1 : 0;
+      for (TaskId& id : *list) {
+        if (id > gone) --id;
+      }
     }
   }
   return plan;
@@ -131,13 +133,11 @@ TEST(Verify, WhatATaskReadsIsNotOverwrittenBefore) {
 // The sample with K.1.0, which forward of block 1 keeps for backward.
 Plan keeping() {
   Plan plan = sample_resident(small());
-  const PlaceId device =
-      plan.resources[static_cast<std::size_t>(task_of(plan, "F.1.0").resource)].place;
+  const PlaceId device = plan.resources[task_of(plan, "F.1.0").resource].place;
   const Bytes end = slots_end(plan, device);
-  plan.values.push_back({ValueKind::saved, 1, 0, 512_B});
-  plan.instances.push_back({static_cast<ValueId>(plan.values.size()) - 1, device, end, false});
-  plan.places[static_cast<std::size_t>(device)].budget += 512_B;
-  const auto kept = static_cast<InstanceId>(plan.instances.size()) - 1;
+  const ValueId value = plan.values.add({ValueKind::saved, BlockId(1), 0, 512_B});
+  const InstanceId kept = plan.instances.add({value, device, end, false});
+  plan.places[device].budget += 512_B;
   task_of(plan, "F.1.0").writes.push_back(kept);
   task_of(plan, "B.1.0").reads.push_back(kept);
   return plan;
@@ -152,10 +152,9 @@ TEST(Verify, BackwardReadsWhatForwardKept) {
 
 TEST(Verify, OnlyTheQueueThatKeptGoesOn) {
   Plan plan = keeping();
-  Resource another = plan.resources[static_cast<std::size_t>(task_of(plan, "B.1.0").resource)];
+  Resource another = plan.resources[task_of(plan, "B.1.0").resource];
   another.name = "gpu0.other";
-  plan.resources.push_back(another);
-  task_of(plan, "B.1.0").resource = static_cast<ResourceId>(plan.resources.size()) - 1;
+  task_of(plan, "B.1.0").resource = plan.resources.add(another);
   EXPECT_EQ(found_in(plan),
             "2: 'B.1.0' on gpu0.other reads K.1.0, which is made on gpu0.compute; only the queue "
             "that made it can go on from it");
@@ -175,7 +174,7 @@ TEST(Verify, PartlyOverlappingSlotsAreFound) {
 TEST(Verify, ATaskUsesWhatLiesAtItsPlace) {
   Plan plan = sample_mobius(small());
   Task& task = task_of(plan, "F.0.0");
-  task.resource = plan.tasks[static_cast<std::size_t>(id_of(plan, "F.2.0"))].resource;
+  task.resource = plan.tasks[id_of(plan, "F.2.0")].resource;
   EXPECT_EQ(found_in(plan).substr(0, 2), "2:") << found_in(plan);
 }
 
@@ -224,9 +223,8 @@ TEST(Verify, ASecondWriterIsOrderedToo) {
   plan = smallest();
   Task copy = task_of(plan, "L.0>host");
   copy.name = "L.0>host#1";
-  plan.resources.push_back(plan.resources[static_cast<std::size_t>(copy.resource)]);
+  copy.resource = plan.resources.add(plan.resources[copy.resource]);
   plan.resources.back().name = "gpu0.second_down";
-  copy.resource = static_cast<ResourceId>(plan.resources.size()) - 1;
   plan.tasks.push_back(copy);
   EXPECT_EQ(found_in(plan).substr(0, 2), "3:") << found_in(plan);
 }
@@ -345,7 +343,8 @@ TEST(Verify, RequireVerifiedNamesTheFile) {
 // Drops every dependency that nothing else implies; verify has to miss it.
 void expect_every_dependency_is_needed(const Plan& plan) {
   int dropped = 0;
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+  const RunIds runs(plan);
+  for (const TaskId id : plan.tasks.ids()) {
     for (const bool previous : {false, true}) {
       const auto& list = previous ? plan.tasks[id].after_previous : plan.tasks[id].after;
       for (std::size_t i = 0; i < list.size(); ++i) {
@@ -353,14 +352,13 @@ void expect_every_dependency_is_needed(const Plan& plan) {
         auto& shorter = previous ? mutant.tasks[id].after_previous : mutant.tasks[id].after;
         shorter.erase(shorter.begin() + static_cast<std::ptrdiff_t>(i));
         const Clocks clocks(mutant, order_step(mutant), 2);
-        const auto tasks = static_cast<RunId>(plan.tasks.size());
-        const RunId later = tasks + static_cast<RunId>(id);
-        if (clocks.ordered(list[i] + (previous ? 0 : tasks), later)) continue;  // redundant
+        const RunId earlier = runs.of(previous ? 0 : 1, list[i]);
+        if (clocks.ordered(earlier, runs.of(1, id))) continue;  // redundant
         ++dropped;
         const auto violation = verify(mutant);
         ASSERT_TRUE(violation.has_value())
             << plan.tasks[id].name << (previous ? " after_previous " : " after ")
-            << plan.tasks[static_cast<std::size_t>(list[i])].name;
+            << plan.tasks[list[i]].name;
         EXPECT_TRUE(violation->rule == Rule::reads_find || violation->rule == Rule::slots_ordered)
             << violation->message;
       }

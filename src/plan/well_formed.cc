@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "plan/task_shape.h"
 #include "plan/words.h"
@@ -21,10 +22,6 @@ constexpr double kMostMicros = 1e15;
 // A clock per resource and task run is kept during the replay.
 constexpr std::size_t kMostResources = 512;
 constexpr int kMostStaleness = 8;
-
-bool in_range(int index, std::size_t count) {
-  return index >= 0 && static_cast<std::size_t>(index) < count;
-}
 
 bool is_rate(double rate) { return rate >= kLeastRate && rate <= kMostRate; }
 bool is_time(Micros time) { return time.count >= 0 && time.count <= kMostMicros; }
@@ -77,10 +74,7 @@ class FormCheck {
   Finding accesses(const Task& task, const std::vector<InstanceId>& instances,
                    const std::vector<Access>& shape, const std::string& verb) const;
 
-  const Value& value_of(InstanceId id) const {
-    const Instance& instance = plan_.instances[static_cast<std::size_t>(id)];
-    return plan_.values[static_cast<std::size_t>(instance.value)];
-  }
+  const Value& value_of(InstanceId id) const { return plan_.values[plan_.instances[id].value]; }
 
   const Plan& plan_;
 };
@@ -100,7 +94,7 @@ Finding FormCheck::step() const {
     if (plan_.values.empty() && plan_.instances.empty()) return {};
     return "the plan only tells time, but has values or instances";
   }
-  if (static_cast<std::size_t>(plan_.micro_batches) > plan_.values.size()) {
+  if (std::cmp_greater(plan_.micro_batches, plan_.values.size())) {
     return std::to_string(plan_.micro_batches) + " micro-batches have only " +
            std::to_string(plan_.values.size()) + " values";
   }
@@ -109,12 +103,12 @@ Finding FormCheck::step() const {
 
 Finding FormCheck::blocks() const {
   int stage = 0;
-  for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
+  for (const BlockId b : plan_.blocks.ids()) {
     const PlanBlock& block = plan_.blocks[b];
-    const std::string name = "block " + std::to_string(b);
-    const bool last = b + 1 == plan_.blocks.size();
+    const std::string name = "block " + to_string(b);
+    const bool last = &block == &plan_.blocks.back();
     if (!is_name(block.kind)) return name + " has no proper kind";
-    if (block.stage != stage && (b == 0 || block.stage != stage + 1)) {
+    if (block.stage != stage && (b == BlockId(0) || block.stage != stage + 1)) {
       return name + " is of stage " + std::to_string(block.stage) + " after stage " +
              std::to_string(stage) + "; stages count from 0 without gaps";
     }
@@ -123,10 +117,10 @@ Finding FormCheck::blocks() const {
     if (plan_.mode == PlanMode::train && block.fused != last) {
       return name + (last ? " is the last and has to be fused" : " is fused and not the last");
     }
-    if (block.reads_weight < 0) continue;
-    if (block.reads_weight >= static_cast<int>(b) || block.trainable ||
-        !plan_.blocks[static_cast<std::size_t>(block.reads_weight)].trainable) {
-      return name + " reads the weights of block " + std::to_string(block.reads_weight) +
+    if (!block.reads_weight.valid()) continue;
+    if (block.reads_weight >= b || block.trainable ||
+        !plan_.blocks[block.reads_weight].trainable) {
+      return name + " reads the weights of block " + to_string(block.reads_weight) +
              "; only a block without weights of its own may read an earlier trainable one's";
     }
   }
@@ -161,8 +155,8 @@ Finding FormCheck::machine() const {
 
 Finding FormCheck::resource(const Resource& resource) const {
   const std::string name = "resource '" + resource.name + "'";
-  if (!in_range(resource.place, plan_.places.size())) return name + " is at no place";
-  const PlaceKind at = plan_.places[static_cast<std::size_t>(resource.place)].kind;
+  if (!plan_.places.has(resource.place)) return name + " is at no place";
+  const PlaceKind at = plan_.places[resource.place].kind;
   if (resource.kind == ResourceKind::compute && at != PlaceKind::device) {
     return name + " computes, but is not at a device";
   }
@@ -174,7 +168,7 @@ Finding FormCheck::resource(const Resource& resource) const {
   }
   if (!is_time(resource.latency)) return name + " has no proper latency";
   for (const Draw& draw : resource.draws) {
-    if (!in_range(draw.pool, plan_.pools.size())) return name + " draws on no pool";
+    if (!plan_.pools.has(draw.pool)) return name + " draws on no pool";
     if (!is_rate(draw.rate)) return name + " has no proper rate of a draw";
   }
   return {};
@@ -182,11 +176,11 @@ Finding FormCheck::resource(const Resource& resource) const {
 
 Finding FormCheck::values() const {
   std::unordered_set<std::string> seen;
-  std::vector<bool> has_weight(plan_.blocks.size());
+  IdVector<BlockId, bool> has_weight(plan_.blocks.size());
   for (const Value& value : plan_.values) {
     const std::string name = value_name(value);
     const bool block_fits =
-        has_block(value.kind) ? in_range(value.block, plan_.blocks.size()) : value.block == -1;
+        has_block(value.kind) ? plan_.blocks.has(value.block) : value.block == BlockId();
     const bool micro_batch_fits =
         has_micro_batch(value.kind)
             ? value.micro_batch >= 0 && value.micro_batch < plan_.micro_batches
@@ -195,12 +189,11 @@ Finding FormCheck::values() const {
     if (!micro_batch_fits) return "value " + name + " is of no micro-batch of the plan";
     if (value.bytes <= Bytes{}) return "value " + name + " has no bytes";
     if (!seen.insert(name).second) return "two of one name: value " + name;
-    if (value.kind == ValueKind::weight) has_weight[static_cast<std::size_t>(value.block)] = true;
+    if (value.kind == ValueKind::weight) has_weight[value.block] = true;
   }
-  for (std::size_t b = 0; b < plan_.blocks.size(); ++b) {
+  for (const BlockId b : plan_.blocks.ids()) {
     if (plan_.blocks[b].trainable && !has_weight[b] && !plan_.timing_only) {
-      return "block " + std::to_string(b) + " is trainable, but there is no value W." +
-             std::to_string(b);
+      return "block " + to_string(b) + " is trainable, but there is no value W." + to_string(b);
     }
   }
   return {};
@@ -208,20 +201,18 @@ Finding FormCheck::values() const {
 
 Finding FormCheck::memory() const {
   if (auto finding = values()) return finding;
-  for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
-    const Instance& instance = plan_.instances[i];
-    if (!in_range(instance.value, plan_.values.size()) ||
-        !in_range(instance.place, plan_.places.size())) {
-      return "instance " + std::to_string(i) + " has no value or no place";
+  for (const InstanceId id : plan_.instances.ids()) {
+    const Instance& instance = plan_.instances[id];
+    if (!plan_.values.has(instance.value) || !plan_.places.has(instance.place)) {
+      return "instance " + to_string(id) + " has no value or no place";
     }
-    const Value& value = plan_.values[static_cast<std::size_t>(instance.value)];
+    const Value& value = plan_.values[instance.value];
     const std::int64_t most = std::numeric_limits<std::int64_t>::max() - value.bytes.count;
     if (instance.offset.count < 0 || instance.offset.count > most) {
-      return "instance " + instance_name(plan_, static_cast<InstanceId>(i)) +
-             " has no proper offset";
+      return "instance " + instance_name(plan_, id) + " has no proper offset";
     }
     if (instance.home && value.kind != ValueKind::weight && value.kind != ValueKind::state) {
-      return "instance " + instance_name(plan_, static_cast<InstanceId>(i)) +
+      return "instance " + instance_name(plan_, id) +
              " is at home, but only weights and states outlast a step";
     }
   }
@@ -252,13 +243,13 @@ Finding FormCheck::tasks() const {
 
 Finding FormCheck::references(const Task& task) const {
   const std::string name = "task '" + task.name + "'";
-  const auto valid = [](const std::vector<int>& ids, std::size_t count) {
-    return std::all_of(ids.begin(), ids.end(), [&](int id) { return in_range(id, count); });
+  const auto all_in = [](const auto& vector, const auto& ids) {
+    return std::all_of(ids.begin(), ids.end(), [&](auto id) { return vector.has(id); });
   };
-  if (!in_range(task.resource, plan_.resources.size())) return name + " runs on no resource";
-  if (!valid(task.reads, plan_.instances.size())) return name + " reads an unknown instance";
-  if (!valid(task.writes, plan_.instances.size())) return name + " writes an unknown instance";
-  if (!valid(task.after, plan_.tasks.size()) || !valid(task.after_previous, plan_.tasks.size())) {
+  if (!plan_.resources.has(task.resource)) return name + " runs on no resource";
+  if (!all_in(plan_.instances, task.reads)) return name + " reads an unknown instance";
+  if (!all_in(plan_.instances, task.writes)) return name + " writes an unknown instance";
+  if (!all_in(plan_.tasks, task.after) || !all_in(plan_.tasks, task.after_previous)) {
     return name + " comes after an unknown task";
   }
   if (!is_time(task.micros)) return name + " has no proper duration";
@@ -274,11 +265,11 @@ Finding FormCheck::tells_time(const Task& task) const {
   if (!task.reads.empty() || !task.writes.empty()) {
     return name + " reads or writes, but the plan only tells time";
   }
-  if (task.block >= 0 && !in_range(task.block, plan_.blocks.size())) {
+  if (task.block.valid() && !plan_.blocks.has(task.block)) {
     return name + " is of no block of the plan";
   }
   if (task.micro_batch >= plan_.micro_batches) return name + " is of no micro-batch of the plan";
-  const Resource& resource = plan_.resources[static_cast<std::size_t>(task.resource)];
+  const Resource& resource = plan_.resources[task.resource];
   if ((task.kind == TaskKind::copy) != (resource.kind == ResourceKind::copy)) {
     return name + " is a " + std::string(word(task.kind)) + " on '" + resource.name +
            "', which is of kind " + std::string(word(resource.kind));
@@ -291,15 +282,14 @@ Finding FormCheck::indices(const Task& task) const {
   const bool needs_block = is_compute || task.kind == TaskKind::update;
   const bool needs_micro_batch = is_compute || task.kind == TaskKind::load;
   const std::string name = "task '" + task.name + "'";
-  if (needs_block && !in_range(task.block, plan_.blocks.size())) {
+  if (needs_block && !plan_.blocks.has(task.block)) {
     return name + " is of no block of the plan";
   }
-  if (needs_micro_batch &&
-      !in_range(task.micro_batch, static_cast<std::size_t>(plan_.micro_batches))) {
+  if (needs_micro_batch && (task.micro_batch < 0 || task.micro_batch >= plan_.micro_batches)) {
     return name + " is of no micro-batch of the plan";
   }
   if (!is_compute && task.kind != TaskKind::update) return {};
-  const PlanBlock& block = plan_.blocks[static_cast<std::size_t>(task.block)];
+  const PlanBlock& block = plan_.blocks[task.block];
   const bool trains = plan_.mode == PlanMode::train;
   if (!trains && task.kind != TaskKind::forward) {
     return name + " is a " + std::string(word(task.kind)) + " in a plan that only evaluates";
@@ -308,13 +298,13 @@ Finding FormCheck::indices(const Task& task) const {
     return name + " is a forward of the fused head, whose backward is its forward too";
   }
   if (task.kind == TaskKind::update && !block.trainable) {
-    return name + " updates block " + std::to_string(task.block) + ", which is not trainable";
+    return name + " updates block " + to_string(task.block) + ", which is not trainable";
   }
   return {};
 }
 
 Finding FormCheck::runs_on(const Task& task) const {
-  const Resource& resource = plan_.resources[static_cast<std::size_t>(task.resource)];
+  const Resource& resource = plan_.resources[task.resource];
   bool fits = false;
   switch (task.kind) {
     case TaskKind::load:
@@ -348,12 +338,10 @@ Finding FormCheck::copy(const Task& task) const {
   const InstanceId from = task.reads.front();
   const InstanceId to = task.writes.front();
   const auto names = [&] { return instance_name(plan_, from) + " to " + instance_name(plan_, to); };
-  if (plan_.instances[static_cast<std::size_t>(from)].value !=
-      plan_.instances[static_cast<std::size_t>(to)].value) {
+  if (plan_.instances[from].value != plan_.instances[to].value) {
     return name + " copies " + names() + ", another value";
   }
-  if (plan_.instances[static_cast<std::size_t>(from)].place ==
-      plan_.instances[static_cast<std::size_t>(to)].place) {
+  if (plan_.instances[from].place == plan_.instances[to].place) {
     return name + " copies " + names() + ", within one place";
   }
   if (task.bytes != value_of(from).bytes) {

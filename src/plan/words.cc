@@ -44,7 +44,7 @@ std::optional<Value> value_from_name(std::string_view name) {
   if (has_block(value.kind)) {
     const auto block = index_from(take_part(rest));
     if (!block) return {};
-    value.block = *block;
+    value.block = BlockId(*block);
   }
   if (has_micro_batch(value.kind)) {
     const auto micro_batch = index_from(take_part(rest));

@@ -8,8 +8,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 void write_names(const Plan& plan, JsonText& trace) {
   const auto metadata = [&](std::string_view what, int process, int track, std::string_view name) {
     trace.line();
@@ -23,24 +21,25 @@ void write_names(const Plan& plan, JsonText& trace) {
     trace.end();
     trace.end();
   };
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
-    metadata("process_name", static_cast<int>(p), 0, plan.places[p].name);
+  for (const PlaceId p : plan.places.ids()) {
+    metadata("process_name", p.number(), 0, plan.places[p].name);
   }
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
-    metadata("thread_name", plan.resources[r].place, static_cast<int>(r), plan.resources[r].name);
+  for (const ResourceId r : plan.resources.ids()) {
+    const Resource& resource = plan.resources[r];
+    metadata("thread_name", resource.place.number(), r.number(), resource.name);
   }
 }
 
 // The fields that say when and on which track an event is.
 void write_position(const Plan& plan, const Span& span, Micros at, JsonText& trace) {
-  const ResourceId resource = plan.tasks[index(span.run.task)].resource;
+  const ResourceId resource = plan.tasks[span.run.task].resource;
   trace.number("ts", at.count);
-  trace.integer("pid", plan.resources[index(resource)].place);
-  trace.integer("tid", resource);
+  trace.integer("pid", plan.resources[resource].place.number());
+  trace.integer("tid", resource.number());
 }
 
 void write_span(const Plan& plan, const Span& span, JsonText& trace) {
-  const Task& task = plan.tasks[index(span.run.task)];
+  const Task& task = plan.tasks[span.run.task];
   trace.line();
   trace.object();
   trace.string("name", task.name);
@@ -78,19 +77,19 @@ std::string to_chrome_trace(const Plan& plan, const Timeline& timeline) {
   trace.object();
   trace.array("traceEvents");
   write_names(plan, trace);
-  std::map<int, std::vector<const Span*>> steps;  // step -> by task, null where it did not run
+  std::map<int, IdVector<TaskId, const Span*>> steps;  // step -> by task, null where it did not run
   for (const Span& span : timeline.spans) {
     auto& spans = steps[span.run.step];
     spans.resize(plan.tasks.size());
-    spans[index(span.run.task)] = &span;
+    spans[span.run.task] = &span;
     write_span(plan, span, trace);
   }
   std::int64_t flow = 0;
   for (const auto& [step, spans] : steps) {
-    for (std::size_t id = 0; id < spans.size(); ++id) {
+    for (const TaskId id : spans.ids()) {
       if (spans[id] == nullptr) continue;
       for (const TaskId earlier : plan.tasks[id].after) {
-        const Span* const first = spans[index(earlier)];
+        const Span* const first = spans[earlier];
         if (first != nullptr) write_flow(plan, *first, *spans[id], ++flow, trace);
       }
     }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "plan/order.h"
 #include "plan/words.h"
 #include "report/json_text.h"
 #include "report/occupancy.h"
@@ -15,8 +16,6 @@ namespace ferry {
 namespace {
 
 constexpr std::size_t kCurvePoints = 400;  // of the bandwidth curve: one per pixel or two
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 std::int64_t nanoseconds(Micros time) { return std::llround(time.count * 1000); }
 
@@ -38,17 +37,17 @@ void write_resources(const Plan& plan, const Simulation& simulation, JsonText& j
   json.number("bubble", mean_bubble(idle));
   json.array("resources");
   std::size_t next = 0;
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  for (const ResourceId r : plan.resources.ids()) {
     const Resource& resource = plan.resources[r];
     const ResourceUse& use = simulation.use[r];
     json.object();
     json.string("name", resource.name);
     json.string("kind", word(resource.kind));
-    json.integer("place", resource.place);
+    json.integer("place", resource.place.number());
     json.number("busy_seconds", use.busy.seconds());
     json.number("utilisation", use.utilisation);
     json.integer("bytes", use.bytes.count);
-    if (next < idle.size() && index(idle[next].resource) == r) {
+    if (next < idle.size() && idle[next].resource == r) {
       json.number("bubble", idle[next++].of_step);
     }
     json.end();
@@ -57,9 +56,9 @@ void write_resources(const Plan& plan, const Simulation& simulation, JsonText& j
 }
 
 void write_pools(const Plan& plan, const Simulation& simulation, JsonText& json) {
-  const std::vector<PoolUse> uses = pool_use(plan, simulation);
+  const IdVector<PoolId, PoolUse> uses = pool_use(plan, simulation);
   json.array("pools");
-  for (std::size_t p = 0; p < uses.size(); ++p) {
+  for (const PoolId p : uses.ids()) {
     json.object();
     json.string("name", plan.pools[p].name);
     json.number("utilisation", uses[p].utilisation);
@@ -98,18 +97,18 @@ std::string packed(std::span<const Level> levels) {
 }
 
 void write_places(const Plan& plan, const Simulation& simulation, JsonText& json) {
-  const std::vector<PlaceLevels> levels = bytes_over_time(plan, simulation.timeline);
+  const IdVector<PlaceId, PlaceLevels> levels = bytes_over_time(plan, simulation.timeline);
   const std::vector<DriveUse> drives = drive_use(plan);
   std::size_t next = 0;
   json.array("places");
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+  for (const PlaceId p : plan.places.ids()) {
     json.line();
     json.object();
     json.string("name", plan.places[p].name);
     json.string("kind", word(plan.places[p].kind));
     json.integer("budget", plan.places[p].budget.count);
     json.integer("peak", simulation.peak[p].count);
-    if (next < drives.size() && index(drives[next].place) == p) {
+    if (next < drives.size() && drives[next].place == p) {
       json.integer("read", drives[next].read.count);
       json.integer("written", drives[next++].written.count);
     }
@@ -130,16 +129,16 @@ void write_places(const Plan& plan, const Simulation& simulation, JsonText& json
 void write_tasks(const Plan& plan, JsonText& json) {
   std::string names;
   PackedNumbers numbers;
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+  for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
-    if (id > 0) names += '\n';
+    if (id > TaskId(0)) names += '\n';
     names += task.name;
     numbers.add(static_cast<std::int64_t>(task.kind));
-    numbers.add(task.resource);
+    numbers.add(task.resource.number());
     numbers.add(task.bytes.count);
     for (const std::vector<TaskId>* earlier : {&task.after, &task.after_previous}) {
       numbers.add(static_cast<std::int64_t>(earlier->size()));
-      for (const TaskId other : *earlier) numbers.add(static_cast<std::int64_t>(id) - other);
+      for (const TaskId other : *earlier) numbers.add(id.number() - other.number());
     }
   }
   json.array("kinds");
@@ -157,14 +156,15 @@ void write_spans(const Plan& plan, const Timeline& timeline, JsonText& json) {
   const std::size_t tasks = plan.tasks.size();
   const std::size_t steps = tasks > 0 ? timeline.spans.size() / tasks : 0;
   FERRY_CHECK(timeline.spans.size() == steps * tasks, "a simulation runs whole steps");
-  std::vector<const Span*> ordered(timeline.spans.size());
+  const RunIds runs(plan);
+  IdVector<RunId, const Span*> ordered(timeline.spans.size());
   for (const Span& span : timeline.spans) {
-    ordered[index(span.run.step) * tasks + index(span.run.task)] = &span;
+    ordered[runs.of(span.run.step, span.run.task)] = &span;
   }
   PackedNumbers numbers;
-  std::vector<std::int64_t> queue_end(plan.resources.size());
-  for (std::size_t run = 0; run < ordered.size(); ++run) {
-    std::int64_t& last_end = queue_end[index(plan.tasks[run % tasks].resource)];
+  IdVector<ResourceId, std::int64_t> queue_end(plan.resources.size());
+  for (const RunId run : ordered.ids()) {
+    std::int64_t& last_end = queue_end[plan.tasks[runs.task(run)].resource];
     const std::int64_t start = nanoseconds(ordered[run]->start);
     const std::int64_t end = nanoseconds(ordered[run]->end);
     numbers.add(start - last_end);

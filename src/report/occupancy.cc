@@ -7,8 +7,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // The lives that lie in one place's bytes now, disjoint, by their first byte.
 class Tenants {
  public:
@@ -85,54 +83,53 @@ std::vector<Life> lives(const Plan& plan, const Timeline& timeline) {
   const std::vector<Span> spans = by_start(timeline);
   Micros end;
   for (const Span& span : spans) end = std::max(end, span.end);
-  for (std::size_t i = 0; i < plan.instances.size(); ++i) {
-    if (!plan.instances[i].home) continue;
-    found.push_back({static_cast<InstanceId>(i), spans.front().start, end});
+  for (const InstanceId id : plan.instances.ids()) {
+    if (plan.instances[id].home) found.push_back({id, spans.front().start, end});
   }
 
-  std::vector<Tenants> tenants(plan.places.size());
+  IdVector<PlaceId, Tenants> tenants(plan.places.size());
   for (const Span& span : spans) {
-    const Task& task = plan.tasks[index(span.run.task)];
+    const Task& task = plan.tasks[span.run.task];
     for (const InstanceId id : task.reads) {
-      const Instance& read = plan.instances[index(id)];
-      tenants[index(read.place)].prolong(read.offset.count, id, span.end);
+      const Instance& read = plan.instances[id];
+      tenants[read.place].prolong(read.offset.count, id, span.end);
     }
     for (const InstanceId id : task.writes) {
-      const Instance& written = plan.instances[index(id)];
+      const Instance& written = plan.instances[id];
       const bool extends = std::ranges::find(task.reads, id) != task.reads.end();
       if (written.home || extends) continue;
       const std::int64_t begin = written.offset.count;
-      const std::int64_t past = begin + plan.values[index(written.value)].bytes.count;
-      tenants[index(written.place)].replace(begin, past, {id, span.start, span.end}, found);
+      const std::int64_t past = begin + plan.values[written.value].bytes.count;
+      tenants[written.place].replace(begin, past, {id, span.start, span.end}, found);
     }
   }
   for (Tenants& place : tenants) place.end_all(found);
   std::ranges::sort(found, {}, [&](const Life& life) {
-    return std::tuple(plan.instances[index(life.instance)].place, life.from, life.instance);
+    return std::tuple(plan.instances[life.instance].place, life.from, life.instance);
   });
   return found;
 }
 
-std::vector<PlaceLevels> bytes_over_time(const Plan& plan, const Timeline& timeline) {
+IdVector<PlaceId, PlaceLevels> bytes_over_time(const Plan& plan, const Timeline& timeline) {
   struct Changes {
     std::array<std::vector<Change>, PlaceLevels::kKinds> of;
     std::vector<Change> workspace;
   };
-  std::vector<Changes> changes(plan.places.size());
+  IdVector<PlaceId, Changes> changes(plan.places.size());
   for (const Life& life : lives(plan, timeline)) {
-    const Instance& instance = plan.instances[index(life.instance)];
-    const Value& value = plan.values[index(instance.value)];
-    auto& of = changes[index(instance.place)].of[static_cast<std::size_t>(value.kind)];
+    const Instance& instance = plan.instances[life.instance];
+    const Value& value = plan.values[instance.value];
+    auto& of = changes[instance.place].of[static_cast<std::size_t>(value.kind)];
     hold(of, life.from, life.to, value.bytes);
   }
   for (const Span& span : timeline.spans) {
-    const Task& task = plan.tasks[index(span.run.task)];
-    const PlaceId place = plan.resources[index(task.resource)].place;
-    hold(changes[index(place)].workspace, span.start, span.end, task.workspace);
+    const Task& task = plan.tasks[span.run.task];
+    const PlaceId place = plan.resources[task.resource].place;
+    hold(changes[place].workspace, span.start, span.end, task.workspace);
   }
 
-  std::vector<PlaceLevels> levels(plan.places.size());
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+  IdVector<PlaceId, PlaceLevels> levels(plan.places.size());
+  for (const PlaceId p : plan.places.ids()) {
     std::vector<Change> all = changes[p].workspace;
     for (std::size_t kind = 0; kind < PlaceLevels::kKinds; ++kind) {
       all.insert(all.end(), changes[p].of[kind].begin(), changes[p].of[kind].end());

@@ -13,7 +13,7 @@ namespace ferry {
 /// One content of an instance's slot: from the start of the task that wrote it anew to the end of
 /// the last task that read or extended it. A home is one life from first to last.
 struct Life {
-  InstanceId instance = -1;
+  InstanceId instance;
   Micros from;
   Micros to;
 };
@@ -40,7 +40,7 @@ struct PlaceLevels {
 };
 
 /// One per Plan::places.
-std::vector<PlaceLevels> bytes_over_time(const Plan& plan, const Timeline& timeline);
+IdVector<PlaceId, PlaceLevels> bytes_over_time(const Plan& plan, const Timeline& timeline);
 
 /// The highest level.
 Bytes highest(const std::vector<Level>& levels);

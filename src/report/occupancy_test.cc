@@ -80,8 +80,8 @@ TEST(Occupancy, EveryWriteAnewIsALifeOfItsOwn) {
   const auto found = lives(plan, simulate(plan, 2).timeline);
   int weights = 0, gradients = 0;
   for (const Life& life : found) {
-    const Instance& instance = plan.instances[static_cast<std::size_t>(life.instance)];
-    const ValueKind kind = plan.values[static_cast<std::size_t>(instance.value)].kind;
+    const Instance& instance = plan.instances[life.instance];
+    const ValueKind kind = plan.values[instance.value].kind;
     weights += instance.place == 1 && kind == ValueKind::weight;
     gradients += kind == ValueKind::gradient;
   }
@@ -108,8 +108,8 @@ TEST(Occupancy, LivesOfVerifiedPlansNeverCollide) {
       const Simulation simulation = simulate(plan, 3);
       const auto found = lives(plan, simulation.timeline);
       const auto slot = [&](const Life& life) {
-        const Instance& one = plan.instances[static_cast<std::size_t>(life.instance)];
-        const Bytes size = plan.values[static_cast<std::size_t>(one.value)].bytes;
+        const Instance& one = plan.instances[life.instance];
+        const Bytes size = plan.values[one.value].bytes;
         return std::tuple(one.place, one.offset, one.offset + size);
       };
       for (std::size_t i = 0; i < found.size(); ++i) {

@@ -9,8 +9,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 int last_step(const Timeline& timeline) {
   int last = 0;
   for (const Span& span : timeline.spans) last = std::max(last, span.run.step);
@@ -22,7 +20,7 @@ template <typename Act>
 void for_last_step(const Plan& plan, const Timeline& timeline, const Act& act) {
   const int last = last_step(timeline);
   for (const Span& span : timeline.spans) {
-    if (span.run.step == last) act(plan.tasks[index(span.run.task)], span);
+    if (span.run.step == last) act(plan.tasks[span.run.task], span);
   }
 }
 
@@ -35,8 +33,7 @@ double rounded_to_six_digits(double number) {
 // How long a task draws on its resource's pools at full speed.
 Micros drawing_time(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::copy) return task.micros;
-  return from_seconds(static_cast<double>(task.bytes.count) /
-                      plan.resources[index(task.resource)].rate);
+  return from_seconds(static_cast<double>(task.bytes.count) / plan.resources[task.resource].rate);
 }
 
 }  // namespace
@@ -46,9 +43,9 @@ std::vector<Bubble> bubbles(const Plan& plan, const Simulation& simulation) {
     Micros start{std::numeric_limits<double>::infinity()};
     Micros end;
   };
-  std::vector<Extent> extents(plan.resources.size());
+  IdVector<ResourceId, Extent> extents(plan.resources.size());
   for_last_step(plan, simulation.timeline, [&](const Task& task, const Span& span) {
-    Extent& extent = extents[index(task.resource)];
+    Extent& extent = extents[task.resource];
     extent.start = std::min(extent.start, span.start);
     extent.end = std::max(extent.end, span.end);
   });
@@ -56,11 +53,11 @@ std::vector<Bubble> bubbles(const Plan& plan, const Simulation& simulation) {
     return of.count > 0 ? std::max(0.0, 1 - busy.count / of.count) : 0.0;
   };
   std::vector<Bubble> found;
-  for (std::size_t r = 0; r < plan.resources.size(); ++r) {
+  for (const ResourceId r : plan.resources.ids()) {
     if (plan.resources[r].kind != ResourceKind::compute) continue;
     const Micros busy = simulation.use[r].busy;
-    found.push_back({static_cast<ResourceId>(r), idle(busy, simulation.step),
-                     idle(busy, extents[r].end - extents[r].start)});
+    found.push_back(
+        {r, idle(busy, simulation.step), idle(busy, extents[r].end - extents[r].start)});
   }
   return found;
 }
@@ -71,17 +68,17 @@ double mean_bubble(const std::vector<Bubble>& bubbles) {
   return bubbles.empty() ? 0 : sum / static_cast<double>(bubbles.size());
 }
 
-std::vector<PoolUse> pool_use(const Plan& plan, const Simulation& simulation) {
-  std::vector<PoolUse> uses(plan.pools.size());
+IdVector<PoolId, PoolUse> pool_use(const Plan& plan, const Simulation& simulation) {
+  IdVector<PoolId, PoolUse> uses(plan.pools.size());
   for (const Task& task : plan.tasks) {
     const Micros time = drawing_time(plan, task);
-    for (const Draw& draw : plan.resources[index(task.resource)].draws) {
-      PoolUse& use = uses[index(draw.pool)];
+    for (const Draw& draw : plan.resources[task.resource].draws) {
+      PoolUse& use = uses[draw.pool];
       use.utilisation += draw.rate * time.count;
       use.bytes += task.bytes;
     }
   }
-  for (std::size_t p = 0; p < uses.size(); ++p) {
+  for (const PoolId p : uses.ids()) {
     const double most = plan.pools[p].capacity * simulation.step.count;
     uses[p].utilisation = most > 0 ? uses[p].utilisation / most : 0;
   }
@@ -111,7 +108,7 @@ BandwidthCdf bandwidth_cdf(const Plan& plan, const Simulation& simulation) {
   BandwidthCdf cdf;
   for_last_step(plan, simulation.timeline, [&](const Task& task, const Span& span) {
     if (task.kind != TaskKind::copy || task.bytes <= Bytes{}) return;
-    const double rate = plan.resources[index(task.resource)].rate;
+    const double rate = plan.resources[task.resource].rate;
     const double seconds = (span.end - span.start).seconds();
     // A copy too short for the clock's digits has no duration.
     const double bandwidth =
@@ -147,15 +144,15 @@ std::vector<BandwidthCdf::Point> thinned(const BandwidthCdf& cdf, std::size_t co
 
 std::vector<DriveUse> drive_use(const Plan& plan) {
   std::vector<DriveUse> uses;
-  std::vector<std::size_t> use_of(plan.places.size());
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+  IdVector<PlaceId, std::size_t> use_of(plan.places.size());
+  for (const PlaceId p : plan.places.ids()) {
     use_of[p] = uses.size();
-    if (plan.places[p].kind == PlaceKind::drive) uses.push_back({static_cast<PlaceId>(p), {}, {}});
+    if (plan.places[p].kind == PlaceKind::drive) uses.push_back({p, {}, {}});
   }
   const auto add = [&](InstanceId id, Bytes DriveUse::*sum) {
-    const Instance& instance = plan.instances[index(id)];
-    if (plan.places[index(instance.place)].kind != PlaceKind::drive) return;
-    uses[use_of[index(instance.place)]].*sum += plan.values[index(instance.value)].bytes;
+    const Instance& instance = plan.instances[id];
+    if (plan.places[instance.place].kind != PlaceKind::drive) return;
+    uses[use_of[instance.place]].*sum += plan.values[instance.value].bytes;
   };
   for (const Task& task : plan.tasks) {
     for (const InstanceId id : task.reads) add(id, &DriveUse::read);

@@ -12,7 +12,7 @@ namespace ferry {
 
 /// How idle a compute queue is.
 struct Bubble {
-  ResourceId resource = -1;
+  ResourceId resource;
   double of_step = 0;  // 1 - busy / step, 1 without tasks; never below 0
   double of_span = 0;  // idle share from the start of its first task to the end of its last
 };
@@ -29,7 +29,7 @@ struct PoolUse {
 };
 
 /// One per Plan::pools.
-std::vector<PoolUse> pool_use(const Plan& plan, const Simulation& simulation);
+IdVector<PoolId, PoolUse> pool_use(const Plan& plan, const Simulation& simulation);
 
 /// How fast bytes were moved. A copy's bandwidth is bytes / (end - start), its latency and its
 /// waiting for shared links included; at most its resource's rate. Bandwidths are rounded to six
@@ -59,7 +59,7 @@ std::vector<BandwidthCdf::Point> thinned(const BandwidthCdf& cdf, std::size_t co
 
 /// Bytes that a step reads from and writes to a drive.
 struct DriveUse {
-  PlaceId place = -1;
+  PlaceId place;
   Bytes read;
   Bytes written;
 };

@@ -64,7 +64,7 @@ TEST(Report, GPipesBubbleIsItsClosedForm) {
   Plan plan;
   plan.places.push_back({"gpu", PlaceKind::device, {}, {}});
   for (int s = 0; s < kStages; ++s) {
-    plan.resources.push_back({"compute", ResourceKind::compute, 0, 0, {}, {}});
+    plan.resources.push_back({"compute", ResourceKind::compute, PlaceId(0), 0, {}, {}});
   }
   std::vector<TaskId> forward_end;
   for (int pass = 0; pass < 2; ++pass) {  // forward, then backward from the last stage
@@ -73,10 +73,10 @@ TEST(Report, GPipesBubbleIsItsClosedForm) {
         Task task;
         task.name = (pass == 0 ? "F." : "B.") + std::to_string(plan.tasks.size());
         task.kind = pass == 0 ? TaskKind::forward : TaskKind::backward;
-        task.resource = pass == 0 ? s : kStages - 1 - s;
+        task.resource = ResourceId(pass == 0 ? s : kStages - 1 - s);
         task.micros = {pass == 0 ? 1.0 : 2.0};
-        const auto id = static_cast<TaskId>(plan.tasks.size());
-        if (s > 0) task.after.push_back(id - 1);
+        const TaskId id = plan.tasks.end_id();
+        if (s > 0) task.after.push_back(TaskId(id.number() - 1));
         if (pass == 1 && s == 0) task.after.push_back(forward_end.back());
         if (pass == 0 && s == kStages - 1) forward_end.push_back(id);
         plan.tasks.push_back(task);
@@ -189,7 +189,7 @@ task S.0>ssd0 kind=copy on=write bytes=300 reads=S.0@host writes=S.0@ssd0 after=
                                "test");
   const std::vector<DriveUse> uses = drive_use(plan);
   ASSERT_EQ(uses.size(), 2U);
-  EXPECT_EQ(plan.places[static_cast<std::size_t>(uses[0].place)].name, "ssd0");
+  EXPECT_EQ(plan.places[uses[0].place].name, "ssd0");
   EXPECT_EQ(uses[0].read, 300_B);
   EXPECT_EQ(uses[0].written, 300_B);
   EXPECT_EQ(uses[1].written, 0_B);

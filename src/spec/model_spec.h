@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "spec/block_id.h"
 
 namespace ferry {
 
@@ -85,7 +86,7 @@ struct ModelSpec {
   std::string body_prefix;
 
   /// embedding, (attention, mlp) x layers, norm, head.
-  std::vector<BlockSpec> blocks;
+  IdVector<BlockId, BlockSpec> blocks;
   std::vector<Edge> edges;  // the chain
 };
 

@@ -44,11 +44,11 @@ void add_up(const std::vector<at::Tensor>& sums, std::vector<at::Tensor>& found,
 }
 
 /// autograd's graph belongs to the device and stream that recorded it.
-void check_saved(const Plan& plan, const std::vector<Operands>& operands) {
+void check_saved(const Plan& plan, const IdVector<TaskId, Operands>& operands) {
   std::map<std::pair<BlockId, int>, ResourceId> writers;
   const auto each = [&](TaskKind kind, const auto& visit) {
-    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
-      if (plan.tasks[i].kind == kind && operands[i].saved >= 0) visit(plan.tasks[i]);
+    for (const TaskId id : plan.tasks.ids()) {
+      if (plan.tasks[id].kind == kind && operands[id].saved.valid()) visit(plan.tasks[id]);
     }
   };
   each(TaskKind::forward, [&](const Task& task) {
@@ -66,7 +66,7 @@ void check_saved(const Plan& plan, const std::vector<Operands>& operands) {
 
 std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
                                      const Binding& binding, BlockId block_id, InstanceId weight) {
-  const BlockSpec& block = model.blocks[static_cast<std::size_t>(block_id)];
+  const BlockSpec& block = model.blocks[block_id];
   const BlockLayout layout = layout_of(block);
   const std::int64_t element = weight_element_bytes(plan.precision);
   const auto type = plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
@@ -92,17 +92,16 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
   FERRY_CHECK(plan.blocks.size() == model.blocks.size(), "the plan was made for another model");
   check_saved(plan, operands_);
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
-  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
-    const auto index = static_cast<std::size_t>(id);
-    const Value& value = plan.values[static_cast<std::size_t>(plan.instances[index].value)];
+  for (const InstanceId id : plan.instances.ids()) {
+    const Value& value = plan.values[plan.instances[id].value];
     if (value.kind != ValueKind::weight || binding.on_host(id)) continue;
-    weights_[index] = weight_views(model, plan, binding, value.block, id);
+    weights_[id] = weight_views(model, plan, binding, value.block, id);
   }
 }
 
 void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) {
-  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
-  const Operands& parts = operands_[static_cast<std::size_t>(id)];
+  const Task& task = plan_.tasks[id];
+  const Operands& parts = operands_[id];
   const OnThisThread autograd;
   const at::NoGradGuard no_grad;  // blocks switch it on for their own recompute
   switch (task.kind) {
@@ -126,8 +125,8 @@ void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbe
         .copy_(head_loss(head_input(task, parts, numbers)));
     return;
   }
-  const auto& weights = weights_[static_cast<std::size_t>(parts.weight)];
-  if (parts.saved >= 0) {
+  const auto& weights = weights_[parts.weight];
+  if (parts.saved.valid()) {
     SavingResult kept = forward_saving(model_, block(task), hidden_states(parts.input), weights,
                                        binding_.bytes(parts.saved), positions(task, numbers));
     hidden_states(parts.output).copy_(kept.y);
@@ -142,19 +141,18 @@ void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbe
 }
 
 Bytes BlockMath::saved_bytes(TaskId id, const StepNumbers& numbers) const {
-  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
-  const Operands& parts = operands_[static_cast<std::size_t>(id)];
-  return forward_saving(model_, block(task), hidden_states(parts.input),
-                        weights_[static_cast<std::size_t>(parts.weight)], at::Tensor(),
-                        positions(task, numbers))
+  const Task& task = plan_.tasks[id];
+  const Operands& parts = operands_[id];
+  return forward_saving(model_, block(task), hidden_states(parts.input), weights_[parts.weight],
+                        at::Tensor(), positions(task, numbers))
       .bytes;
 }
 
 BlockGradients BlockMath::block_gradients(const Task& task, const Operands& parts,
                                           const StepNumbers& numbers) const {
-  const auto& weights = weights_[static_cast<std::size_t>(parts.weight)];
+  const auto& weights = weights_[parts.weight];
   const at::Tensor x = hidden_states(parts.input), dy = hidden_states(parts.output_gradient);
-  if (parts.saved < 0) {
+  if (!parts.saved.valid()) {
     return ferry::backward(model_, block(task), x, weights, dy, positions(task, numbers));
   }
   const auto kept = saved_.find({task.block, task.micro_batch});
@@ -180,7 +178,7 @@ void BlockMath::backward(const Task& task, const Operands& parts,
       add_up(sums, found.weights, parts.accumulates);
     }
   }
-  if (parts.norm >= 0) finish_gradient(parts, sums);
+  if (parts.norm.valid()) finish_gradient(parts, sums);
 }
 
 void BlockMath::embedding_backward(const Task& task, const Operands& parts,
@@ -200,11 +198,11 @@ void BlockMath::head_backward(const Task& task, const Operands& parts,
       head_forward_backward(head_input(task, parts, numbers), sums.front(), parts.accumulates);
   binding_.view(parts.loss, {}, {}, at::kFloat).copy_(result.loss);
   hidden_states(parts.input_gradient).copy_(result.dx);
-  if (parts.norm >= 0) finish_gradient(parts, sums);
+  if (parts.norm.valid()) finish_gradient(parts, sums);
 }
 
 void BlockMath::finish_gradient(const Operands& parts, const std::vector<at::Tensor>& sums) const {
-  if (parts.tied_gradient >= 0) {
+  if (parts.tied_gradient.valid()) {
     sums.front().add_(binding_.view(parts.tied_gradient, {}, sums.front().sizes(), at::kFloat));
   }
   at::Tensor total = binding_.view(parts.norm, {}, {}, at::kDouble);
@@ -217,11 +215,11 @@ void BlockMath::finish_gradient(const Operands& parts, const std::vector<at::Ten
 
 void BlockMath::update(const Task& task, const Operands& parts, const StepNumbers& numbers) const {
   const BlockSpec& spec = block(task);
-  const BlockLayout& layout = layouts_[static_cast<std::size_t>(task.block)];
+  const BlockLayout& layout = layouts_[task.block];
   const bool split = plan_.precision == Precision::bf16;
   const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
   const at::Tensor scale =
-      parts.clip >= 0 ? binding_.view(parts.clip, {}, {}, at::kFloat) : at::Tensor();
+      parts.clip.valid() ? binding_.view(parts.clip, {}, {}, at::kFloat) : at::Tensor();
   const bool decays = numbers.adamw.weight_decay != 0;
   for (std::size_t first = 0, next = 0; first < spec.params.size(); first = next) {
     // Neighbours that decay alike go together, with the padding between them, which nobody reads.
@@ -245,7 +243,7 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
 }
 
 Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) const {
-  const Batch& batch = numbers.batches[static_cast<std::size_t>(task.micro_batch)];
+  const Batch& batch = numbers.batches[task.micro_batch];
   Positions found;
   for (std::size_t i = 0; i < batch.segments.size(); ++i) {
     const bool row_starts = i % static_cast<std::size_t>(plan_.sequence) == 0;
@@ -262,7 +260,7 @@ Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) con
 }
 
 const BlockSpec& BlockMath::block(const Task& task) const {
-  return model_.blocks[static_cast<std::size_t>(task.block)];
+  return model_.blocks[task.block];
 }
 
 at::Tensor BlockMath::ids(InstanceId tokens) const {
@@ -281,27 +279,25 @@ at::Tensor BlockMath::hidden_states(InstanceId activation) const {
 
 HeadInput BlockMath::head_input(const Task& task, const Operands& parts,
                                 const StepNumbers& numbers) const {
-  const bool tied = plan_.blocks[static_cast<std::size_t>(task.block)].reads_weight >= 0;
+  const bool tied = plan_.blocks[task.block].reads_weight.valid();
   const InstanceId weight = tied ? parts.tied_weight : parts.weight;
   return {.x = hidden_states(parts.input),
-          .weight = weights_[static_cast<std::size_t>(weight)].front(),
+          .weight = weights_[weight].front(),
           .labels = labels(parts.tokens),
           .scale = numbers.loss_scale,
           .chunk_rows = head_chunk_rows(model_, {plan_.micro_batch_size, plan_.sequence})};
 }
 
 std::vector<at::Tensor> BlockMath::gradients(const Task& task, InstanceId gradient) const {
-  const PlanBlock& planned = plan_.blocks[static_cast<std::size_t>(task.block)];
-  const BlockSpec& owner = planned.reads_weight >= 0
-                               ? model_.blocks[static_cast<std::size_t>(planned.reads_weight)]
-                               : block(task);
-  const std::size_t count = planned.reads_weight >= 0 ? 1 : owner.params.size();
-  const BlockLayout& layout = layouts_[static_cast<std::size_t>(
-      planned.reads_weight >= 0 ? planned.reads_weight : task.block)];
+  const BlockId tied = plan_.blocks[task.block].reads_weight;
+  const BlockId owner = tied.valid() ? tied : task.block;
+  const auto& params = model_.blocks[owner].params;
+  const std::size_t count = tied.valid() ? 1 : params.size();
+  const BlockLayout& layout = layouts_[owner];
   std::vector<at::Tensor> sums;
   for (std::size_t i = 0; i < count; ++i) {
     sums.push_back(
-        binding_.view(gradient, Bytes{layout.offsets[i] * 4}, owner.params[i].shape, at::kFloat));
+        binding_.view(gradient, Bytes{layout.offsets[i] * 4}, params[i].shape, at::kFloat));
   }
   return sums;
 }

@@ -55,10 +55,10 @@ class BlockMath {
   const ModelSpec& model_;
   const Plan& plan_;
   const Binding& binding_;
-  const std::vector<Operands> operands_;          // per task
-  const at::ScalarType type_;                     // of weights and activations
-  std::vector<BlockLayout> layouts_;              // per block, of its own parameters
-  std::vector<std::vector<at::Tensor>> weights_;  // per instance; empty for other kinds
+  const IdVector<TaskId, Operands> operands_;
+  const at::ScalarType type_;               // of weights and activations
+  IdVector<BlockId, BlockLayout> layouts_;  // of its own parameters
+  IdVector<InstanceId, std::vector<at::Tensor>> weights_;  // empty for other kinds
   // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
   // the backward that reads it, so the next step's forward comes after this step's backward.
   std::map<std::pair<BlockId, int>, std::shared_ptr<SavedForward>> saved_;

@@ -35,8 +35,8 @@ std::vector<StatePart> parts_kept(Precision precision) {
 
 template <typename Visit>
 void for_each_param(const ModelSpec& model, const Visit& visit) {
-  for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) {
-    const auto& params = model.blocks[static_cast<std::size_t>(b)].params;
+  for (const BlockId b : model.blocks.ids()) {
+    const auto& params = model.blocks[b].params;
     for (std::size_t i = 0; i < params.size(); ++i) visit(b, i, params[i]);
   }
 }

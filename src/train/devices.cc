@@ -19,30 +19,26 @@ class Links {
 
   std::vector<Draw> draws(const MachineDevice& device, bool up) {
     const Rate own = up ? device.up : device.down;
-    const Rate shared =
-        device.root ? rate(machine_.roots[static_cast<std::size_t>(*device.root)], up) : Rate{};
+    const Rate shared = device.root ? rate(machine_.roots[*device.root], up) : Rate{};
     const double speed = own.limited() ? own.bytes_per_second : shared.bytes_per_second;
     std::vector<Draw> found;
     if (own.limited()) found.push_back({add(own), speed});
     if (shared.limited()) {
-      const auto& pools = roots_[static_cast<std::size_t>(*device.root)];
+      const auto& pools = roots_[*device.root];
       found.push_back({up ? pools.first : pools.second, speed});
     }
     return found;
   }
 
-  std::vector<double> capacities;
+  IdVector<PoolId, double> capacities;
 
  private:
   static Rate rate(const Root& root, bool up) { return up ? root.up : root.down; }
 
-  int add(Rate limit) {
-    capacities.push_back(limit.bytes_per_second);
-    return static_cast<int>(capacities.size()) - 1;
-  }
+  PoolId add(Rate limit) { return capacities.add(limit.bytes_per_second); }
 
   const Machine& machine_;
-  std::vector<std::pair<int, int>> roots_;  // the pools of each root: up, down
+  std::vector<std::pair<PoolId, PoolId>> roots_;  // the pools of each root: up, down
 };
 
 bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::sim; }

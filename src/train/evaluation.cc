@@ -16,7 +16,7 @@ std::map<std::string, std::pair<PlaceId, Bytes>> homes(const Plan& plan) {
   std::map<std::string, std::pair<PlaceId, Bytes>> found;
   for (const Instance& instance : plan.instances) {
     if (!instance.home) continue;
-    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
+    const Value& value = plan.values[instance.value];
     found[value_name(value)] = {instance.place, instance.offset};
   }
   return found;

@@ -21,39 +21,38 @@ std::span<T> elements(const at::Tensor& cpu) {
 HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding)
     : model_(model), plan_(plan), binding_(binding), homes_(plan.blocks.size()) {
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
-  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
-    const Instance& instance = plan.instances[static_cast<std::size_t>(id)];
+  for (const InstanceId id : plan.instances.ids()) {
+    const Instance& instance = plan.instances[id];
     if (!instance.home) continue;
-    const Value& value = plan.values[static_cast<std::size_t>(instance.value)];
-    Home& home = homes_[static_cast<std::size_t>(value.block)];
+    const Value& value = plan.values[instance.value];
+    Home& home = homes_[value.block];
     (value.kind == ValueKind::weight ? home.weight : home.state) = id;
   }
 }
 
 at::Tensor HomeStates::flat(InstanceId id, Bytes begin, BlockId block, std::size_t param,
                             at::ScalarType type) const {
-  FERRY_CHECK(id >= 0, "a trainable block has its weights and states at home");
-  const std::int64_t offset = layouts_[static_cast<std::size_t>(block)].offsets[param];
+  FERRY_CHECK(id.valid(), "a trainable block has its weights and states at home");
+  const std::int64_t offset = layouts_[block].offsets[param];
   const auto element = static_cast<std::int64_t>(c10::elementSize(type));
   return binding_.view(id, begin + Bytes{offset * element},
-                       {model_.blocks[static_cast<std::size_t>(block)].params[param].numel()},
-                       type);
+                       {model_.blocks[block].params[param].numel()}, type);
 }
 
 at::Tensor HomeStates::moment(StatePart part, BlockId block, std::size_t param) const {
-  const std::int64_t elements = layouts_[static_cast<std::size_t>(block)].elements;
+  const std::int64_t elements = layouts_[block].elements;
   const Bytes first{plan_.precision == Precision::bf16 ? elements * 2 : 0};
   const Bytes begin = part == StatePart::exp_avg ? first : first + Bytes{elements * 4};
-  return flat(homes_[static_cast<std::size_t>(block)].state, begin, block, param, at::kFloat);
+  return flat(homes_[block].state, begin, block, param, at::kFloat);
 }
 
 at::Tensor HomeStates::lo(BlockId block, std::size_t param) const {
-  return flat(homes_[static_cast<std::size_t>(block)].state, {}, block, param, at::kShort);
+  return flat(homes_[block].state, {}, block, param, at::kShort);
 }
 
 at::Tensor HomeStates::weight(BlockId block, std::size_t param) const {
   // bf16 halves travel as 16-bit integers: no conversion may touch their patterns.
-  return flat(homes_[static_cast<std::size_t>(block)].weight, {}, block, param,
+  return flat(homes_[block].weight, {}, block, param,
               plan_.precision == Precision::bf16 ? at::kShort : at::kFloat);
 }
 

@@ -37,8 +37,7 @@ class HomeStates {
 
  private:
   struct Home {
-    InstanceId weight = -1;
-    InstanceId state = -1;
+    InstanceId weight, state;
   };
 
   at::Tensor flat(InstanceId id, Bytes begin, BlockId block, std::size_t param,
@@ -50,8 +49,8 @@ class HomeStates {
   const ModelSpec& model_;
   const Plan& plan_;
   const Binding& binding_;
-  std::vector<Home> homes_;  // per block
-  std::vector<BlockLayout> layouts_;
+  IdVector<BlockId, Home> homes_;
+  IdVector<BlockId, BlockLayout> layouts_;
 };
 
 }  // namespace ferry

@@ -44,9 +44,9 @@ HostMath::HostMath(const ModelSpec& model, const Plan& plan, const Binding& bind
       team_(update_threads) {}
 
 void HostMath::load(TaskId id, const StepNumbers& numbers) {
-  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
-  const Batch& batch = numbers.batches[static_cast<std::size_t>(task.micro_batch)];
-  const auto slot = binding_.host(operands_[static_cast<std::size_t>(id)].tokens);
+  const Task& task = plan_.tasks[id];
+  const Batch& batch = numbers.batches[task.micro_batch];
+  const auto slot = binding_.host(operands_[id].tokens);
   const auto count = static_cast<std::int64_t>(batch.ids.size());
   FERRY_CHECK(batch.ids.size() == batch.labels.size() && slot.size() == batch.ids.size() * 16,
               "a micro-batch fills its slot");
@@ -56,7 +56,7 @@ void HostMath::load(TaskId id, const StepNumbers& numbers) {
 }
 
 StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
-  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
+  const Task& task = plan_.tasks[id];
   StepResult result;
   // Summed by micro-batch and by block, in whatever order the strategy downloads them.
   std::map<int, double> losses;
@@ -64,8 +64,7 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   for (const InstanceId read : task.reads) {
     const auto slot = binding_.host(read);
     touch(slot, false, task);
-    const auto& value = plan_.values[static_cast<std::size_t>(
-        plan_.instances[static_cast<std::size_t>(read)].value)];
+    const auto& value = plan_.values[plan_.instances[read].value];
     if (value.kind == ValueKind::loss) {
       losses[value.micro_batch] = static_cast<double>(read_scalar<float>(slot));
     } else {
@@ -84,8 +83,8 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
                     "\n"
                     "  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32");
   }
-  const InstanceId scale = operands_[static_cast<std::size_t>(id)].clip;
-  if (scale >= 0) {
+  const InstanceId scale = operands_[id].clip;
+  if (scale.valid()) {
     const auto slot = binding_.host(scale);
     touch(slot, true, task);
     const auto factor =
@@ -96,9 +95,9 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
 }
 
 void HostMath::update(TaskId id, const StepNumbers& numbers) {
-  const Task& task = plan_.tasks[static_cast<std::size_t>(id)];
-  const Operands& parts = operands_[static_cast<std::size_t>(id)];
-  const BlockSpec& block = model_.blocks[static_cast<std::size_t>(task.block)];
+  const Task& task = plan_.tasks[id];
+  const Operands& parts = operands_[id];
+  const BlockSpec& block = model_.blocks[task.block];
   const BlockLayout layout = layout_of(block);
   const auto weight = binding_.host(parts.weight), state = binding_.host(parts.state),
              gradient = binding_.host(parts.gradient);
@@ -126,7 +125,7 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
     }
     updates.push_back(update);
   }
-  const float scale = parts.clip >= 0 ? read_scalar<float>(binding_.host(parts.clip)) : 1.0F;
+  const float scale = parts.clip.valid() ? read_scalar<float>(binding_.host(parts.clip)) : 1.0F;
   if (const auto bad = adamw_step(numbers.adamw, updates, scale, team_)) {
     throw UserError("step " + std::to_string(numbers.step) + ": " + block.params[bad->update].name +
                     " is no longer finite at element " + std::to_string(bad->element) +

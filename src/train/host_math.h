@@ -43,7 +43,7 @@ class HostMath {
   const Plan& plan_;
   const Binding& binding_;
   const double clip_;
-  const std::vector<Operands> operands_;
+  const IdVector<TaskId, Operands> operands_;
   WorkerTeam team_;
 };
 

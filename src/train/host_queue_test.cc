@@ -22,7 +22,7 @@ TEST(HostQueue, RunsInOrderAndReportsEachEnd) {
     const auto done = completions.take(Micros{0});
     ASSERT_TRUE(done.has_value());
     EXPECT_EQ(done->run, (TaskRun{0, i}));
-    EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+    EXPECT_EQ(order[i], i);
   }
   EXPECT_FALSE(completions.take(Micros{0}).has_value());
 }

@@ -42,7 +42,8 @@ ModelSpec one_layer(const ModelSpec& model) {
 /// each block's forward keeps, 0 for nothing.
 class BenchPlan {
  public:
-  BenchPlan(const ModelSpec& model, const MeasureRequest& request, const std::vector<Bytes>& saved)
+  BenchPlan(const ModelSpec& model, const MeasureRequest& request,
+            const IdVector<BlockId, Bytes>& saved)
       : model_(model) {
     plan.strategy = "measure";
     plan.micro_batches = kMicroBatches;
@@ -50,44 +51,41 @@ class BenchPlan {
     plan.sequence = request.sequence;
     plan.precision = request.precision;
     plan.places = {{"device", PlaceKind::device, {}, {}}, {"host", PlaceKind::host, {}, {}}};
-    plan.resources = {{"compute", ResourceKind::compute, 0, 0, {}, {}},
-                      {"up", ResourceKind::copy, 0, 0, {}, {}}};
+    plan.resources = {{"compute", ResourceKind::compute, kDevice, 0, {}, {}},
+                      {"up", ResourceKind::copy, kDevice, 0, {}, {}}};
     const Bytes element{weight_element_bytes(request.precision)};
     boundary_ = activation_bytes(model, {request.micro_batch_size, request.sequence}, element);
     tokens_ =
-        add({ValueKind::tokens, -1, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
-    loss_ = add({ValueKind::loss, -1, 0, 4_B});
-    for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) add_block(b);
-    for (std::size_t b = 0; b < saved.size(); ++b) add_saving(static_cast<BlockId>(b), saved[b]);
+        add({ValueKind::tokens, {}, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
+    loss_ = add({ValueKind::loss, {}, 0, 4_B});
+    for (const BlockId b : model.blocks.ids()) add_block(b);
+    for (const BlockId b : saved.ids()) add_saving(b, saved[b]);
   }
 
+  static constexpr PlaceId kDevice{0};
+  static constexpr ResourceId kCompute{0};
+
   Plan plan;
-  std::vector<TaskId> forward;                // per block; -1 for the head
-  std::vector<std::vector<TaskId>> backward;  // per block: first, middle and last micro-batch
-  // Per block, -1 where nothing is kept: a forward that keeps and the last micro-batch's backward.
-  std::vector<TaskId> saving_forward, saved_backward;
+  IdVector<BlockId, TaskId> forward;                // none for the head
+  IdVector<BlockId, std::vector<TaskId>> backward;  // first, middle and last micro-batch
+  // None where nothing is kept: a forward that keeps and the last micro-batch's backward.
+  IdVector<BlockId, TaskId> saving_forward, saved_backward;
 
  private:
   InstanceId add(Value value) {
     end_ = round_up(end_, 512_B);
-    plan.values.push_back(value);
-    plan.instances.push_back({static_cast<ValueId>(plan.values.size()) - 1, 0, end_, false});
+    const Bytes offset = end_;
     end_ += value.bytes;
-    return static_cast<InstanceId>(plan.instances.size()) - 1;
-  }
-
-  TaskId add(Task task) {
-    plan.tasks.push_back(std::move(task));
-    return static_cast<TaskId>(plan.tasks.size()) - 1;
+    return plan.instances.add({plan.values.add(value), kDevice, offset, false});
   }
 
   void add_block(BlockId b) {
-    const BlockSpec& block = model_.blocks[static_cast<std::size_t>(b)];
+    const BlockSpec& block = model_.blocks[b];
     const bool head = block.kind == BlockKind::head, tied = head && model_.tied;
     const bool first = block.kind == BlockKind::embedding;
-    plan.blocks.push_back({to_string(block.kind), 0, !tied, head, tied ? 0 : -1});
+    plan.blocks.push_back({to_string(block.kind), 0, !tied, head, tied ? BlockId(0) : BlockId()});
     const InstanceId input = first ? tokens_ : output_;
-    const InstanceId input_gradient = first ? -1 : output_gradient_;
+    const InstanceId input_gradient = first ? InstanceId() : output_gradient_;
     if (!head) {
       output_ = add({ValueKind::activation, b + 1, 0, boundary_});
       output_gradient_ = add({ValueKind::activation_gradient, b + 1, 0, boundary_});
@@ -101,10 +99,10 @@ class BenchPlan {
         add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, block))});
     const InstanceId norm = add({ValueKind::norm, b, -1, 8_B});
 
-    forward.push_back(head ? -1
-                           : add(Task{.name = "F",
+    forward.push_back(head ? TaskId()
+                           : plan.tasks.add(Task{.name = "F",
                                       .kind = TaskKind::forward,
-                                      .resource = 0,
+                                      .resource = kCompute,
                                       .block = b,
                                       .micro_batch = 0,
                                       .reads = {weight, input},
@@ -118,7 +116,7 @@ class BenchPlan {
     for (int m = 0; m < kMicroBatches; ++m) {
       Task task{.name = "B",
                 .kind = TaskKind::backward,
-                .resource = 0,
+                .resource = kCompute,
                 .block = b,
                 .micro_batch = 0,
                 .reads = {weight, input},
@@ -133,35 +131,33 @@ class BenchPlan {
       if (!first) task.writes.push_back(input_gradient);
       if (head) task.writes.push_back(loss_);
       if (m == kMicroBatches - 1 && !tied) task.writes.push_back(norm);
-      backward.back().push_back(add(std::move(task)));
+      backward.back().push_back(plan.tasks.add(std::move(task)));
     }
   }
 
   void add_saving(BlockId b, Bytes bytes) {
-    const auto index = static_cast<std::size_t>(b);
-    saving_forward.push_back(-1);
-    saved_backward.push_back(-1);
+    saving_forward.emplace_back();
+    saved_backward.emplace_back();
     if (bytes == 0_B) return;
     const InstanceId kept = add({ValueKind::saved, b, 0, bytes});
-    Task keeps = plan.tasks[static_cast<std::size_t>(forward[index])];
+    Task keeps = plan.tasks[forward[b]];
     keeps.writes.push_back(kept);
-    saving_forward.back() = add(std::move(keeps));
-    Task uses = plan.tasks[static_cast<std::size_t>(backward[index].back())];
+    saving_forward.back() = plan.tasks.add(std::move(keeps));
+    Task uses = plan.tasks[backward[b].back()];
     uses.reads.push_back(kept);
-    saved_backward.back() = add(std::move(uses));
+    saved_backward.back() = plan.tasks.add(std::move(uses));
   }
 
   const ModelSpec& model_;
   Bytes boundary_;
   Bytes end_;
-  InstanceId tokens_ = -1, loss_ = -1, output_ = -1, output_gradient_ = -1, embedding_weight_ = -1;
+  InstanceId tokens_, loss_, output_, output_gradient_, embedding_weight_;
 };
 
 /// Small weights and valid token ids, so that nothing is slow or invalid by accident.
 void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
-  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
-    const Value& value =
-        plan.values[static_cast<std::size_t>(plan.instances[static_cast<std::size_t>(id)].value)];
+  for (const InstanceId id : plan.instances.ids()) {
+    const Value& value = plan.values[plan.instances[id].value];
     at::Tensor bytes = binding.bytes(id);
     bytes.zero_();
     if (value.kind == ValueKind::weight) {
@@ -194,13 +190,14 @@ StepNumbers bench_numbers(const MeasureRequest& request, bool documents) {
 
 /// A bench plan on the device, ready to run.
 struct Bench {
-  Bench(const ModelSpec& model, const MeasureRequest& request, const std::vector<Bytes>& saved)
+  Bench(const ModelSpec& model, const MeasureRequest& request,
+        const IdVector<BlockId, Bytes>& saved)
       : made(model, request, saved),
         plan(&made.plan),
         places({&plan, 1}, {&request.device, 1}, 1),
         binding(*plan, places),
         math(model, *plan, binding),
-        device(*places.at(0).device),
+        device(*places[BenchPlan::kDevice].device),
         watch(device, device.stream("compute")) {
     const c10::StreamGuard current(device.stream("compute"));
     fill(model, *plan, binding);
@@ -216,10 +213,10 @@ struct Bench {
 };
 
 /// What each block's forward may keep, whatever the documents: model/block.h says which are worst.
-std::vector<Bytes> count_saved(const ModelSpec& model, const MeasureRequest& request) {
+IdVector<BlockId, Bytes> count_saved(const ModelSpec& model, const MeasureRequest& request) {
   Bench bench(model, request, {});
-  std::vector<Bytes> saved(model.blocks.size());
-  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+  IdVector<BlockId, Bytes> saved(model.blocks.size());
+  for (const BlockId b : model.blocks.ids()) {
     if (!can_save(model.blocks[b])) continue;
     for (const bool documents : {false, true}) {
       const StepNumbers numbers = bench_numbers(request, documents);
@@ -239,16 +236,16 @@ struct TimedTasks {
   int saved_backward = -1;
 };
 
-TimedTasks list_works(Bench& bench, std::size_t b, const StepNumbers& numbers,
+TimedTasks list_works(Bench& bench, BlockId b, const StepNumbers& numbers,
                       std::vector<Stopwatch::Work>& works) {
   const auto list = [&](TaskId id) {
-    if (id < 0) return -1;
+    if (!id.valid()) return -1;
     works.push_back([&bench, &numbers, id] { bench.math.enqueue(id, numbers); });
     return static_cast<int>(works.size()) - 1;
   };
   const TaskId saving = bench.made.saving_forward[b];
   // A backward goes on from what forward kept, however often.
-  if (saving >= 0) bench.watch.run([&] { bench.math.enqueue(saving, numbers); }, 1);
+  if (saving.valid()) bench.watch.run([&] { bench.math.enqueue(saving, numbers); }, 1);
   return {list(bench.made.forward[b]), list(bench.made.backward[b].front()),
           list(bench.made.backward[b].back()), list(bench.made.saved_backward[b])};
 }
@@ -257,7 +254,7 @@ TimedTasks list_works(Bench& bench, std::size_t b, const StepNumbers& numbers,
 void take_times(const TimedTasks& tasks, const std::vector<Stopwatch::Timing>& timings,
                 BlockProfile& costs) {
   const auto time = [&](int at) {
-    return at < 0 ? Micros{} : timings[static_cast<std::size_t>(at)].device;
+    return at < 0 ? Micros{} : timings[at].device;
   };
   costs.forward = time(tasks.forward);
   costs.backward = (time(tasks.first_backward) + time(tasks.last_backward)) * 0.5;
@@ -265,9 +262,9 @@ void take_times(const TimedTasks& tasks, const std::vector<Stopwatch::Timing>& t
   costs.saved_backward = std::min(time(tasks.saved_backward), costs.backward);
 }
 
-void weigh(Bench& bench, std::size_t b, const StepNumbers& numbers, BlockProfile& costs) {
+void weigh(Bench& bench, BlockId b, const StepNumbers& numbers, BlockProfile& costs) {
   const auto peak = [&](TaskId id) {
-    return id < 0 ? Bytes{} : bench.watch.weigh([&] { bench.math.enqueue(id, numbers); });
+    return !id.valid() ? Bytes{} : bench.watch.weigh([&] { bench.math.enqueue(id, numbers); });
   };
   costs.forward_workspace = peak(bench.made.forward[b]);
   costs.saving_workspace = peak(bench.made.saving_forward[b]);
@@ -278,15 +275,15 @@ void weigh(Bench& bench, std::size_t b, const StepNumbers& numbers, BlockProfile
 }
 
 /// Busy while a device runs forward and backward of the chain.
-double compute_cores(const std::vector<int>& chain, const std::vector<TimedTasks>& tasks,
+double compute_cores(const std::vector<int>& chain, const IdVector<BlockId, TimedTasks>& tasks,
                      const std::vector<Stopwatch::Timing>& timings) {
   Micros cores, device;
   for (const int at : chain) {
-    const TimedTasks& block = tasks[static_cast<std::size_t>(at)];
+    const TimedTasks& block = tasks[BlockId(at)];
     for (const int task : {block.forward, block.last_backward}) {
       if (task < 0) continue;
-      cores += timings[static_cast<std::size_t>(task)].cores;
-      device += timings[static_cast<std::size_t>(task)].device;
+      cores += timings[task].cores;
+      device += timings[task].device;
     }
   }
   return cores.count / device.count;
@@ -302,8 +299,8 @@ std::int64_t update_size(const Profile& profile) {
 
 Profile measure_here(const MeasureRequest& request, bool saving) {
   const ModelSpec model = one_layer(request.model);
-  const std::vector<Bytes> saved =
-      saving ? count_saved(model, request) : std::vector<Bytes>(model.blocks.size());
+  const IdVector<BlockId, Bytes> saved =
+      saving ? count_saved(model, request) : IdVector<BlockId, Bytes>(model.blocks.size());
   Bench bench(model, request, saved);
   const StepNumbers numbers = bench_numbers(request, /*documents=*/false);
 
@@ -313,12 +310,12 @@ Profile measure_here(const MeasureRequest& request, bool saving) {
   profile.sequence = request.sequence;
   profile.measured = true;
   std::vector<Stopwatch::Work> works;
-  std::vector<TimedTasks> tasks;
-  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+  IdVector<BlockId, TimedTasks> tasks;
+  for (const BlockId b : model.blocks.ids()) {
     tasks.push_back(list_works(bench, b, numbers, works));
   }
   const std::vector<Stopwatch::Timing> timings = bench.watch.time(works);
-  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+  for (const BlockId b : model.blocks.ids()) {
     const BlockSpec& block = model.blocks[b];
     BlockProfile costs;
     costs.key = similarity_key(model, block);
@@ -326,7 +323,7 @@ Profile measure_here(const MeasureRequest& request, bool saving) {
     costs.gradients = gradient_bytes(gradient_layout_of(model, block));
     costs.parameters = block.numel();
     costs.saved = saved[b];
-    if (bench.made.forward[b] >= 0) {
+    if (bench.made.forward[b].valid()) {
       costs.activation = costs.activation_gradient =
           activation_bytes(model, {request.micro_batch_size, request.sequence},
                            Bytes{weight_element_bytes(request.precision)});

@@ -4,8 +4,7 @@ namespace ferry {
 namespace {
 
 void place_read(const Plan& plan, const Task& task, InstanceId id, Operands& parts) {
-  const Value& value =
-      plan.values[static_cast<std::size_t>(plan.instances[static_cast<std::size_t>(id)].value)];
+  const Value& value = plan.values[plan.instances[id].value];
   const bool own = value.block == task.block;
   switch (value.kind) {
     case ValueKind::weight:
@@ -40,8 +39,7 @@ void place_read(const Plan& plan, const Task& task, InstanceId id, Operands& par
 }
 
 void place_write(const Plan& plan, InstanceId id, Operands& parts) {
-  const Value& value =
-      plan.values[static_cast<std::size_t>(plan.instances[static_cast<std::size_t>(id)].value)];
+  const Value& value = plan.values[plan.instances[id].value];
   switch (value.kind) {
     case ValueKind::weight:
       parts.weight = id;
@@ -85,8 +83,8 @@ Operands operands_of(const Plan& plan, const Task& task) {
   return parts;
 }
 
-std::vector<Operands> operands_of(const Plan& plan) {
-  std::vector<Operands> all;
+IdVector<TaskId, Operands> operands_of(const Plan& plan) {
+  IdVector<TaskId, Operands> all;
   all.reserve(plan.tasks.size());
   for (const Task& task : plan.tasks) all.push_back(operands_of(plan, task));
   return all;

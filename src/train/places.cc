@@ -14,12 +14,11 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
                int touch_threads) {
   const Plan& first = *plans.front();
   std::size_t next_device = 0;
-  for (PlaceId id = 0; id < static_cast<PlaceId>(first.places.size()); ++id) {
-    const Place& place = first.places[static_cast<std::size_t>(id)];
+  for (const PlaceId id : first.places.ids()) {
+    const Place& place = first.places[id];
     Bytes size;
     for (const Plan* plan : plans) {
-      FERRY_CHECK(plan->places.size() == first.places.size() &&
-                      plan->places[static_cast<std::size_t>(id)].name == place.name,
+      FERRY_CHECK(plan->places.size() == first.places.size() && plan->places[id].name == place.name,
                   "the plans of one run name the same places");
       size = std::max(size, slots_end(*plan, id));
     }
@@ -49,10 +48,10 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
 Binding::Binding(const Plan& plan, Places& places)
     : plan_(plan), places_(places), names_(instance_names(plan)) {
   bytes_.reserve(plan.instances.size());
-  for (InstanceId id = 0; id < static_cast<InstanceId>(plan.instances.size()); ++id) {
-    const Instance& instance = plan.instances[static_cast<std::size_t>(id)];
-    const Bytes size = plan.values[static_cast<std::size_t>(instance.value)].bytes;
-    PlaceMemory& memory = places.at(instance.place);
+  for (const InstanceId id : plan.instances.ids()) {
+    const Instance& instance = plan.instances[id];
+    const Bytes size = plan.values[instance.value].bytes;
+    PlaceMemory& memory = places[instance.place];
     bytes_.push_back(
         memory.device ? ferry::view(memory.slab, instance.offset, {size.count}, at::kByte)
                       : host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte));
@@ -73,11 +72,11 @@ std::span<std::byte> Binding::host(InstanceId id) const {
 
 void Binding::name_slot(InstanceId id) const {
   const at::Tensor& slot = bytes(id);
-  simdev_name_range(slot.data_ptr(), Bytes{slot.numel()}, names_[static_cast<std::size_t>(id)]);
+  simdev_name_range(slot.data_ptr(), Bytes{slot.numel()}, names_[id]);
 }
 
 bool Binding::on_host(InstanceId id) const {
-  return !places_.at(plan_.instances[static_cast<std::size_t>(id)].place).device.has_value();
+  return !places_[plan_.instances[id].place].device.has_value();
 }
 
 }  // namespace ferry

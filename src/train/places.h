@@ -34,11 +34,11 @@ class Places {
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
          int touch_threads);
 
-  PlaceMemory& at(PlaceId id) { return places_.at(static_cast<std::size_t>(id)); }
-  std::size_t size() const { return places_.size(); }
+  PlaceMemory& operator[](PlaceId id) { return places_[id]; }
+  IdRange<PlaceId> ids() const { return places_.ids(); }
 
  private:
-  std::vector<PlaceMemory> places_;
+  IdVector<PlaceId, PlaceMemory> places_;
 };
 
 /// The instances of one plan as tensors and spans over Places. Lifetime: must not outlive `places`.
@@ -47,7 +47,7 @@ class Binding {
   Binding(const Plan& plan, Places& places);
 
   /// All bytes of an instance, where it lives: a byte tensor.
-  const at::Tensor& bytes(InstanceId id) const { return bytes_[static_cast<std::size_t>(id)]; }
+  const at::Tensor& bytes(InstanceId id) const { return bytes_[id]; }
 
   /// Part of an instance: `sizes` elements of `type` from byte `offset` on. No copy.
   at::Tensor view(InstanceId id, Bytes offset, at::IntArrayRef sizes, at::ScalarType type) const;
@@ -63,8 +63,8 @@ class Binding {
  private:
   const Plan& plan_;
   Places& places_;
-  std::vector<at::Tensor> bytes_;
-  const std::vector<std::string> names_;
+  IdVector<InstanceId, at::Tensor> bytes_;
+  const IdVector<InstanceId, std::string> names_;
 };
 
 }  // namespace ferry

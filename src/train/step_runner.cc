@@ -50,8 +50,8 @@ StepRunner::StepRunner(Setup setup)
     ends_[side].resize(plan_.tasks.size());
     for (const Task& task : plan_.tasks) {
       auto& event = events_[side].emplace_back();
-      const PlaceId place = plan_.resources[static_cast<std::size_t>(task.resource)].place;
-      if (on_device(task)) event.emplace(*places_.at(place).device, DeviceEvent::Timing::kOn);
+      const PlaceId place = plan_.resources[task.resource].place;
+      if (on_device(task)) event.emplace(*places_[place].device, DeviceEvent::Timing::kOn);
     }
   }
   set_epochs();
@@ -60,7 +60,7 @@ StepRunner::StepRunner(Setup setup)
     if (resource.kind == ResourceKind::host) {
       queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
     } else {
-      queue.stream = places_.at(resource.place).device->stream(resource.name);
+      queue.stream = places_[resource.place].device->stream(resource.name);
       queue.epoch = &epochs_.at(resource.place);
     }
   }
@@ -70,8 +70,8 @@ StepRunner::~StepRunner() = default;
 
 /// Ties each device's clock to the host's: an event that is done now.
 void StepRunner::set_epochs() {
-  for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
-    auto& device = places_.at(id).device;
+  for (const PlaceId id : places_.ids()) {
+    auto& device = places_[id].device;
     if (!device) continue;
     DeviceEvent& epoch = epochs_.try_emplace(id, *device, DeviceEvent::Timing::kOn).first->second;
     epoch.record(device->stream("epoch"));
@@ -81,20 +81,19 @@ void StepRunner::set_epochs() {
 }
 
 bool StepRunner::gives_way() const {
-  for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
-    const auto& device = places_.at(id).device;
+  for (const PlaceId id : places_.ids()) {
+    const auto& device = places_[id].device;
     if (device && device->simulated()) return true;
   }
   return false;
 }
 
 bool StepRunner::on_device(const Task& task) const {
-  return plan_.resources[static_cast<std::size_t>(task.resource)].kind != ResourceKind::host;
+  return plan_.resources[task.resource].kind != ResourceKind::host;
 }
 
 bool StepRunner::can_start(const Task& task) const {
-  return queues_[static_cast<std::size_t>(task.resource)].depth <
-         (on_device(task) ? kDeviceDepth : kHostDepth);
+  return queues_[task.resource].depth < (on_device(task) ? kDeviceDepth : kHostDepth);
 }
 
 bool StepRunner::orders(const Task& earlier, const Task& later) const {
@@ -104,11 +103,10 @@ bool StepRunner::orders(const Task& earlier, const Task& later) const {
 void StepRunner::start(TaskRun run, const Task& task) {
   prepare(run.step);
   first_step_ = std::min(first_step_, run.step);
-  Queue& queue = queues_[static_cast<std::size_t>(task.resource)];
-  starts_[static_cast<std::size_t>(run.task)] = std::max(now(), queue.last_end);
+  Queue& queue = queues_[task.resource];
+  starts_[run.task] = std::max(now(), queue.last_end);
   if (on_device(task)) {
-    named(task, plan_.resources[static_cast<std::size_t>(task.resource)],
-          [&] { start_on_device(run, task, queue); });
+    named(task, plan_.resources[task.resource], [&] { start_on_device(run, task, queue); });
   } else {
     start_on_host(run, task, queue);
   }
@@ -127,7 +125,7 @@ void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
   simdev_set_label(task.name);
   for (const InstanceId id : task.writes) binding_.name_slot(id);
   for_each_dependency(run, task, [&](TaskRun earlier) {
-    const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
+    const Task& other = plan_.tasks[earlier.task];
     if (other.resource != task.resource && on_device(other)) {
       event(earlier).block(*queue.stream);
     }
@@ -150,7 +148,7 @@ void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
   // These events are done: the driver has seen their tasks finish. Waiting makes what the device
   // wrote visible to this thread by the rules of its own API, and to the hazard detector.
   for_each_dependency(run, task, [&](TaskRun earlier) {
-    const Task& other = plan_.tasks[static_cast<std::size_t>(earlier.task)];
+    const Task& other = plan_.tasks[earlier.task];
     if (on_device(other)) event(earlier).wait();
   });
   queue.host->push(run, [this, run, &task] { run_host_task(run, task); });
@@ -179,9 +177,7 @@ TaskRun StepRunner::wait_any() {
     if (const auto run = take_device_completion()) return *run;
     if (auto completion = completions_.take(kPatience)) {
       if (completion->error) {
-        --queues_[static_cast<std::size_t>(
-                      plan_.tasks[static_cast<std::size_t>(completion->run.task)].resource)]
-              .depth;
+        --queue_of(completion->run).depth;
         std::rethrow_exception(completion->error);
       }
       return finish(completion->run, completion->start, completion->end);
@@ -190,14 +186,14 @@ TaskRun StepRunner::wait_any() {
 }
 
 std::optional<TaskRun> StepRunner::take_device_completion() {
-  for (std::size_t r = 0; r < queues_.size(); ++r) {
+  for (const ResourceId r : queues_.ids()) {
     Queue& queue = queues_[r];
     if (queue.in_flight.empty()) continue;
     const TaskRun run = queue.in_flight.front();
-    const Task& task = plan_.tasks[static_cast<std::size_t>(run.task)];
+    const Task& task = plan_.tasks[run.task];
     if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
     queue.in_flight.pop_front();
-    Micros start = std::max(starts_[static_cast<std::size_t>(run.task)], queue.last_end);
+    Micros start = std::max(starts_[run.task], queue.last_end);
     for_each_dependency(run, task,
                         [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
     const Micros end = end_on_device(run);
@@ -208,29 +204,25 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
 
 /// The end of a finished task. Its device may tell before the driver has seen it.
 Micros StepRunner::end_of(TaskRun run) {
-  if (on_device(plan_.tasks[static_cast<std::size_t>(run.task)])) return end_on_device(run);
-  return ends_[parity(run.step)][static_cast<std::size_t>(run.task)];
+  if (on_device(plan_.tasks[run.task])) return end_on_device(run);
+  return ends_[parity(run.step)][run.task];
 }
 
 Micros StepRunner::end_on_device(TaskRun run) {
-  const auto resource =
-      static_cast<std::size_t>(plan_.tasks[static_cast<std::size_t>(run.task)].resource);
-  return epoch_ + DeviceEvent::between(*queues_[resource].epoch, event(run));
+  return epoch_ + DeviceEvent::between(*queue_of(run).epoch, event(run));
 }
 
 TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
-  Queue& queue =
-      queues_[static_cast<std::size_t>(plan_.tasks[static_cast<std::size_t>(run.task)].resource)];
+  Queue& queue = queue_of(run);
   --queue.depth;
   queue.last_end = end;
-  ends_[parity(run.step)][static_cast<std::size_t>(run.task)] = end;
+  ends_[parity(run.step)][run.task] = end;
   spans_.push_back({run, start, end});
   return run;
 }
 
 void StepRunner::drain() {
-  for (std::size_t r = 0; r < queues_.size(); ++r) {
-    Queue& queue = queues_[r];
+  for (Queue& queue : queues_) {
     for (const TaskRun run : queue.in_flight) {
       try {
         event(run).wait();
@@ -243,9 +235,7 @@ void StepRunner::drain() {
     while (queue.host && queue.depth > 0) {
       const auto completion = completions_.take(from_seconds(1));
       if (!completion) continue;
-      --queues_[static_cast<std::size_t>(
-                    plan_.tasks[static_cast<std::size_t>(completion->run.task)].resource)]
-            .depth;
+      --queue_of(completion->run).depth;
     }
   }
 }
@@ -263,7 +253,7 @@ const StepNumbers& StepRunner::numbers(int step) const {
 }
 
 DeviceEvent& StepRunner::event(TaskRun run) {
-  return *events_[parity(run.step)][static_cast<std::size_t>(run.task)];
+  return *events_[parity(run.step)][run.task];
 }
 
 std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }

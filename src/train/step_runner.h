@@ -84,6 +84,7 @@ class StepRunner final : public TaskRunner {
   TaskRun finish(TaskRun run, Micros start, Micros end);
   const StepNumbers& prepare(int step);
   DeviceEvent& event(TaskRun run);
+  Queue& queue_of(TaskRun run) { return queues_[plan_.tasks[run.task].resource]; }
   bool on_device(const Task& task) const;
   void for_each_dependency(TaskRun run, const Task& task,
                            const std::function<void(TaskRun)>& visit) const;
@@ -97,16 +98,16 @@ class StepRunner final : public TaskRunner {
   HostMath host_math_;
   std::array<std::optional<StepNumbers>, 2> numbers_;  // by step parity
   std::array<StepResult, 2> results_;                  // by step parity
-  // By step parity, per task; host tasks have none.
-  std::array<std::vector<std::optional<DeviceEvent>>, 2> events_;
-  std::array<std::vector<Micros>, 2> ends_;           // likewise
+  // By step parity; host tasks have none.
+  std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 2> events_;
+  std::array<IdVector<TaskId, Micros>, 2> ends_;      // likewise
   int first_step_ = std::numeric_limits<int>::max();  // that was started
   std::map<PlaceId, DeviceEvent> epochs_;  // per device: done at epoch_ of the host's clock
   Micros epoch_;
-  std::vector<Micros> starts_;
+  IdVector<TaskId, Micros> starts_;
   std::vector<Span> spans_;
   Completions completions_;
-  std::vector<Queue> queues_;  // per resource; last, so that host threads end first
+  IdVector<ResourceId, Queue> queues_;  // last, so that host threads end first
 };
 
 }  // namespace ferry

@@ -153,12 +153,10 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   tokens_.require_vocabulary(setup.model.vocab);
   require_space(job_.out, checkpoint_size(setup.model, job_.train.precision));
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
-  for (PlaceId id = 0; id < static_cast<PlaceId>(setup.plan.places.size()); ++id) {
+  for (const PlaceId id : setup.plan.places.ids()) {
     Bytes peak;
-    for (const Plan* plan : plans_) {
-      peak = std::max(peak, peak_bytes(*plan, id));
-    }
-    summary_.predicted_peak[setup.plan.places[static_cast<std::size_t>(id)].name] = peak;
+    for (const Plan* plan : plans_) peak = std::max(peak, peak_bytes(*plan, id));
+    summary_.predicted_peak[setup.plan.places[id].name] = peak;
   }
 }
 
@@ -243,13 +241,12 @@ TrainSummary Run::execute() {
 }
 
 double Run::stall(int step, Micros step_time) const {
-  std::vector<Micros> busy(setup_.plan.resources.size());
+  IdVector<ResourceId, Micros> busy(setup_.plan.resources.size());
   for (const Span& span : spans_.back()) {
     if (span.run.step != step) continue;
-    const Task& task = setup_.plan.tasks[static_cast<std::size_t>(span.run.task)];
-    const auto resource = static_cast<std::size_t>(task.resource);
-    if (setup_.plan.resources[resource].kind != ResourceKind::compute) continue;
-    busy[resource] += span.end - span.start;
+    const Task& task = setup_.plan.tasks[span.run.task];
+    if (setup_.plan.resources[task.resource].kind != ResourceKind::compute) continue;
+    busy[task.resource] += span.end - span.start;
   }
   const Micros most = *std::ranges::max_element(busy);
   return step_time.count > 0 ? std::clamp(1 - most.count / step_time.count, 0.0, 1.0) : 0.0;
@@ -310,8 +307,8 @@ void Run::save() {
 
 std::map<std::string, Bytes> Run::peaks() {
   std::map<std::string, Bytes> peaks;
-  for (PlaceId id = 0; id < static_cast<PlaceId>(places_.size()); ++id) {
-    PlaceMemory& place = places_.at(id);
+  for (const PlaceId id : places_.ids()) {
+    PlaceMemory& place = places_[id];
     peaks[place.name] = place.device ? place.device->memory_use().peak : place.host->size();
   }
   return peaks;

@@ -98,8 +98,8 @@ PlanQuestion pipeline_question(const char* strategy, int devices) {
 void fill(const ModelSpec& model, HomeStates& states) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0, 0.1F);
-  for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) {
-    const auto& params = model.blocks[static_cast<std::size_t>(b)].params;
+  for (const BlockId b : model.blocks.ids()) {
+    const auto& params = model.blocks[b].params;
     for (std::size_t i = 0; i < params.size(); ++i) {
       std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
       std::ranges::generate(values, [&] { return normal(random); });
@@ -113,8 +113,8 @@ void fill(const ModelSpec& model, HomeStates& states) {
 
 std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states) {
   std::vector<float> all;
-  for (BlockId b = 0; b < static_cast<BlockId>(model.blocks.size()); ++b) {
-    const auto& params = model.blocks[static_cast<std::size_t>(b)].params;
+  for (const BlockId b : model.blocks.ids()) {
+    const auto& params = model.blocks[b].params;
     for (std::size_t i = 0; i < params.size(); ++i) {
       std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
       states.read(StatePart::master, b, i, values);
@@ -206,13 +206,13 @@ Outcome run(const PlanQuestion& asked, const Plan& plan) {
 /// How often a host task waits for events of device tasks, per step: the only host waits there are.
 long host_waits(const Plan& plan) {
   const auto on_host = [&](TaskId id) {
-    const auto& task = plan.tasks[static_cast<std::size_t>(id)];
-    return plan.resources[static_cast<std::size_t>(task.resource)].kind == ResourceKind::host;
+    const auto& task = plan.tasks[id];
+    return plan.resources[task.resource].kind == ResourceKind::host;
   };
   long waits = 0;
-  for (TaskId id = 0; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
+  for (const TaskId id : plan.tasks.ids()) {
     if (!on_host(id)) continue;
-    const Task& task = plan.tasks[static_cast<std::size_t>(id)];
+    const Task& task = plan.tasks[id];
     waits += std::ranges::count_if(task.after, [&](TaskId other) { return !on_host(other); });
     waits +=
         std::ranges::count_if(task.after_previous, [&](TaskId other) { return !on_host(other); });
@@ -265,7 +265,7 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   const auto task = std::ranges::find(plan.tasks, std::string("F.3.0"), &Task::name);
   ASSERT_NE(task, plan.tasks.end());
   std::erase_if(task->after, [&](TaskId id) {
-    const Task& other = plan.tasks[static_cast<std::size_t>(id)];
+    const Task& other = plan.tasks[id];
     return other.kind == TaskKind::copy && other.name.starts_with("W.3");
   });
   ASSERT_TRUE(verify(plan).has_value());  // the planner's proof says so too
@@ -314,18 +314,17 @@ enum class Keeping { on_device, swapped };
 class KeepingPlan {
  public:
   KeepingPlan(Plan plan, const ModelSpec& model, Keeping keeping) : plan_(std::move(plan)) {
-    for (PlaceId id = 0; id < static_cast<PlaceId>(plan_.places.size()); ++id) {
+    for (const PlaceId id : plan_.places.ids()) {
       ends_.push_back(slots_end(plan_, id));
-      plan_.places[static_cast<std::size_t>(id)].budget = 1_GiB;
+      plan_.places[id].budget = 1_GiB;
     }
-    const auto tasks = static_cast<TaskId>(plan_.tasks.size());
-    for (TaskId forward = 0; forward < tasks; ++forward) {
+    for (const TaskId forward : plan_.tasks.ids()) {  // of the plan as it came
       const Task task = at(forward);
       if (task.kind != TaskKind::forward) continue;
-      const BlockSpec& block = model.blocks[static_cast<std::size_t>(task.block)];
+      const BlockSpec& block = model.blocks[task.block];
       if (!can_save(block)) continue;
       const TaskId backward = backward_of(task);
-      if (backward < 0) continue;
+      if (!backward.valid()) continue;
       keep(forward, backward, counted(model, block, {2, 16}, at::kFloat), keeping);
     }
   }
@@ -333,36 +332,36 @@ class KeepingPlan {
   Plan take() { return std::move(plan_); }
 
  private:
-  Task& at(TaskId id) { return plan_.tasks[static_cast<std::size_t>(id)]; }
+  Task& at(TaskId id) { return plan_.tasks[id]; }
 
   TaskId backward_of(const Task& forward) const {
     const auto found = std::ranges::find_if(plan_.tasks, [&](const Task& task) {
       return task.kind == TaskKind::backward && task.block == forward.block &&
              task.micro_batch == forward.micro_batch && task.resource == forward.resource;
     });
-    return found == plan_.tasks.end() ? -1 : static_cast<TaskId>(found - plan_.tasks.begin());
+    return found == plan_.tasks.end() ? TaskId() : plan_.tasks.id_of(found);
   }
 
   InstanceId instance(ValueId value, PlaceId place) {
-    Bytes& end = ends_[static_cast<std::size_t>(place)];
+    Bytes& end = ends_[place];
     end = round_up(end, 512_B);
-    plan_.instances.push_back({value, place, end, false});
-    end += plan_.values[static_cast<std::size_t>(value)].bytes;
-    return static_cast<InstanceId>(plan_.instances.size()) - 1;
+    const Bytes offset = end;
+    end += plan_.values[value].bytes;
+    return plan_.instances.add({value, place, offset, false});
   }
 
   void keep(TaskId forward, TaskId backward, Bytes bytes, Keeping keeping) {
-    plan_.values.push_back({ValueKind::saved, at(forward).block, at(forward).micro_batch, bytes});
-    const auto value = static_cast<ValueId>(plan_.values.size()) - 1;
-    const PlaceId device = plan_.resources[static_cast<std::size_t>(at(forward).resource)].place;
+    const ValueId value =
+        plan_.values.add({ValueKind::saved, at(forward).block, at(forward).micro_batch, bytes});
+    const PlaceId device = plan_.resources[at(forward).resource].place;
     const InstanceId made = instance(value, device);
     at(forward).writes.push_back(made);
     if (keeping == Keeping::on_device) {
       at(backward).reads.push_back(made);
       return;
     }
-    const auto host = static_cast<PlaceId>(
-        std::ranges::find(plan_.places, PlaceKind::host, &Place::kind) - plan_.places.begin());
+    const PlaceId host =
+        plan_.places.id_of(std::ranges::find(plan_.places, PlaceKind::host, &Place::kind));
     const InstanceId resting = instance(value, host), back = instance(value, device);
     const TaskId down = copy("down", device, made, resting), up = copy("up", device, resting, back);
     at(backward).reads.push_back(back);
@@ -375,27 +374,25 @@ class KeepingPlan {
   }
 
   TaskId copy(const std::string& way, PlaceId device, InstanceId from, InstanceId to) {
-    const std::string queue = plan_.places[static_cast<std::size_t>(device)].name + ".swap_" + way;
+    const std::string queue = plan_.places[device].name + ".swap_" + way;
     auto found = std::ranges::find(plan_.resources, queue, &Resource::name);
     if (found == plan_.resources.end()) {
       plan_.resources.push_back({queue, ResourceKind::copy, device, 1e9, {}, {}});
       found = plan_.resources.end() - 1;
     }
-    const Value& value = plan_.values[static_cast<std::size_t>(
-        plan_.instances[static_cast<std::size_t>(from)].value)];
+    const Value& value = plan_.values[plan_.instances[from].value];
     Task task;
     task.name = way + "." + value_name(value);
     task.kind = TaskKind::copy;
-    task.resource = static_cast<ResourceId>(found - plan_.resources.begin());
+    task.resource = plan_.resources.id_of(found);
     task.reads = {from};
     task.writes = {to};
     task.bytes = value.bytes;
-    plan_.tasks.push_back(std::move(task));
-    return static_cast<TaskId>(plan_.tasks.size()) - 1;
+    return plan_.tasks.add(std::move(task));
   }
 
   Plan plan_;
-  std::vector<Bytes> ends_;  // of the slots, per place
+  IdVector<PlaceId, Bytes> ends_;  // of the slots
 };
 
 // No number changes, no hazard appears, the host waits for nothing, and no kept block's product is
@@ -440,10 +437,10 @@ TEST(StepRunnerThatKeeps, ABackwardOnAnotherQueueIsRefused) {
   const auto backward = std::ranges::find(plan.tasks, std::string("B.1.0"), &Task::name);
   const auto other = std::ranges::find_if(plan.resources, [&](const Resource& resource) {
     return resource.kind == ResourceKind::compute &&
-           resource.name != plan.resources[static_cast<std::size_t>(backward->resource)].name;
+           resource.name != plan.resources[backward->resource].name;
   });
   ASSERT_NE(other, plan.resources.end());
-  backward->resource = static_cast<ResourceId>(other - plan.resources.begin());
+  backward->resource = plan.resources.id_of(other);
   EXPECT_THROW(Training(asked, plan, /*checked=*/false), UserError);
 }
 
@@ -460,7 +457,7 @@ TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
       const Profile profile = estimate_profile(model, machine(1), precision, shape);
       for (const std::size_t b : {1U, 2U}) {
         const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-        const BlockProfile& costs = profile.blocks[static_cast<std::size_t>(profile.chain[b])];
+        const BlockProfile& costs = profile.blocks[profile.chain[b]];
         EXPECT_EQ(costs.saved, counted(model, model.blocks[b], shape, type)) << costs.key;
         EXPECT_LT(costs.saved_backward, costs.backward);
       }

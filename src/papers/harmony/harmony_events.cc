@@ -133,13 +133,13 @@ void HarmonyEvents::write_visit(Visit& visit) {
   // the pack before to end.
   const bool input_first =
       prefetch_ && previous(visit) && (!peers_ || (visit.backward && !visit.loss));
-  TaskId weights = input_first ? -1 : write_weights(visit);
+  TaskId weights = input_first ? TaskId() : write_weights(visit);
   for (int i = 0; i < static_cast<int>(visit.sizes.size()); ++i) {
     const TaskId input = write_input(visit, i, weights);
     const bool needs_gradient = visit.backward && !visit.loss;
-    TaskId gradient = needs_gradient && prefetch_ ? write_output_gradient(visit, i) : -1;
+    TaskId gradient = needs_gradient && prefetch_ ? write_output_gradient(visit, i) : TaskId();
     if (i == 0 && input_first) weights = write_weights(visit);
-    const TaskId first_weights = i == 0 ? weights : -1;
+    const TaskId first_weights = i == 0 ? weights : TaskId();
     if (!visit.backward) {
       write_forward(visit, i, input, first_weights);
       continue;
@@ -163,7 +163,7 @@ void HarmonyEvents::write_forward(Visit& visit, int i, TaskId input, TaskId weig
         next == stash_readers_.end() ? visit.pack.end : std::min(next->first, visit.pack.end);
     TaskId stash = -1;
     if (stash_readers_.contains(first)) stash = write_stash(visit, i, first, forward, input);
-    std::vector<TaskId> after = {prefetch_ ? -1 : stash};
+    std::vector<TaskId> after = {prefetch_ ? TaskId() : stash};
     if (first == visit.pack.first) after.insert(after.end(), {input, weights});
     forward = add(visit, kCompute, TaskKind::forward, "FWD." + std::to_string(first), i,
                   time(HarmonyPass::forward, samples, {first, end}), after);
@@ -192,10 +192,11 @@ void HarmonyEvents::write_backward(Visit& visit, int i, TaskId gradient) {
 }
 
 void HarmonyEvents::write_end(Visit& visit) {
-  const TaskId last_output = prefetch_ ? -1 : visit.output.back();
+  const TaskId last_output = prefetch_ ? TaskId() : visit.output.back();
   if (!visit.backward) {
     visit.freed =
-        add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing, {peers_ ? -1 : last_output});
+        add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing,
+            {peers_ ? TaskId() : last_output});
     return;
   }
   const double gpus = problem_.gpus();
@@ -209,8 +210,9 @@ void HarmonyEvents::write_end(Visit& visit) {
   }
   const Bytes gradients = gradient_bytes(visit.pack);
   program_.volumes["gradients_out"] += as_double(gradients);
-  const TaskId out = copy(visit, kSwapOut, "dW", -1, gradients,
-                          {visit.done.back(), reduced, problem_.gpus() == 1 ? last_output : -1});
+  const TaskId last = problem_.gpus() == 1 ? last_output : TaskId();
+  const TaskId out =
+      copy(visit, kSwapOut, "dW", -1, gradients, {visit.done.back(), reduced, last});
   visit.freed = add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing, {out});
   Micros update;
   for (int l = visit.pack.first; l < visit.pack.end; ++l) {
@@ -312,7 +314,7 @@ std::vector<TaskId> HarmonyEvents::input_gate(const Visit& visit, int i, TaskId 
   if (i == 1) return {before->freed};
   if (before->done.size() >= 2) return {before->done[before->done.size() - 2]};
   const Visit* earlier = previous(*before);
-  return {earlier ? earlier->freed : -1};
+  return {earlier ? earlier->freed : TaskId()};
 }
 
 // A step begins when all of the one before has ended.

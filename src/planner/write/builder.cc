@@ -238,8 +238,8 @@ void PlanBuilder::drop_unused_instances() {
   }
   std::vector<InstanceId> instance_ids(plan_.instances.size(), -1);
   std::vector<ValueId> value_ids(plan_.values.size(), -1);
-  std::vector<Instance> instances;
-  std::vector<Value> values;
+  IdVector<InstanceId, Instance> instances;
+  IdVector<ValueId, Value> values;
   for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
     Instance kept = plan_.instances[i];
     if (!used[i] && !kept.home) continue;

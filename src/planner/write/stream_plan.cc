@@ -449,7 +449,7 @@ class StreamWriter {
     const bool scales = train_ && question_.clips;
     std::vector<InstanceId> reads = norms_;
     reads.insert(reads.end(), losses_.begin(), losses_.end());
-    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, -1, -1) : -1;
+    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, -1, -1) : InstanceId();
     builder_.clip(std::move(reads), scale);
     if (!train_ || !updates_wait()) return;
     std::vector<int> order = landed_;
