@@ -73,7 +73,7 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
   }
   text += "\n";
   for (const Purpose purpose : kPurposes) {
-    text += print("%-18s", word(purpose));
+    text += print("%-18s", to_string(purpose));
     for (auto& column : sums) {
       const Bytes bytes = column[purpose];
       text += print(" %12s", bytes.count > 0 ? to_string(bytes).c_str() : "");
@@ -142,7 +142,7 @@ Json places_json(const PlanQuestion& question, const Planned& planned) {
     const Place& place = plan.places[id];
     Json row;
     for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
-      row[word(purpose)] = bytes.count;
+      row[to_string(purpose)] = bytes.count;
     }
     row["peak"] = planned.prediction.peak[id].count;
     row["budget"] = limit_of(question, place).count;

@@ -24,7 +24,7 @@ std::string name_at(const Plan& plan, const Instance& instance, int repeat) {
 }  // namespace
 
 std::string value_name(const Value& value) {
-  std::string name(word(value.kind));
+  std::string name(to_string(value.kind));
   if (has_block(value.kind)) name += '.' + to_string(value.block);
   if (has_micro_batch(value.kind)) name += '.' + std::to_string(value.micro_batch);
   return name;

@@ -55,11 +55,11 @@ void print_step(const Plan& plan, PlanText& text) {
   text.end();
   text.line("strategy", plan.strategy);
   text.end();
-  text.line("step", word(plan.mode));
+  text.line("step", to_string(plan.mode));
   text.field("micro_batches", plan.micro_batches);
   text.field("micro_batch_size", plan.micro_batch_size);
   text.field("sequence", plan.sequence);
-  text.field("precision", word(plan.precision));
+  text.field("precision", to_string(plan.precision));
   text.field("staleness", plan.staleness);
   if (plan.clips) text.flag("clips");
   if (plan.timing_only) text.flag("timing_only");
@@ -87,14 +87,14 @@ void print_machine(const Plan& plan, PlanText& text) {
   }
   for (const Place& place : plan.places) {
     text.line("place", place.name);
-    text.field("kind", word(place.kind));
+    text.field("kind", to_string(place.kind));
     text.field("budget", place.budget);
     text.field("workspace", place.workspace);
     text.end();
   }
   for (const Resource& resource : plan.resources) {
     text.line("resource", resource.name);
-    text.field("kind", word(resource.kind));
+    text.field("kind", to_string(resource.kind));
     text.field("place", plan.places[resource.place].name);
     if (resource.rate != 0) text.field("rate", resource.rate);
     if (resource.latency.count != 0) text.field("latency", resource.latency.count);
@@ -125,7 +125,7 @@ void print_task(const Plan& plan, const IdVector<InstanceId, std::string>& insta
   const auto instance = [&](InstanceId id) -> const std::string& { return instances[id]; };
   const auto task_name = [&](TaskId id) -> const std::string& { return plan.tasks[id].name; };
   text.line("task", task.name);
-  text.field("kind", word(task.kind));
+  text.field("kind", to_string(task.kind));
   text.field("on", plan.resources[task.resource].name);
   if (task.block.valid()) text.field("block", task.block.number());
   if (task.micro_batch >= 0) text.field("micro_batch", task.micro_batch);

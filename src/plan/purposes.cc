@@ -30,7 +30,7 @@ Purpose purpose_of(ValueKind kind) {
 
 }  // namespace
 
-const char* word(Purpose purpose) {
+const char* to_string(Purpose purpose) {
   constexpr std::array<const char*, kPurposes.size()> kWords = {
       "weights", "optimizer state", "gradients", "activations", "tokens, scalars", "workspace"};
   return kWords[static_cast<std::size_t>(purpose)];

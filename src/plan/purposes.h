@@ -16,7 +16,7 @@ inline constexpr std::array<Purpose, 6> kPurposes = {Purpose::weights,   Purpose
                                                      Purpose::tokens,    Purpose::workspace};
 
 /// "weights", "optimizer state", "gradients", "activations", "tokens, scalars", "workspace".
-const char* word(Purpose purpose);
+const char* to_string(Purpose purpose);
 
 /// The bytes of one place by purpose. Slots that share bytes at different times count once, for the
 /// first purpose that uses them; so the sum is the place's peak.

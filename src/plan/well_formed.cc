@@ -44,6 +44,11 @@ std::string key_name(const ValueKey& key) {
   return value_name(value);
 }
 
+std::string misplaced(const Task& task, const Resource& resource) {
+  return "task '" + task.name + "' is a " + std::string(to_string(task.kind)) + " on '" +
+         resource.name + "', which is of kind " + std::string(to_string(resource.kind));
+}
+
 class FormCheck {
  public:
   explicit FormCheck(const Plan& plan) : plan_(plan) {}
@@ -271,8 +276,7 @@ Finding FormCheck::tells_time(const Task& task) const {
   if (task.micro_batch >= plan_.micro_batches) return name + " is of no micro-batch of the plan";
   const Resource& resource = plan_.resources[task.resource];
   if ((task.kind == TaskKind::copy) != (resource.kind == ResourceKind::copy)) {
-    return name + " is a " + std::string(word(task.kind)) + " on '" + resource.name +
-           "', which is of kind " + std::string(word(resource.kind));
+    return misplaced(task, resource);
   }
   return {};
 }
@@ -292,7 +296,7 @@ Finding FormCheck::indices(const Task& task) const {
   const PlanBlock& block = plan_.blocks[task.block];
   const bool trains = plan_.mode == PlanMode::train;
   if (!trains && task.kind != TaskKind::forward) {
-    return name + " is a " + std::string(word(task.kind)) + " in a plan that only evaluates";
+    return name + " is a " + std::string(to_string(task.kind)) + " in a plan that only evaluates";
   }
   if (trains && task.kind == TaskKind::forward && block.fused) {
     return name + " is a forward of the fused head, whose backward is its forward too";
@@ -325,8 +329,7 @@ Finding FormCheck::runs_on(const Task& task) const {
       break;
   }
   if (fits) return {};
-  return "task '" + task.name + "' is a " + std::string(word(task.kind)) + " on '" + resource.name +
-         "', which is of kind " + std::string(word(resource.kind));
+  return misplaced(task, resource);
 }
 
 Finding FormCheck::copy(const Task& task) const {

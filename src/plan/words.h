@@ -21,14 +21,16 @@ inline constexpr std::array<std::string_view, 7> kTaskWords = {
 inline constexpr std::array<std::string_view, 10> kValueWords = {"W",  "S", "G", "N", "A",
                                                                  "dA", "X", "L", "C", "K"};
 
-inline std::string_view word(PlanMode mode) { return kModeWords[static_cast<std::size_t>(mode)]; }
-inline std::string_view word(Precision p) { return kPrecisionWords[static_cast<std::size_t>(p)]; }
-inline std::string_view word(PlaceKind kind) { return kPlaceWords[static_cast<std::size_t>(kind)]; }
-inline std::string_view word(ResourceKind kind) {
-  return kResourceWords[static_cast<std::size_t>(kind)];
+template <typename Enum, std::size_t kCount>
+std::string_view word_in(const std::array<std::string_view, kCount>& words, Enum value) {
+  return words[static_cast<std::size_t>(value)];
 }
-inline std::string_view word(TaskKind kind) { return kTaskWords[static_cast<std::size_t>(kind)]; }
-inline std::string_view word(ValueKind kind) { return kValueWords[static_cast<std::size_t>(kind)]; }
+
+inline std::string_view to_string(PlanMode mode) { return word_in(kModeWords, mode); }
+inline std::string_view to_string(PlaceKind kind) { return word_in(kPlaceWords, kind); }
+inline std::string_view to_string(ResourceKind kind) { return word_in(kResourceWords, kind); }
+inline std::string_view to_string(TaskKind kind) { return word_in(kTaskWords, kind); }
+inline std::string_view to_string(ValueKind kind) { return word_in(kValueWords, kind); }
 
 /// Which indices a value of this kind carries: "W.block", "A.block.micro_batch", "X.micro_batch".
 bool has_block(ValueKind kind);

@@ -21,7 +21,7 @@ std::int64_t nanoseconds(Micros time) { return std::llround(time.count * 1000); 
 
 void write_header(const Plan& plan, const Simulation& simulation, JsonText& json) {
   json.string("strategy", plan.strategy);
-  json.string("mode", word(plan.mode));
+  json.string("mode", to_string(plan.mode));
   json.integer("micro_batches", plan.micro_batches);
   json.integer("micro_batch_size", plan.micro_batch_size);
   json.integer("sequence", plan.sequence);
@@ -42,7 +42,7 @@ void write_resources(const Plan& plan, const Simulation& simulation, JsonText& j
     const ResourceUse& use = simulation.use[r];
     json.object();
     json.string("name", resource.name);
-    json.string("kind", word(resource.kind));
+    json.string("kind", to_string(resource.kind));
     json.integer("place", resource.place.number());
     json.number("busy_seconds", use.busy.seconds());
     json.number("utilisation", use.utilisation);
@@ -105,7 +105,7 @@ void write_places(const Plan& plan, const Simulation& simulation, JsonText& json
     json.line();
     json.object();
     json.string("name", plan.places[p].name);
-    json.string("kind", word(plan.places[p].kind));
+    json.string("kind", to_string(plan.places[p].kind));
     json.integer("budget", plan.places[p].budget.count);
     json.integer("peak", simulation.peak[p].count);
     if (next < drives.size() && drives[next].place == p) {
@@ -115,7 +115,7 @@ void write_places(const Plan& plan, const Simulation& simulation, JsonText& json
     json.object("levels");
     for (std::size_t kind = 0; kind < PlaceLevels::kKinds; ++kind) {
       if (levels[p].of[kind].empty()) continue;
-      json.string(word(static_cast<ValueKind>(kind)), packed(levels[p].of[kind]));
+      json.string(to_string(static_cast<ValueKind>(kind)), packed(levels[p].of[kind]));
     }
     if (!levels[p].workspace.empty()) json.string("workspace", packed(levels[p].workspace));
     json.end();

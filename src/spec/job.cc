@@ -364,8 +364,4 @@ std::string to_string(Schedule schedule) {
   return "?";
 }
 
-std::string to_string(Precision precision) {
-  return precision == Precision::bf16 ? "bf16" : "fp32";
-}
-
 }  // namespace ferry

@@ -139,8 +139,7 @@ std::string to_yaml(const Job& job);
 /// The table of docs/formats/job.md: key, value, default, meaning.
 std::string job_reference();
 
-/// "constant", "linear", "cosine"; "bf16", "fp32": as written in job files.
+/// "constant", "linear", "cosine": as written in job files.
 std::string to_string(Schedule schedule);
-std::string to_string(Precision precision);
 
 }  // namespace ferry

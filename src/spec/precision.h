@@ -2,8 +2,14 @@
 // throughout.
 #pragma once
 
+#include <string>
+
 namespace ferry {
 
 enum class Precision { bf16, fp32 };
+
+inline std::string to_string(Precision precision) {
+  return precision == Precision::bf16 ? "bf16" : "fp32";
+}
 
 }  // namespace ferry

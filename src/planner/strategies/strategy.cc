@@ -13,7 +13,7 @@ namespace {
 std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceId place) {
   std::vector<std::pair<std::string, Bytes>> result;
   for (const auto& [purpose, bytes] : bytes_by_purpose(plan, place)) {
-    if (bytes > Bytes{}) result.emplace_back(word(purpose), bytes);
+    if (bytes > Bytes{}) result.emplace_back(to_string(purpose), bytes);
   }
   std::ranges::stable_sort(result, std::greater(), &std::pair<std::string, Bytes>::second);
   return result;
