@@ -22,7 +22,7 @@ std::vector<double> fair_speeds(std::span<const Activity> activities,
       FERRY_CHECK(activities[i].weight > 0, "an activity needs a positive weight");
       level = std::min(level, (1.0 - speeds[i]) / activities[i].weight);
       for (const Draw& draw : activities[i].draws) {
-        growth[static_cast<std::size_t>(draw.pool)] += draw.rate * activities[i].weight;
+        growth[draw.pool.index()] += draw.rate * activities[i].weight;
       }
     }
     std::size_t tight = capacities.size();
@@ -42,7 +42,7 @@ std::vector<double> fair_speeds(std::span<const Activity> activities,
       speeds[i] += level * activities[i].weight;
       const bool starved = std::any_of(activities[i].draws.begin(), activities[i].draws.end(),
                                        [&](const Draw& draw) {
-                                         const auto p = static_cast<std::size_t>(draw.pool);
+                                         const auto p = draw.pool.index();
                                          return draw.rate > 0 && left[p] <= 1e-12 * capacities[p];
                                        });
       if (starved || speeds[i] >= 1.0 - 1e-12) {

@@ -58,13 +58,13 @@ TEST(FairShare, NoPoolIsOverdrawnAndEveryActivityIsHeldBackBySomething) {
     std::vector<double> used(4);
     for (std::size_t i = 0; i < speeds.size(); ++i) {
       for (const Draw& draw : draws[i])
-        used[static_cast<std::size_t>(draw.pool)] += speeds[i] * draw.rate;
+        used[draw.pool.index()] += speeds[i] * draw.rate;
     }
     for (int pool = 0; pool < 4; ++pool) EXPECT_LE(used[pool], capacities[pool] * (1 + 1e-9));
     for (std::size_t i = 0; i < speeds.size(); ++i) {
       bool held_back = speeds[i] >= 1 - 1e-9;
       for (const Draw& draw : draws[i]) {
-        const auto pool = static_cast<std::size_t>(draw.pool);
+        const auto pool = draw.pool.index();
         held_back = held_back || used[pool] >= capacities[pool] * (1 - 1e-9);
       }
       EXPECT_TRUE(held_back) << "activity " << i;

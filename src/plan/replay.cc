@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plan/byte_map.h"
-#include "plan/task_shape.h"
+#include "plan/task_signature.h"
 #include "plan/words.h"
 
 namespace ferry {
@@ -62,7 +62,7 @@ class Replay {
   Findings& findings_;
   const int steps_;
   const Clocks clocks_;
-  const Shapes shapes_;
+  const TaskSignatures signatures_;
   const RunIds runs_;
   IdVector<BlockId, BlockId> head_of_;  // the tied head that adds to its gradient, or none
   IdVector<PlaceId, ByteMap> places_;
@@ -78,7 +78,7 @@ Replay::Replay(const Plan& plan, const StepOrder& order, Findings& findings)
       findings_(findings),
       steps_(2 + plan.staleness),
       clocks_(plan, order, steps_),
-      shapes_(plan),
+      signatures_(plan),
       runs_(plan),
       head_of_(plan.blocks.size()),
       places_(plan.places.size()) {
@@ -259,7 +259,7 @@ void Replay::check_sum(const Value& value, InstanceId id, const Content& found, 
 
 // A backward task adds its micro-batch to G.b behind all smaller ones, and the last completes it.
 void Replay::check_sum_written(const Sums& sums) {
-  if (!shapes_.sums_gradient(task().block)) return;
+  if (!signatures_.sums_gradient(task().block)) return;
   const std::string block = to_string(task().block);
   const bool is_last = task().micro_batch + 1 == plan_.micro_batches;
   const BlockId head = head_of_[task().block];

@@ -1,10 +1,13 @@
 #include "plan/sample_plans.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "plan/plan_sketch.h"
+#include "plan/task_signature.h"
 
 namespace ferry {
 namespace {
@@ -32,18 +35,17 @@ class Sample {
 
  protected:
   struct Device {
-    PlaceId place = -1;
-    ResourceId compute = -1, weights_up = -1, acts_up = -1, down = -1;
-    SlotId scale = -1;
+    PlaceId place;
+    ResourceId compute, weights_up, acts_up, down;
+    SlotId scale;
   };
 
   int blocks() const { return static_cast<int>(sketch_.plan.blocks.size()); }
   bool trains() const { return shape_.mode == PlanMode::train; }
   bool is_head(int block) const { return block + 1 == blocks(); }
   bool trainable(int block) const {
-    return sketch_.plan.blocks[block].trainable;
+    return sketch_.plan.blocks[BlockId(block)].trainable;
   }
-  bool has_gradient(int block) const { return trainable(block) || is_head(block); }
   // The block whose weights `block` computes with.
   int weights_of(int block) const { return trainable(block) ? block : 0; }
   // The embedding and an untied head are larger than the blocks between them.
@@ -56,27 +58,35 @@ class Sample {
   ValueId input(int block, int m) {
     return block == 0 ? tokens(m) : sketch_.value(key("A", block, m), kActivation);
   }
-  ValueId output_gradient(int block, int m) {
-    return sketch_.value(key("dA", block + 1, m), kActivation);
+  ValueId input_gradient(int block, int m) {
+    return sketch_.value(key("dA", block, m), kActivation);
   }
-  ValueId input_gradient(int block, int m) { return output_gradient(block - 1, m); }
   ValueId tokens(int m) { return sketch_.value(key("X", m), kTokens); }
   ValueId loss(int m) { return sketch_.value(key("L", m), kLoss); }
   ValueId scale() { return sketch_.value("C", kScale); }
 
   void add_device(int k);
   Task task(std::string name, TaskKind kind, ResourceId on, int block, int m, double micros) const;
+  // Appends the task with what its signature says; `where` gives each value's place. Requires: all
+  // weights are there.
+  template <typename Where>
+  void write(Task task, const Where& where) {
+    if (!signatures_) signatures_.emplace(sketch_.plan);
+    signatures_->write(task, /*keeps=*/false, where);
+    sketch_.task(std::move(task));
+  }
+  ValueId value_of(const Access& access);
   void load_tokens();
   void clip();
-  void update(int block, ResourceId on, const std::vector<InstanceId>& at);
 
   const SampleShape shape_;
   PlanSketch sketch_;
-  PlaceId host_ = -1;
-  ResourceId load_ = -1, update_ = -1;
+  PlaceId host_;
+  ResourceId load_, update_;
   std::vector<Device> devices_;
   std::vector<SlotId> host_tokens_, host_losses_, host_norms_;  // by micro-batch, by block
-  SlotId host_scale_ = -1;
+  SlotId host_scale_;
+  std::optional<TaskSignatures> signatures_;
 };
 
 Sample::Sample(const SampleShape& shape) : shape_(shape) {
@@ -87,13 +97,13 @@ Sample::Sample(const SampleShape& shape) : shape_(shape) {
   plan.sequence = 64;
   plan.precision = Precision::bf16;
   plan.clips = trains();
-  plan.blocks.push_back({"embedding", 0, true, false, -1});
+  plan.blocks.push_back({"embedding", 0, true, false, {}});
   for (int layer = 0; layer < shape.layers; ++layer) {
-    plan.blocks.push_back({"attention", 0, true, false, -1});
-    plan.blocks.push_back({"mlp", 0, true, false, -1});
+    plan.blocks.push_back({"attention", 0, true, false, {}});
+    plan.blocks.push_back({"mlp", 0, true, false, {}});
   }
-  plan.blocks.push_back({"norm", 0, true, false, -1});
-  plan.blocks.push_back({"head", 0, !shape.tied, true, shape.tied ? 0 : -1});
+  plan.blocks.push_back({"norm", 0, true, false, {}});
+  plan.blocks.push_back({"head", 0, !shape.tied, true, BlockId(shape.tied ? 0 : -1)});
 
   const PoolId cores = sketch_.pool("cores", 2);
   sketch_.pool("root0.up", kLinkRate);
@@ -125,11 +135,11 @@ void Sample::add_device(int k) {
                              kLatency,
                              {{own, kLinkRate}, {root, kLinkRate}}});
   };
-  device.compute =
-      sketch_.resource({name + ".compute", ResourceKind::compute, device.place, 0, {}, {{0, 1}}});
-  device.weights_up = link(".weights_up", up, 1);
-  device.acts_up = link(".acts_up", up, 1);
-  device.down = link(".down", down, 2);
+  device.compute = sketch_.resource(
+      {name + ".compute", ResourceKind::compute, device.place, 0, {}, {{PoolId(0), 1}}});
+  device.weights_up = link(".weights_up", up, PoolId(1));
+  device.acts_up = link(".acts_up", up, PoolId(1));
+  device.down = link(".down", down, PoolId(2));
   device.scale = sketch_.slot(device.place, kScale);
   devices_.push_back(device);
 }
@@ -140,7 +150,7 @@ Task Sample::task(std::string name, TaskKind kind, ResourceId on, int block, int
   made.name = std::move(name);
   made.kind = kind;
   made.resource = on;
-  made.block = block;
+  made.block = BlockId(block);
   made.micro_batch = m;
   made.micros = {micros};
   return made;
@@ -148,31 +158,47 @@ Task Sample::task(std::string name, TaskKind kind, ResourceId on, int block, int
 
 void Sample::load_tokens() {
   for (int m = 0; m < shape_.micro_batches; ++m) {
-    Task load = task(key("X", m), TaskKind::load, load_, -1, m, 3.5);
-    load.writes = {sketch_.at(tokens(m), host_tokens_[m])};
-    sketch_.task(std::move(load));
+    write(task(key("X", m), TaskKind::load, load_, -1, m, 3.5),
+          [&](const Access&, bool) { return sketch_.at(tokens(m), host_tokens_[m]); });
   }
 }
 
 void Sample::clip() {
-  Task clip = task("clip", TaskKind::clip, update_, -1, -1, 2);
-  for (int b = 0; b < blocks() && trains(); ++b) {
-    if (!trainable(b)) continue;
-    clip.reads.push_back(sketch_.at(norm(b), host_norms_[b]));
-  }
-  for (int m = 0; m < shape_.micro_batches; ++m) {
-    clip.reads.push_back(sketch_.at(loss(m), host_losses_[m]));
-  }
-  if (trains()) clip.writes = {sketch_.at(scale(), host_scale_)};
-  sketch_.task(std::move(clip));
+  write(task("clip", TaskKind::clip, update_, -1, -1, 2), [&](const Access& access, bool) {
+    const ValueKey& key = access.value;
+    if (key.kind == ValueKind::norm) {
+      return sketch_.at(norm(key.block.number()), host_norms_[key.block.index()]);
+    }
+    if (key.kind == ValueKind::clip) return sketch_.at(scale(), host_scale_);
+    return sketch_.at(loss(key.micro_batch), host_losses_[key.micro_batch]);
+  });
 }
 
-// `at`: W, S, G and C where they are updated.
-void Sample::update(int block, ResourceId on, const std::vector<InstanceId>& at) {
-  Task update = task(key("U", block), TaskKind::update, on, block, -1, 40.25);
-  update.reads = at;
-  update.writes = {at[0], at[1]};
-  sketch_.task(std::move(update));
+ValueId Sample::value_of(const Access& access) {
+  const int block = access.value.block.number();
+  switch (access.value.kind) {
+    case ValueKind::weight:
+      return weight(block);
+    case ValueKind::state:
+      return state(block);
+    case ValueKind::gradient:
+      return gradient(block);
+    case ValueKind::norm:
+      return norm(block);
+    case ValueKind::activation:
+      return input(block, access.value.micro_batch);
+    case ValueKind::activation_gradient:
+      return input_gradient(block, access.value.micro_batch);
+    case ValueKind::tokens:
+      return tokens(access.value.micro_batch);
+    case ValueKind::loss:
+      return loss(access.value.micro_batch);
+    case ValueKind::clip:
+      return scale();
+    case ValueKind::saved:
+      break;
+  }
+  FERRY_UNREACHABLE("the samples keep nothing");
 }
 
 class ResidentSample : Sample {
@@ -182,11 +208,14 @@ class ResidentSample : Sample {
 
  private:
   InstanceId device(ValueId value) { return sketch_.at(value, slot_of(value)); }
+  auto on_device() {
+    return [this](const Access& access, bool) { return device(value_of(access)); };
+  }
   SlotId slot_of(ValueId value);
   void forward(int block, int m);
   void backward(int block, int m);
 
-  std::vector<SlotId> slots_;  // by value: its own for good
+  IdVector<ValueId, SlotId> slots_;  // its own for good
 };
 
 ResidentSample::ResidentSample(const SampleShape& shape) : Sample(shape) {
@@ -199,66 +228,39 @@ ResidentSample::ResidentSample(const SampleShape& shape) : Sample(shape) {
 }
 
 SlotId ResidentSample::slot_of(ValueId value) {
-  const auto index = static_cast<std::size_t>(value);
-  if (index >= slots_.size()) slots_.resize(index + 1, -1);
-  if (slots_[index] < 0) {
-    slots_[index] = sketch_.slot(devices_[0].place, sketch_.plan.values[index].bytes);
-  }
-  return slots_[index];
+  if (!slots_.has(value)) slots_.resize(value.index() + 1);
+  SlotId& slot = slots_[value];
+  if (!slot.valid()) slot = sketch_.slot(devices_[0].place, sketch_.plan.values[value].bytes);
+  return slot;
 }
 
 void ResidentSample::forward(int block, int m) {
   Task forward =
       task(key("F", block, m), TaskKind::forward, devices_[0].compute, block, m, 100.5 + block);
   forward.workspace = 1024_B;
-  forward.reads = {device(weight(weights_of(block))), device(input(block, m))};
-  if (is_head(block)) forward.reads.push_back(device(tokens(m)));
-  forward.writes = {device(is_head(block) ? loss(m) : input(block + 1, m))};
-  sketch_.task(std::move(forward));
+  write(std::move(forward), on_device());
 }
 
 void ResidentSample::backward(int block, int m) {
-  const bool is_last = m + 1 == shape_.micro_batches;
   Task backward =
       task(key("B", block, m), TaskKind::backward, devices_[0].compute, block, m, 300.125 + block);
   backward.workspace = 2048_B;
-  backward.reads = {device(input(block, m))};
-  if (block > 0) {
-    backward.reads.push_back(device(weight(weights_of(block))));
-    backward.writes.push_back(device(input_gradient(block, m)));
-  }
-  if (is_head(block)) {
-    backward.reads.push_back(device(tokens(m)));
-    backward.writes.push_back(device(loss(m)));
-  } else {
-    backward.reads.push_back(device(output_gradient(block, m)));
-  }
-  if (m > 0) backward.reads.push_back(device(gradient(block)));
-  if (block == 0 && is_last && shape_.tied) {
-    backward.reads.push_back(device(gradient(blocks() - 1)));
-  }
-  backward.writes.push_back(device(gradient(block)));
-  if (is_last && trainable(block)) backward.writes.push_back(device(norm(block)));
-  sketch_.task(std::move(backward));
+  write(std::move(backward), on_device());
 }
 
 Plan ResidentSample::make() {
   load_tokens();
   for (int m = 0; m < shape_.micro_batches; ++m) {
-    sketch_.copy(devices_[0].acts_up,
-                 sketch_.at(tokens(m), host_tokens_[m]),
-                 device(tokens(m)));
+    sketch_.copy(devices_[0].acts_up, sketch_.at(tokens(m), host_tokens_[m]), device(tokens(m)));
     for (int b = 0; b < blocks(); ++b) {
       if (!trains() || !is_head(b)) forward(b, m);
     }
     for (int b = blocks() - 1; b >= 0 && trains(); --b) backward(b, m);
-    sketch_.copy(devices_[0].down, device(loss(m)),
-                 sketch_.at(loss(m), host_losses_[m]));
+    sketch_.copy(devices_[0].down, device(loss(m)), sketch_.at(loss(m), host_losses_[m]));
   }
   for (int b = 0; b < blocks() && trains(); ++b) {
     if (!trainable(b)) continue;
-    sketch_.copy(devices_[0].down, device(norm(b)),
-                 sketch_.at(norm(b), host_norms_[b]));
+    sketch_.copy(devices_[0].down, device(norm(b)), sketch_.at(norm(b), host_norms_[b]));
   }
   clip();
   if (!trains()) return sketch_.finish();
@@ -266,8 +268,10 @@ Plan ResidentSample::make() {
   sketch_.copy(devices_[0].weights_up, sketch_.at(scale(), host_scale_), scale_here);
   for (int b = 0; b < blocks(); ++b) {
     if (!trainable(b)) continue;
-    update(b, devices_[0].compute,
-           {device(weight(b)), device(state(b)), device(gradient(b)), scale_here});
+    write(task(key("U", b), TaskKind::update, devices_[0].compute, b, -1, 40.25),
+          [&](const Access& access, bool) {
+            return access.part == Part::clip ? scale_here : device(value_of(access));
+          });
   }
   return sketch_.finish();
 }
@@ -284,7 +288,7 @@ class MobiusSample : Sample {
     std::vector<SlotId> weights[2], gradients[2];  // by block within its stage
     std::vector<SlotId> inputs, input_gradients;
     std::vector<SlotId> tokens, losses;  // by micro-batch
-    SlotId norm = -1, head_gradient = -1;
+    SlotId norm, head_gradient;
     std::size_t next_input = 0, next_gradient = 0, visits = 0;
     std::vector<bool> has_tokens;  // by micro-batch, in this step
   };
@@ -294,8 +298,7 @@ class MobiusSample : Sample {
   Device& device(int stage) { return devices_[device_of(stage)]; }
   Slots& slots(int stage) { return slots_[device_of(stage)]; }
   std::size_t in_stage(int block) const {
-    return static_cast<std::size_t>(block -
-                                    block / shape_.blocks_per_stage * shape_.blocks_per_stage);
+    return static_cast<std::size_t>(block % shape_.blocks_per_stage);
   }
   InstanceId host(ValueId value);
   InstanceId bring_input(int block, int m, int stage);
@@ -311,14 +314,14 @@ class MobiusSample : Sample {
   InstanceId backward(int block, int m, InstanceId gradient_here);
 
   std::vector<Slots> slots_;        // by device
-  std::vector<SlotId> host_slots_;  // by value
+  IdVector<ValueId, SlotId> host_slots_;
 };
 
 MobiusSample::MobiusSample(const SampleShape& shape)
     : Sample(shape), slots_(static_cast<std::size_t>(shape.devices)) {
   sketch_.plan.strategy = "mobius";
   for (int b = 0; b < blocks(); ++b) {
-    sketch_.plan.blocks[b].stage = b / shape.blocks_per_stage;
+    sketch_.plan.blocks[BlockId(b)].stage = b / shape.blocks_per_stage;
     if (!trainable(b)) continue;
     sketch_.make_home(host(weight(b)));
     if (trains()) sketch_.make_home(host(state(b)));
@@ -348,8 +351,7 @@ MobiusSample::MobiusSample(const SampleShape& shape)
 
 // Every value has its own slot at the host.
 InstanceId MobiusSample::host(ValueId value) {
-  const auto index = static_cast<std::size_t>(value);
-  const Value& kept = sketch_.plan.values[index];
+  const Value kept = sketch_.plan.values[value];
   if (kept.kind == ValueKind::tokens) {
     return sketch_.at(value, host_tokens_[kept.micro_batch]);
   }
@@ -357,12 +359,13 @@ InstanceId MobiusSample::host(ValueId value) {
     return sketch_.at(value, host_losses_[kept.micro_batch]);
   }
   if (kept.kind == ValueKind::norm) {
-    return sketch_.at(value, host_norms_[kept.block]);
+    return sketch_.at(value, host_norms_[kept.block.index()]);
   }
   if (kept.kind == ValueKind::clip) return sketch_.at(value, host_scale_);
-  if (index >= host_slots_.size()) host_slots_.resize(index + 1, -1);
-  if (host_slots_[index] < 0) host_slots_[index] = sketch_.slot(host_, kept.bytes);
-  return sketch_.at(value, host_slots_[index]);
+  if (!host_slots_.has(value)) host_slots_.resize(value.index() + 1);
+  SlotId& slot = host_slots_[value];
+  if (!slot.valid()) slot = sketch_.slot(host_, kept.bytes);
+  return sketch_.at(value, slot);
 }
 
 InstanceId MobiusSample::next_input(ValueId value, int stage) {
@@ -382,11 +385,10 @@ InstanceId MobiusSample::bring_input(int block, int m, int stage) {
     return here;
   }
   Slots& at = slots(stage);
-  const auto micro_batch = static_cast<std::size_t>(m);
-  const InstanceId here = sketch_.at(tokens(m), at.tokens[micro_batch]);
-  if (!at.has_tokens[micro_batch]) {
+  const InstanceId here = sketch_.at(tokens(m), at.tokens[m]);
+  if (!at.has_tokens[m]) {
     sketch_.copy(device(stage).acts_up, host(tokens(m)), here);
-    at.has_tokens[micro_batch] = true;
+    at.has_tokens[m] = true;
   }
   return here;
 }
@@ -410,7 +412,7 @@ InstanceId MobiusSample::gradient_at(int block, int stage) {
 void MobiusSample::bring_weights(int stage) {
   ++slots(stage).visits;
   for (int b = 0; b < blocks(); ++b) {
-    if (sketch_.plan.blocks[b].stage != stage) continue;
+    if (sketch_.plan.blocks[BlockId(b)].stage != stage) continue;
     sketch_.copy(device(stage).weights_up, host(weight(weights_of(b))), weights_at(b, stage));
   }
 }
@@ -420,16 +422,21 @@ InstanceId MobiusSample::forward(int block, int m, InstanceId input_here) {
   Task forward = task(key("F", block, m), TaskKind::forward, device(stage).compute, block, m,
                       100.5 + block % 7);
   forward.workspace = 1024_B;
-  forward.reads = {weights_at(block, stage), input_here};
-  InstanceId output = -1;
-  if (is_head(block)) {
-    forward.reads.push_back(bring_input(0, m, stage));
-    output = sketch_.at(loss(m), slots(stage).losses[m]);
-  } else {
-    output = next_input(input(block + 1, m), stage);
-  }
-  forward.writes = {output};
-  sketch_.task(std::move(forward));
+  InstanceId output;
+  write(std::move(forward), [&](const Access& access, bool) {
+    switch (access.part) {
+      case Part::tokens:
+        return block == 0 ? input_here : bring_input(0, m, stage);
+      case Part::input:
+        return input_here;
+      case Part::loss:
+        return output = sketch_.at(loss(m), slots(stage).losses[m]);
+      case Part::output:
+        return output = next_input(input(block + 1, m), stage);
+      default:
+        return weights_at(block, stage);
+    }
+  });
   const ValueId made = is_head(block) ? loss(m) : input(block + 1, m);
   sketch_.copy(device(stage).down, output, host(made));
   return output;
@@ -438,50 +445,56 @@ InstanceId MobiusSample::forward(int block, int m, InstanceId input_here) {
 void MobiusSample::forward_stage(int stage) {
   bring_weights(stage);
   for (int m = 0; m < shape_.micro_batches; ++m) {
-    InstanceId input_here = -1;
+    InstanceId input_here;
     for (int b = stage * shape_.blocks_per_stage;
          b < std::min(blocks(), (stage + 1) * shape_.blocks_per_stage); ++b) {
       if (trains() && is_head(b)) continue;
-      if (input_here < 0) input_here = bring_input(b, m, stage);
+      if (!input_here.valid()) input_here = bring_input(b, m, stage);
       input_here = forward(b, m, input_here);
     }
   }
 }
 
-// Returns where the gradient of the block's input lies; -1 for the embedding.
+// Returns where the gradient of the block's input lies; none for the embedding.
 InstanceId MobiusSample::backward(int block, int m, InstanceId gradient_here) {
   const int stage = block / shape_.blocks_per_stage;
   const bool is_last = m + 1 == shape_.micro_batches;
   Device& here = device(stage);
-  InstanceId made = -1;
   Task backward =
       task(key("B", block, m), TaskKind::backward, here.compute, block, m, 300.125 + block % 5);
   backward.workspace = 2048_B;
-  backward.reads = {bring_input(block, m, stage)};
-  if (block > 0) {
-    backward.reads.push_back(weights_at(block, stage));
-    made = next_gradient(input_gradient(block, m), stage);
-    backward.writes.push_back(made);
-  }
-  const InstanceId loss_here =
-      sketch_.at(loss(m), slots(stage).losses[m]);
-  if (is_head(block)) {
-    backward.reads.push_back(bring_input(0, m, stage));
-    backward.writes.push_back(loss_here);
-  } else {
-    backward.reads.push_back(gradient_here);
-  }
-  if (m > 0) backward.reads.push_back(gradient_at(block, stage));
-  if (block == 0 && is_last && shape_.tied) {
-    const ValueId head = gradient(blocks() - 1);
+  const InstanceId input_here = bring_input(block, m, stage);
+  const InstanceId made =
+      block > 0 ? next_gradient(input_gradient(block, m), stage) : InstanceId();
+  const InstanceId loss_here = sketch_.at(loss(m), slots(stage).losses[m]);
+  const auto bring_head_gradient = [&](ValueId head) {
     const InstanceId head_here = sketch_.at(head, slots(stage).head_gradient);
     sketch_.copy(here.weights_up, host(head), head_here);
-    backward.reads.push_back(head_here);
-  }
-  backward.writes.push_back(gradient_at(block, stage));
+    return head_here;
+  };
+  write(std::move(backward), [&](const Access& access, bool) {
+    switch (access.part) {
+      case Part::tokens:
+        return block == 0 ? input_here : bring_input(0, m, stage);
+      case Part::input:
+        return input_here;
+      case Part::output_gradient:
+        return gradient_here;
+      case Part::input_gradient:
+        return made;
+      case Part::loss:
+        return loss_here;
+      case Part::gradient:
+        return gradient_at(block, stage);
+      case Part::tied_gradient:
+        return bring_head_gradient(value_of(access));
+      case Part::norm:
+        return sketch_.at(norm(block), slots(stage).norm);
+      default:
+        return weights_at(block, stage);
+    }
+  });
   const InstanceId norm_here = sketch_.at(norm(block), slots(stage).norm);
-  if (is_last && trainable(block)) backward.writes.push_back(norm_here);
-  sketch_.task(std::move(backward));
   if (is_head(block)) sketch_.copy(here.down, loss_here, host(loss(m)));
   if (is_last) sketch_.copy(here.down, gradient_at(block, stage), host(gradient(block)));
   if (is_last && trainable(block)) sketch_.copy(here.down, norm_here, host(norm(block)));
@@ -493,8 +506,8 @@ void MobiusSample::backward_stage(int stage) {
   const int first = stage * shape_.blocks_per_stage;
   const int last = std::min(blocks(), first + shape_.blocks_per_stage) - 1;
   for (int m = 0; m < shape_.micro_batches; ++m) {
-    InstanceId gradient_here = -1;
-    if (!is_head(last)) gradient_here = bring_gradient(output_gradient(last, m), stage);
+    InstanceId gradient_here;
+    if (!is_head(last)) gradient_here = bring_gradient(input_gradient(last + 1, m), stage);
     for (int b = last; b >= first; --b) gradient_here = backward(b, m, gradient_here);
     if (first > 0) {
       sketch_.copy(device(stage).down, gradient_here, host(input_gradient(first, m)));
@@ -509,8 +522,8 @@ Plan MobiusSample::make() {
   clip();
   for (int b = 0; b < blocks() && trains(); ++b) {
     if (!trainable(b)) continue;
-    update(b, update_,
-           {host(weight(b)), host(state(b)), host(gradient(b)), sketch_.at(scale(), host_scale_)});
+    write(task(key("U", b), TaskKind::update, update_, b, -1, 40.25),
+          [&](const Access& access, bool) { return host(value_of(access)); });
   }
   return sketch_.finish();
 }

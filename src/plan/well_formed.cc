@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "plan/task_shape.h"
+#include "plan/task_signature.h"
 #include "plan/words.h"
 
 namespace ferry {
@@ -77,7 +77,7 @@ class FormCheck {
   Finding runs_on(const Task& task) const;
   Finding copy(const Task& task) const;
   Finding accesses(const Task& task, const std::vector<InstanceId>& instances,
-                   const std::vector<Access>& shape, const std::string& verb) const;
+                   const std::vector<Access>& known, const std::string& verb) const;
 
   const Value& value_of(InstanceId id) const { return plan_.values[plan_.instances[id].value]; }
 
@@ -225,8 +225,8 @@ Finding FormCheck::memory() const {
 }
 
 Finding FormCheck::tasks() const {
-  const Shapes shapes(plan_);
-  TaskShape shape;
+  const TaskSignatures signatures(plan_);
+  TaskSignature signature;
   for (const Task& task : plan_.tasks) {
     if (auto finding = references(task)) return finding;
     if (plan_.timing_only) {
@@ -239,9 +239,9 @@ Finding FormCheck::tasks() const {
       if (auto finding = copy(task)) return finding;
       continue;
     }
-    shapes.fill(task, shape);
-    if (auto finding = accesses(task, task.reads, shape.reads, "read")) return finding;
-    if (auto finding = accesses(task, task.writes, shape.writes, "write")) return finding;
+    signatures.fill(task.kind, task.block, task.micro_batch, signature);
+    if (auto finding = accesses(task, task.reads, signature.reads, "read")) return finding;
+    if (auto finding = accesses(task, task.writes, signature.writes, "write")) return finding;
   }
   return {};
 }
@@ -355,27 +355,28 @@ Finding FormCheck::copy(const Task& task) const {
 }
 
 Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,
-                            const std::vector<Access>& shape, const std::string& verb) const {
-  // Marks which entries of the shape were found; most shapes are short, and a clip's reads usually
-  // stand in the shape's order, so the search begins behind the last hit.
-  std::vector<bool> found(shape.size());
+                            const std::vector<Access>& known, const std::string& verb) const {
+  // Marks which entries of the signature were found; most are short, and a clip's reads usually
+  // stand in the signature's order, so the search begins behind the last hit. Whether a sum is
+  // complete, and whose task may start it, is for the replay to say.
+  std::vector<bool> found(known.size());
   std::size_t next = 0;
   for (const InstanceId id : instances) {
     const ValueKey key = key_of(value_of(id));
     std::size_t tried = 0;
-    while (tried < shape.size() && shape[next].value != key) {
-      next = next + 1 == shape.size() ? 0 : next + 1;
+    while (tried < known.size() && known[next].value != key) {
+      next = next + 1 == known.size() ? 0 : next + 1;
       ++tried;
     }
-    if (tried == shape.size()) {
+    if (tried == known.size()) {
       return "task '" + task.name + "' may not " + verb + " " + key_name(key);
     }
     if (found[next]) return "task '" + task.name + "' may " + verb + " " + key_name(key) + " once";
     found[next] = true;
   }
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (!shape[i].required || found[i]) continue;
-    return "task '" + task.name + "' does not " + verb + " " + key_name(shape[i].value);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (known[i].when != When::always || found[i]) continue;
+    return "task '" + task.name + "' does not " + verb + " " + key_name(known[i].value);
   }
   return {};
 }

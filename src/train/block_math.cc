@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/check.h"
-#include "base/error.h"
 #include "model/block.h"
 #include "model/head.h"
 #include "train/device_update.h"
@@ -43,25 +42,6 @@ void add_up(const std::vector<at::Tensor>& sums, std::vector<at::Tensor>& found,
   }
 }
 
-/// autograd's graph belongs to the device and stream that recorded it.
-void check_saved(const Plan& plan, const IdVector<TaskId, Operands>& operands) {
-  std::map<std::pair<BlockId, int>, ResourceId> writers;
-  const auto each = [&](TaskKind kind, const auto& visit) {
-    for (const TaskId id : plan.tasks.ids()) {
-      if (plan.tasks[id].kind == kind && operands[id].saved.valid()) visit(plan.tasks[id]);
-    }
-  };
-  each(TaskKind::forward, [&](const Task& task) {
-    writers[{task.block, task.micro_batch}] = task.resource;
-  });
-  each(TaskKind::backward, [&](const Task& task) {
-    if (writers.at({task.block, task.micro_batch}) == task.resource) return;
-    throw UserError("plan: task " + task.name + " reads " +
-                    value_name({ValueKind::saved, task.block, task.micro_batch, {}}) +
-                    " on another queue than its forward; run both on one, or recompute");
-  });
-}
-
 }  // namespace
 
 std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
@@ -90,7 +70,6 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
       type_(plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
       weights_(plan.instances.size()) {
   FERRY_CHECK(plan.blocks.size() == model.blocks.size(), "the plan was made for another model");
-  check_saved(plan, operands_);
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
   for (const InstanceId id : plan.instances.ids()) {
     const Value& value = plan.values[plan.instances[id].value];
@@ -121,49 +100,50 @@ void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) {
 
 void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbers& numbers) {
   if (block(task).kind == BlockKind::head) {
-    binding_.view(parts.loss, {}, {}, at::kFloat)
+    binding_.view(parts[Part::loss], {}, {}, at::kFloat)
         .copy_(head_loss(head_input(task, parts, numbers)));
     return;
   }
-  const auto& weights = weights_[parts.weight];
-  if (parts.saved.valid()) {
-    SavingResult kept = forward_saving(model_, block(task), hidden_states(parts.input), weights,
-                                       binding_.bytes(parts.saved), positions(task, numbers));
-    hidden_states(parts.output).copy_(kept.y);
+  const auto& weights = weights_[parts[Part::weight]];
+  if (parts[Part::saved].valid()) {
+    SavingResult kept =
+        forward_saving(model_, block(task), hidden_states(parts[Part::input]), weights,
+                       binding_.bytes(parts[Part::saved]), positions(task, numbers));
+    hidden_states(parts[Part::output]).copy_(kept.y);
     saved_[{task.block, task.micro_batch}] = std::move(kept.saved);
     return;
   }
   const bool first = block(task).kind == BlockKind::embedding;
-  hidden_states(parts.output)
-      .copy_(ferry::forward(model_, block(task),
-                            first ? ids(parts.tokens) : hidden_states(parts.input), weights,
-                            positions(task, numbers)));
+  const at::Tensor x = first ? ids(parts[Part::tokens]) : hidden_states(parts[Part::input]);
+  hidden_states(parts[Part::output])
+      .copy_(ferry::forward(model_, block(task), x, weights, positions(task, numbers)));
 }
 
 Bytes BlockMath::saved_bytes(TaskId id, const StepNumbers& numbers) const {
   const Task& task = plan_.tasks[id];
   const Operands& parts = operands_[id];
-  return forward_saving(model_, block(task), hidden_states(parts.input), weights_[parts.weight],
-                        at::Tensor(), positions(task, numbers))
+  return forward_saving(model_, block(task), hidden_states(parts[Part::input]),
+                        weights_[parts[Part::weight]], at::Tensor(), positions(task, numbers))
       .bytes;
 }
 
 BlockGradients BlockMath::block_gradients(const Task& task, const Operands& parts,
                                           const StepNumbers& numbers) const {
-  const auto& weights = weights_[parts.weight];
-  const at::Tensor x = hidden_states(parts.input), dy = hidden_states(parts.output_gradient);
-  if (!parts.saved.valid()) {
+  const auto& weights = weights_[parts[Part::weight]];
+  const at::Tensor x = hidden_states(parts[Part::input]);
+  const at::Tensor dy = hidden_states(parts[Part::output_gradient]);
+  if (!parts[Part::saved].valid()) {
     return ferry::backward(model_, block(task), x, weights, dy, positions(task, numbers));
   }
   const auto kept = saved_.find({task.block, task.micro_batch});
   FERRY_CHECK(kept != saved_.end(), task.name + " came before its forward");
-  return backward_saved(model_, block(task), x, weights, dy, binding_.bytes(parts.saved),
+  return backward_saved(model_, block(task), x, weights, dy, binding_.bytes(parts[Part::saved]),
                         *kept->second);
 }
 
 void BlockMath::backward(const Task& task, const Operands& parts,
                          const StepNumbers& numbers) const {
-  const auto sums = gradients(task, parts.gradient);
+  const auto sums = gradients(task, parts[Part::gradient]);
   switch (block(task).kind) {
     case BlockKind::head:
       return head_backward(task, parts, numbers);
@@ -174,11 +154,11 @@ void BlockMath::backward(const Task& task, const Operands& parts,
     case BlockKind::mlp:
     case BlockKind::norm: {
       BlockGradients found = block_gradients(task, parts, numbers);
-      hidden_states(parts.input_gradient).copy_(found.x);
+      hidden_states(parts[Part::input_gradient]).copy_(found.x);
       add_up(sums, found.weights, parts.accumulates);
     }
   }
-  if (parts.norm.valid()) finish_gradient(parts, sums);
+  if (parts[Part::norm].valid()) finish_gradient(parts, sums);
 }
 
 void BlockMath::embedding_backward(const Task& task, const Operands& parts,
@@ -187,25 +167,27 @@ void BlockMath::embedding_backward(const Task& task, const Operands& parts,
   if (!parts.accumulates) {
     for (const at::Tensor& sum : sums) sum.zero_();
   }
-  add_embedding_gradient(model_, ids(parts.tokens), hidden_states(parts.output_gradient), sums,
+  add_embedding_gradient(model_, ids(parts[Part::tokens]),
+                         hidden_states(parts[Part::output_gradient]), sums,
                          positions(task, numbers));
 }
 
 void BlockMath::head_backward(const Task& task, const Operands& parts,
                               const StepNumbers& numbers) const {
-  const auto sums = gradients(task, parts.gradient);
+  const auto sums = gradients(task, parts[Part::gradient]);
   const HeadResult result =
       head_forward_backward(head_input(task, parts, numbers), sums.front(), parts.accumulates);
-  binding_.view(parts.loss, {}, {}, at::kFloat).copy_(result.loss);
-  hidden_states(parts.input_gradient).copy_(result.dx);
-  if (parts.norm.valid()) finish_gradient(parts, sums);
+  binding_.view(parts[Part::loss], {}, {}, at::kFloat).copy_(result.loss);
+  hidden_states(parts[Part::input_gradient]).copy_(result.dx);
+  if (parts[Part::norm].valid()) finish_gradient(parts, sums);
 }
 
 void BlockMath::finish_gradient(const Operands& parts, const std::vector<at::Tensor>& sums) const {
-  if (parts.tied_gradient.valid()) {
-    sums.front().add_(binding_.view(parts.tied_gradient, {}, sums.front().sizes(), at::kFloat));
+  if (parts[Part::tied_gradient].valid()) {
+    sums.front().add_(
+        binding_.view(parts[Part::tied_gradient], {}, sums.front().sizes(), at::kFloat));
   }
-  at::Tensor total = binding_.view(parts.norm, {}, {}, at::kDouble);
+  at::Tensor total = binding_.view(parts[Part::norm], {}, {}, at::kDouble);
   total.zero_();
   for (const at::Tensor& sum : sums) {
     const at::Tensor norm = at::linalg_vector_norm(sum).to(at::kDouble);
@@ -218,8 +200,9 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
   const BlockLayout& layout = layouts_[task.block];
   const bool split = plan_.precision == Precision::bf16;
   const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
+  const InstanceId clip = parts[Part::clip];
   const at::Tensor scale =
-      parts.clip.valid() ? binding_.view(parts.clip, {}, {}, at::kFloat) : at::Tensor();
+      clip.valid() ? binding_.view(clip, {}, {}, at::kFloat) : at::Tensor();
   const bool decays = numbers.adamw.weight_decay != 0;
   for (std::size_t first = 0, next = 0; first < spec.params.size(); first = next) {
     // Neighbours that decay alike go together, with the padding between them, which nobody reads.
@@ -233,11 +216,11 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
       return binding_.view(id, part + Bytes{begin * element}, {end - begin}, type);
     };
     device_adamw_step(adamw_factors(numbers.adamw, 1.0F, spec.params[first].decays()),
-                      {.weight = flat(parts.weight, {}, type_),
-                       .lo = split ? flat(parts.state, {}, at::kShort) : at::Tensor(),
-                       .m = flat(parts.state, half, at::kFloat),
-                       .v = flat(parts.state, half + Bytes{layout.elements * 4}, at::kFloat),
-                       .gradient = flat(parts.gradient, {}, at::kFloat)},
+                      {.weight = flat(parts[Part::weight], {}, type_),
+                       .lo = split ? flat(parts[Part::state], {}, at::kShort) : at::Tensor(),
+                       .m = flat(parts[Part::state], half, at::kFloat),
+                       .v = flat(parts[Part::state], half + Bytes{layout.elements * 4}, at::kFloat),
+                       .gradient = flat(parts[Part::gradient], {}, at::kFloat)},
                       scale);
   }
 }
@@ -280,10 +263,10 @@ at::Tensor BlockMath::hidden_states(InstanceId activation) const {
 HeadInput BlockMath::head_input(const Task& task, const Operands& parts,
                                 const StepNumbers& numbers) const {
   const bool tied = plan_.blocks[task.block].reads_weight.valid();
-  const InstanceId weight = tied ? parts.tied_weight : parts.weight;
-  return {.x = hidden_states(parts.input),
+  const InstanceId weight = tied ? parts[Part::tied_weight] : parts[Part::weight];
+  return {.x = hidden_states(parts[Part::input]),
           .weight = weights_[weight].front(),
-          .labels = labels(parts.tokens),
+          .labels = labels(parts[Part::tokens]),
           .scale = numbers.loss_scale,
           .chunk_rows = head_chunk_rows(model_, {plan_.micro_batch_size, plan_.sequence})};
 }

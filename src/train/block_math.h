@@ -23,8 +23,7 @@ namespace ferry {
 
 class BlockMath {
  public:
-  /// Requires: the plan was made for `model`. All three must outlive this object. Throws UserError
-  /// when a block's K.b.m is written and read by different compute queues.
+  /// Requires: the plan was made for `model` and verified. All three must outlive this object.
   BlockMath(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
   /// Enqueues a forward, backward or device update task. Requires: its stream is current.

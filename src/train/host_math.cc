@@ -46,7 +46,7 @@ HostMath::HostMath(const ModelSpec& model, const Plan& plan, const Binding& bind
 void HostMath::load(TaskId id, const StepNumbers& numbers) {
   const Task& task = plan_.tasks[id];
   const Batch& batch = numbers.batches[task.micro_batch];
-  const auto slot = binding_.host(operands_[id].tokens);
+  const auto slot = binding_.host(operands_[id][Part::tokens]);
   const auto count = static_cast<std::int64_t>(batch.ids.size());
   FERRY_CHECK(batch.ids.size() == batch.labels.size() && slot.size() == batch.ids.size() * 16,
               "a micro-batch fills its slot");
@@ -83,7 +83,7 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
                     "\n"
                     "  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32");
   }
-  const InstanceId scale = operands_[id].clip;
+  const InstanceId scale = operands_[id][Part::clip];
   if (scale.valid()) {
     const auto slot = binding_.host(scale);
     touch(slot, true, task);
@@ -99,8 +99,8 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   const Operands& parts = operands_[id];
   const BlockSpec& block = model_.blocks[task.block];
   const BlockLayout layout = layout_of(block);
-  const auto weight = binding_.host(parts.weight), state = binding_.host(parts.state),
-             gradient = binding_.host(parts.gradient);
+  const auto weight = binding_.host(parts[Part::weight]), state = binding_.host(parts[Part::state]),
+             gradient = binding_.host(parts[Part::gradient]);
   touch(weight, true, task);
   touch(state, true, task);
   touch(gradient, false, task);
@@ -125,7 +125,8 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
     }
     updates.push_back(update);
   }
-  const float scale = parts.clip.valid() ? read_scalar<float>(binding_.host(parts.clip)) : 1.0F;
+  const InstanceId clip = parts[Part::clip];
+  const float scale = clip.valid() ? read_scalar<float>(binding_.host(clip)) : 1.0F;
   if (const auto bad = adamw_step(numbers.adamw, updates, scale, team_)) {
     throw UserError("step " + std::to_string(numbers.step) + ": " + block.params[bad->update].name +
                     " is no longer finite at element " + std::to_string(bad->element) +

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "device/device.h"
 #include "device/tensor_views.h"
+#include "plan/task_signature.h"
 #include "train/block_math.h"
 #include "train/host_math.h"
 #include "train/places.h"
@@ -55,11 +58,16 @@ class BenchPlan {
                       {"up", ResourceKind::copy, kDevice, 0, {}, {}}};
     const Bytes element{weight_element_bytes(request.precision)};
     boundary_ = activation_bytes(model, {request.micro_batch_size, request.sequence}, element);
-    tokens_ =
-        add({ValueKind::tokens, {}, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
-    loss_ = add({ValueKind::loss, {}, 0, 4_B});
-    for (const BlockId b : model.blocks.ids()) add_block(b);
-    for (const BlockId b : saved.ids()) add_saving(b, saved[b]);
+    add({ValueKind::tokens, {}, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
+    add({ValueKind::loss, {}, 0, 4_B});
+    for (const BlockId b : model.blocks.ids()) {
+      add_block(b);
+      if (saved.has(b) && saved[b] > 0_B) add({ValueKind::saved, b, 0, saved[b]});
+    }
+    const TaskSignatures signatures(plan);
+    for (const BlockId b : model.blocks.ids()) {
+      add_tasks(b, saved.has(b) && saved[b] > 0_B, signatures);
+    }
   }
 
   static constexpr PlaceId kDevice{0};
@@ -72,86 +80,57 @@ class BenchPlan {
   IdVector<BlockId, TaskId> saving_forward, saved_backward;
 
  private:
-  InstanceId add(Value value) {
+  void add(Value value) {
     end_ = round_up(end_, 512_B);
-    const Bytes offset = end_;
+    places_[{value.kind, value.block}] =
+        plan.instances.add({plan.values.add(value), kDevice, end_, false});
     end_ += value.bytes;
-    return plan.instances.add({plan.values.add(value), kDevice, offset, false});
   }
 
   void add_block(BlockId b) {
     const BlockSpec& block = model_.blocks[b];
     const bool head = block.kind == BlockKind::head, tied = head && model_.tied;
-    const bool first = block.kind == BlockKind::embedding;
     plan.blocks.push_back({to_string(block.kind), 0, !tied, head, tied ? BlockId(0) : BlockId()});
-    const InstanceId input = first ? tokens_ : output_;
-    const InstanceId input_gradient = first ? InstanceId() : output_gradient_;
-    if (!head) {
-      output_ = add({ValueKind::activation, b + 1, 0, boundary_});
-      output_gradient_ = add({ValueKind::activation_gradient, b + 1, 0, boundary_});
+    if (block.kind != BlockKind::embedding) {
+      add({ValueKind::activation, b, 0, boundary_});
+      add({ValueKind::activation_gradient, b, 0, boundary_});
     }
-    const BlockLayout own = layout_of(block);
-    const InstanceId weight =
-        tied ? embedding_weight_
-             : add({ValueKind::weight, b, -1, weight_bytes(own, plan.precision)});
-    if (first) embedding_weight_ = weight;
-    const InstanceId gradient =
-        add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, block))});
-    const InstanceId norm = add({ValueKind::norm, b, -1, 8_B});
-
-    forward.push_back(head ? TaskId()
-                           : plan.tasks.add(Task{.name = "F",
-                                      .kind = TaskKind::forward,
-                                      .resource = kCompute,
-                                      .block = b,
-                                      .micro_batch = 0,
-                                      .reads = {weight, input},
-                                      .writes = {output_},
-                                      .after = {},
-                                      .after_previous = {},
-                                      .micros = {},
-                                      .bytes = {},
-                                      .workspace = {}}));
-    backward.emplace_back();
-    for (int m = 0; m < kMicroBatches; ++m) {
-      Task task{.name = "B",
-                .kind = TaskKind::backward,
-                .resource = kCompute,
-                .block = b,
-                .micro_batch = 0,
-                .reads = {weight, input},
-                .writes = {gradient},
-                .after = {},
-                .after_previous = {},
-                .micros = {},
-                .bytes = {},
-                .workspace = {}};
-      task.reads.push_back(head ? tokens_ : output_gradient_);
-      if (m > 0) task.reads.push_back(gradient);
-      if (!first) task.writes.push_back(input_gradient);
-      if (head) task.writes.push_back(loss_);
-      if (m == kMicroBatches - 1 && !tied) task.writes.push_back(norm);
-      backward.back().push_back(plan.tasks.add(std::move(task)));
+    if (!tied) {
+      add({ValueKind::weight, b, -1, weight_bytes(layout_of(block), plan.precision)});
+      add({ValueKind::norm, b, -1, 8_B});
     }
+    add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, block))});
   }
 
-  void add_saving(BlockId b, Bytes bytes) {
-    saving_forward.emplace_back();
-    saved_backward.emplace_back();
-    if (bytes == 0_B) return;
-    const InstanceId kept = add({ValueKind::saved, b, 0, bytes});
-    Task keeps = plan.tasks[forward[b]];
-    keeps.writes.push_back(kept);
-    saving_forward.back() = plan.tasks.add(std::move(keeps));
-    Task uses = plan.tasks[backward[b].back()];
-    uses.reads.push_back(kept);
-    saved_backward.back() = plan.tasks.add(std::move(uses));
+  void add_tasks(BlockId b, bool keeps, const TaskSignatures& signatures) {
+    const auto add_task = [&](TaskKind kind, int m, bool keeping) {
+      Task task;
+      task.name = kind == TaskKind::forward ? "F" : "B";
+      task.kind = kind;
+      task.resource = kCompute;
+      task.block = b;
+      task.micro_batch = m;
+      signatures.write(task, keeping, [&](const Access& access, bool) {
+        return places_.at({access.value.kind, access.value.block});
+      });
+      task.micro_batch = 0;  // all run on the one batch
+      return plan.tasks.add(std::move(task));
+    };
+    const bool head = model_.blocks[b].kind == BlockKind::head;
+    forward.push_back(head ? TaskId() : add_task(TaskKind::forward, 0, false));
+    backward.emplace_back();
+    for (int m = 0; m < kMicroBatches; ++m) {
+      backward.back().push_back(add_task(TaskKind::backward, m, false));
+    }
+    saving_forward.push_back(keeps ? add_task(TaskKind::forward, 0, true) : TaskId());
+    saved_backward.push_back(keeps ? add_task(TaskKind::backward, kMicroBatches - 1, true)
+                                   : TaskId());
   }
 
   const ModelSpec& model_;
   Bytes boundary_;
   Bytes end_;
-  InstanceId tokens_, loss_, output_, output_gradient_, embedding_weight_;
+  std::map<std::pair<ValueKind, BlockId>, InstanceId> places_;
 };
 
 /// Small weights and valid token ids, so that nothing is slow or invalid by accident.

@@ -431,19 +431,6 @@ TEST(StepRunnerThatKeeps, ASlotThatIsTooSmallIsRefused) {
   EXPECT_THROW(drive(plan, {0, 1}, training.runner, nobody), ResourceError);
 }
 
-TEST(StepRunnerThatKeeps, ABackwardOnAnotherQueueIsRefused) {
-  const PlanQuestion asked = pipeline_question("1f1b", 2);
-  Plan plan = KeepingPlan(planned(asked), asked.model, Keeping::on_device).take();
-  const auto backward = std::ranges::find(plan.tasks, std::string("B.1.0"), &Task::name);
-  const auto other = std::ranges::find_if(plan.resources, [&](const Resource& resource) {
-    return resource.kind == ResourceKind::compute &&
-           resource.name != plan.resources[backward->resource].name;
-  });
-  ASSERT_NE(other, plan.resources.end());
-  backward->resource = plan.resources.id_of(other);
-  EXPECT_THROW(Training(asked, plan, /*checked=*/false), UserError);
-}
-
 // The planner sizes K.b.m without torch. On the CPU it is exact: the measured profile's bytes.
 TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
   const BatchShape shape{.batch = 2, .time = 24};

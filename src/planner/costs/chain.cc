@@ -126,8 +126,8 @@ Chain model_chain(const PlanQuestion& question) {
   return chain;
 }
 
-// Whatever the profile says: the first block and the fused head keep nothing (plan/task_shape.h),
-// nor does evaluation, nor a job that asks to recompute.
+// Whatever the profile says: the first block and the fused head keep nothing
+// (plan/task_signature.h), nor does evaluation, nor a job that asks to recompute.
 void forbid_saving(const PlanQuestion& question, Chain& chain) {
   const bool nobody =
       question.mode != PlanMode::train || question.options.activations == ActivationRule::recompute;

@@ -1,0 +1,167 @@
+#include "plan/task_signature.h"
+
+namespace ferry {
+namespace {
+
+BlockId above(BlockId block) { return ++block; }
+
+}  // namespace
+
+TaskSignatures::TaskSignatures(const Plan& plan) : plan_(plan), has_weight_(plan.blocks.size()) {
+  for (const Value& value : plan.values) {
+    if (value.kind == ValueKind::weight) has_weight_[value.block] = true;
+  }
+  for (const BlockId b : plan.blocks.ids()) {
+    if (plan.blocks[b].reads_weight.valid()) tied_.push_back(b);
+  }
+}
+
+bool TaskSignatures::sums_gradient(BlockId block) const {
+  const PlanBlock& facts = plan_.blocks[block];
+  return facts.trainable || facts.reads_weight.valid();
+}
+
+bool TaskSignatures::is_fused(BlockId block) const {
+  return plan_.mode == PlanMode::train && plan_.blocks[block].fused;
+}
+
+bool TaskSignatures::may_save(BlockId block) const {
+  return plan_.mode == PlanMode::train && block != BlockId(0) && !is_fused(block);
+}
+
+void TaskSignatures::fill(TaskKind kind, BlockId block, int micro_batch,
+                          TaskSignature& signature) const {
+  signature.reads.clear();
+  signature.writes.clear();
+  switch (kind) {
+    case TaskKind::load:
+      signature.writes.push_back({Part::tokens, {ValueKind::tokens, {}, micro_batch}});
+      break;
+    case TaskKind::forward:
+      fill_forward(block, micro_batch, signature);
+      break;
+    case TaskKind::backward:
+      fill_backward(block, micro_batch, signature);
+      break;
+    case TaskKind::clip:
+      fill_clip(signature);
+      break;
+    case TaskKind::update:
+      fill_update(block, signature);
+      break;
+    case TaskKind::copy:
+    case TaskKind::work:
+      break;
+  }
+}
+
+void TaskSignatures::write(
+    Task& task, bool keeps,
+    const std::function<InstanceId(const Access& access, bool write)>& where) const {
+  const auto takes = [&](When when) {
+    switch (when) {
+      case When::always:
+        return true;
+      case When::not_first:
+        return task.micro_batch > 0;
+      case When::last:
+        return task.micro_batch + 1 == plan_.micro_batches;
+      case When::kept:
+        return keeps;
+      case When::at_will:
+        return false;
+    }
+    return false;
+  };
+  TaskSignature signature;
+  fill(task.kind, task.block, task.micro_batch, signature);
+  for (const Access& read : signature.reads) {
+    if (takes(read.when)) task.reads.push_back(where(read, false));
+  }
+  for (const Access& written : signature.writes) {
+    if (takes(written.when)) task.writes.push_back(where(written, true));
+  }
+}
+
+void TaskSignatures::add_weights(BlockId block, When when, TaskSignature& signature) const {
+  const BlockId tied = plan_.blocks[block].reads_weight;
+  if (has_weight_[block]) {
+    signature.reads.push_back({Part::weight, {ValueKind::weight, block, -1}, when});
+  }
+  if (tied.valid()) {
+    signature.reads.push_back({Part::tied_weight, {ValueKind::weight, tied, -1}, when});
+  }
+}
+
+void TaskSignatures::fill_forward(BlockId block, int micro_batch, TaskSignature& signature) const {
+  auto& [reads, writes] = signature;
+  const bool first = block == BlockId(0);
+  add_weights(block, When::always, signature);
+  if (!first) reads.push_back({Part::input, {ValueKind::activation, block, micro_batch}});
+  if (first || is_last(block)) {
+    reads.push_back({Part::tokens, {ValueKind::tokens, {}, micro_batch}});
+  }
+  if (is_last(block)) {
+    writes.push_back({Part::loss, {ValueKind::loss, {}, micro_batch}});
+  } else {
+    writes.push_back({Part::output, {ValueKind::activation, above(block), micro_batch}});
+  }
+  if (may_save(block)) {
+    writes.push_back({Part::saved, {ValueKind::saved, block, micro_batch}, When::kept});
+  }
+}
+
+void TaskSignatures::fill_backward(BlockId block, int micro_batch,
+                                   TaskSignature& signature) const {
+  auto& [reads, writes] = signature;
+  const bool first = block == BlockId(0);
+  if (!first) {
+    reads.push_back({Part::input, {ValueKind::activation, block, micro_batch}});
+    writes.push_back({Part::input_gradient, {ValueKind::activation_gradient, block, micro_batch}});
+  }
+  if (first) reads.push_back({Part::tokens, {ValueKind::tokens, {}, micro_batch}});
+  add_weights(block, first ? When::at_will : When::always, signature);
+  if (is_fused(block)) {
+    if (!first) reads.push_back({Part::tokens, {ValueKind::tokens, {}, micro_batch}});
+    writes.push_back({Part::loss, {ValueKind::loss, {}, micro_batch}});
+  } else {
+    reads.push_back(
+        {Part::output_gradient, {ValueKind::activation_gradient, above(block), micro_batch}});
+  }
+  if (may_save(block)) {
+    reads.push_back({Part::saved, {ValueKind::saved, block, micro_batch}, When::kept});
+  }
+  if (!sums_gradient(block)) return;
+  const ValueKey sum{ValueKind::gradient, block, -1};
+  reads.push_back({Part::gradient, sum, When::not_first});
+  writes.push_back({Part::gradient, sum});
+  for (const BlockId head : tied_) {
+    if (plan_.blocks[head].reads_weight != block) continue;
+    reads.push_back({Part::tied_gradient, {ValueKind::gradient, head, -1}, When::last});
+  }
+  // The norm of a tied head's sum is in that of the block that owns the weights.
+  const When normed = plan_.blocks[block].trainable ? When::last : When::at_will;
+  writes.push_back({Part::norm, {ValueKind::norm, block, -1}, normed});
+}
+
+void TaskSignatures::fill_clip(TaskSignature& signature) const {
+  const bool trains = plan_.mode == PlanMode::train;
+  for (const BlockId b : plan_.blocks.ids()) {
+    if (!trains || !plan_.blocks[b].trainable) continue;
+    signature.reads.push_back({Part::norm, {ValueKind::norm, b, -1}});
+  }
+  for (int m = 0; m < plan_.micro_batches; ++m) {
+    signature.reads.push_back({Part::loss, {ValueKind::loss, {}, m}});
+  }
+  if (trains && plan_.clips) signature.writes.push_back({Part::clip, {ValueKind::clip, {}, -1}});
+}
+
+void TaskSignatures::fill_update(BlockId block, TaskSignature& signature) const {
+  const Access weight{Part::weight, {ValueKind::weight, block, -1}};
+  const Access state{Part::state, {ValueKind::state, block, -1}};
+  signature.reads = {weight, state, {Part::gradient, {ValueKind::gradient, block, -1}}};
+  if (plan_.clips) signature.reads.push_back({Part::clip, {ValueKind::clip, {}, -1}});
+  signature.writes = {weight, state};
+}
+
+}  // namespace ferry

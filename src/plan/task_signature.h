@@ -1,0 +1,100 @@
+// What a task of each kind reads and writes, said once: the table of docs/formats/plan.md.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace ferry {
+
+/// A value by name, without its bytes.
+struct ValueKey {
+  ValueKind kind = ValueKind::weight;
+  BlockId block;
+  int micro_batch = -1;
+
+  bool operator==(const ValueKey&) const = default;
+};
+
+inline ValueKey key_of(const Value& value) { return {value.kind, value.block, value.micro_batch}; }
+
+/// What a value is to the task that reads or writes it.
+enum class Part {
+  weight,           // W.b of the task's own block
+  tied_weight,      // W of the block whose weights a tied head reads
+  state,            // S.b
+  gradient,         // G.b
+  tied_gradient,    // a tied head's sum, which the owner's last backward adds to its own
+  tokens,           // X.m
+  input,            // A.b.m
+  output,           // A.(b+1).m
+  output_gradient,  // dA.(b+1).m
+  input_gradient,   // dA.b.m
+  norm,             // N.b
+  loss,             // L.m
+  clip,             // C
+  saved,            // K.b.m
+};
+
+inline constexpr std::size_t kParts = static_cast<std::size_t>(Part::saved) + 1;
+
+/// Which tasks of the kind take a value.
+enum class When {
+  always,
+  not_first,  // all micro-batches but the first, which starts the sum
+  last,       // the last micro-batch
+  kept,       // where the plan keeps K.b.m
+  at_will,    // the table has it, but no task needs it
+};
+
+struct Access {
+  Part part = Part::weight;
+  ValueKey value;
+  When when = When::always;
+};
+
+/// In the order of the table.
+struct TaskSignature {
+  std::vector<Access> reads;
+  std::vector<Access> writes;
+};
+
+/// The signatures of a plan's tasks. Keeps a reference: must not outlive the plan, whose blocks and
+/// values of kind W must be complete.
+class TaskSignatures {
+ public:
+  explicit TaskSignatures(const Plan& plan);
+
+  /// All that a load, forward, backward, clip or update of this block and micro-batch may read and
+  /// write; nothing for a copy, whose values are its own business. Fills `signature`, whose memory
+  /// is reused. Requires: block and micro-batch in range for the kind.
+  void fill(TaskKind kind, BlockId block, int micro_batch, TaskSignature& signature) const;
+
+  /// Gives `task` what its kind, block and micro-batch read and write: `where` says where each
+  /// value is, reads first. `keeps`: the plan keeps K.b.m.
+  void write(Task& task, bool keeps,
+             const std::function<InstanceId(const Access& access, bool write)>& where) const;
+
+  /// True when the block adds to a gradient sum G.block: trainable, or a tied head.
+  bool sums_gradient(BlockId block) const;
+
+ private:
+  /// The block whose backward is also its forward.
+  bool is_fused(BlockId block) const;
+  /// Forward may keep what backward would recompute: blocks that both run alone.
+  bool may_save(BlockId block) const;
+  bool is_last(BlockId block) const { return block.index() + 1 == plan_.blocks.size(); }
+
+  void fill_forward(BlockId block, int micro_batch, TaskSignature& signature) const;
+  void fill_backward(BlockId block, int micro_batch, TaskSignature& signature) const;
+  void fill_clip(TaskSignature& signature) const;
+  void fill_update(BlockId block, TaskSignature& signature) const;
+  void add_weights(BlockId block, When when, TaskSignature& signature) const;
+
+  const Plan& plan_;
+  IdVector<BlockId, bool> has_weight_;  // the plan has a value W.block
+  std::vector<BlockId> tied_;           // heads that read another block's weights
+};
+
+}  // namespace ferry
