@@ -18,15 +18,16 @@
 namespace ferry {
 namespace {
 
-/// A linear layer as its family stores it.
+/// A linear layer as its checkpoint stores it.
 struct Projection {
   at::Tensor weight;
   std::optional<at::Tensor> bias;
-  bool input_first = false;  // weight is [in, out] (GPT-2), else [out, in]
+  bool input_first = false;  // weight is [in, out], else [out, in]
 
   /// [rows, in] -> [rows, out]
   at::Tensor operator()(const at::Tensor& x) const {
-    return input_first ? at::addmm(*bias, x, weight) : at::linear(x, weight, bias);
+    if (!input_first) return at::linear(x, weight, bias);
+    return bias ? at::addmm(*bias, x, weight) : at::mm(x, weight);
   }
 };
 
@@ -34,7 +35,7 @@ struct Projection {
 class WeightReader {
  public:
   WeightReader(const ModelSpec& model, std::span<const at::Tensor> weights)
-      : input_first_(model.family == Family::gpt2), weights_(weights) {}
+      : input_first_(model.input_first), weights_(weights) {}
 
   const at::Tensor& next() {
     FERRY_CHECK(taken_ < weights_.size(), "a block got fewer weights than its kind has");
@@ -47,7 +48,7 @@ class WeightReader {
   }
   at::Tensor norm(const ModelSpec& model, const at::Tensor& x) {
     const at::Tensor& weight = next();
-    if (model.family == Family::gpt2) return layer_norm(x, weight, next(), model.norm_epsilon);
+    if (model.norm == NormKind::layer) return layer_norm(x, weight, next(), model.norm_epsilon);
     return rms_norm(x, weight, model.norm_epsilon);
   }
 
@@ -104,8 +105,8 @@ struct ResidualWeights {
 
 ResidualWeights split_weights(const ModelSpec& model, const BlockSpec& block,
                               std::span<const at::Tensor> weights) {
-  const bool bias = block.params.back().shape.size() == 1;
-  const std::size_t norm = model.family == Family::gpt2 ? 2 : 1;
+  const bool bias = block.kind == BlockKind::attention ? model.output_bias : model.mlp_bias;
+  const std::size_t norm = model.norm == NormKind::layer ? 2 : 1;
   const std::size_t inner = weights.size() - (bias ? 2 : 1);
   return {weights.first(norm), weights.subspan(norm, inner - norm),
           WeightReader(model, weights.subspan(inner)).projection(bias)};
@@ -125,8 +126,10 @@ std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tens
 
   const at::Tensor x = normed.view({-1, model.hidden});
   at::Tensor q, k, v;
-  if (model.family == Family::gpt2) {
-    const std::vector<at::Tensor> parts = reader.projection(true)(x).split(model.hidden, 1);
+  if (model.fused_qkv) {
+    const std::int64_t queries = model.heads * dim, keys = model.kv_heads * dim;
+    const std::vector<at::Tensor> parts =
+        reader.projection(model.qkv_bias)(x).split_with_sizes({queries, keys, keys}, 1);
     q = by_head(parts[0]);
     k = by_head(parts[1]);
     v = by_head(parts[2]);
@@ -134,10 +137,12 @@ std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tens
     q = by_head(reader.projection(model.qkv_bias)(x));
     k = by_head(reader.projection(model.qkv_bias)(x));
     v = by_head(reader.projection(model.qkv_bias)(x));
-    if (model.qk_norm) {
-      q = reader.norm(model, q);
-      k = reader.norm(model, k);
-    }
+  }
+  if (model.qk_norm) {
+    q = rms_norm(q, reader.next(), model.norm_epsilon);
+    k = rms_norm(k, reader.next(), model.norm_epsilon);
+  }
+  if (model.positions == PositionKind::rotary) {
     const RotaryTable table = rotary_table(model, normed.size(1), positions, normed);
     q = rotate(q, table);
     k = rotate(k, table);
@@ -150,7 +155,7 @@ std::vector<at::Tensor> project_mlp(const ModelSpec& model, const at::Tensor& no
   WeightReader reader(model, weights);
   const at::Tensor x = normed.view({-1, model.hidden});
   std::vector<at::Tensor> parts{reader.projection(model.mlp_bias)(x)};
-  if (model.family != Family::gpt2) parts.push_back(reader.projection(model.mlp_bias)(x));
+  if (model.gated_mlp) parts.push_back(reader.projection(model.mlp_bias)(x));
   return parts;
 }
 
@@ -188,7 +193,7 @@ at::Tensor run_residual(const ModelSpec& model, const BlockSpec& block, const at
 at::Tensor embed(const ModelSpec& model, const at::Tensor& ids, std::span<const at::Tensor> weights,
                  const Positions& positions) {
   const at::Tensor tokens = at::embedding(weights[0], ids);
-  if (model.family != Family::gpt2) return tokens;
+  if (model.positions != PositionKind::learned) return tokens;
   if (positions.documents.empty()) return tokens + weights[1].narrow(0, 0, ids.size(1));
   return tokens +
          at::embedding(weights[1], document_positions(positions, ids.device()).view(ids.sizes()));
@@ -431,11 +436,12 @@ BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, co
 
 void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,
                             std::span<const at::Tensor> sums, const Positions& positions) {
-  FERRY_CHECK(sums.size() == (model.family == Family::gpt2 ? 2 : 1), "one sum per weight");
+  const bool learned = model.positions == PositionKind::learned;
+  FERRY_CHECK(sums.size() == (learned ? 2 : 1), "one sum per weight");
   const at::NoGradGuard no_graph;
   const at::Tensor rows = dy.reshape({-1, model.hidden}).to(at::kFloat);
   at::Tensor(sums[0]).index_add_(0, ids.reshape({-1}), rows);
-  if (model.family != Family::gpt2) return;
+  if (!learned) return;
   if (positions.documents.empty()) {
     sums[1].narrow(0, 0, ids.size(1)).add_(rows.view(dy.sizes()).sum(0));
   } else {

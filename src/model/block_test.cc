@@ -16,21 +16,25 @@ namespace {
 // The plain graph: every formula written out, attention with a mask. Nothing of it is shared with
 // the code under test.
 
+at::Tensor plain_rms_norm(const ModelSpec& model, const at::Tensor& x, const at::Tensor& weight) {
+  return x / ((x * x).mean(-1, true) + model.norm_epsilon).sqrt() * weight;
+}
+
 at::Tensor plain_norm(const ModelSpec& model, const at::Tensor& x,
                       const std::vector<at::Tensor>& weights, std::size_t& next) {
-  if (model.family == Family::gpt2) {
+  if (model.norm == NormKind::layer) {
     const at::Tensor centred = x - x.mean(-1, true);
     const at::Tensor variance = (centred * centred).mean(-1, true);
     next += 2;
     return centred / (variance + model.norm_epsilon).sqrt() * weights[next - 2] + weights[next - 1];
   }
-  return x / ((x * x).mean(-1, true) + model.norm_epsilon).sqrt() * weights[next++];
+  return plain_rms_norm(model, x, weights[next++]);
 }
 
 at::Tensor plain_linear(const ModelSpec& model, const at::Tensor& x, bool bias,
                         const std::vector<at::Tensor>& weights, std::size_t& next) {
   const at::Tensor weight = weights[next++];
-  const at::Tensor y = at::matmul(x, model.family == Family::gpt2 ? weight : weight.t());
+  const at::Tensor y = at::matmul(x, model.input_first ? weight : weight.t());
   return bias ? y + weights[next++] : y;
 }
 
@@ -59,17 +63,22 @@ at::Tensor plain_attention(const ModelSpec& model, const at::Tensor& x,
   };
   const at::Tensor normed = plain_norm(model, x, weights, next);
   std::vector<at::Tensor> qkv;
-  if (model.family == Family::gpt2) {
-    qkv = plain_linear(model, normed, true, weights, next).chunk(3, -1);
-    for (at::Tensor& part : qkv) part = by_head(part).transpose(1, 2);
+  if (model.fused_qkv) {
+    const std::int64_t q = model.heads * model.head_dim, k = model.kv_heads * model.head_dim;
+    qkv =
+        plain_linear(model, normed, model.qkv_bias, weights, next).split_with_sizes({q, k, k}, -1);
   } else {
     for (int i = 0; i < 3; ++i) {
-      qkv.push_back(by_head(plain_linear(model, normed, model.qkv_bias, weights, next)));
+      qkv.push_back(plain_linear(model, normed, model.qkv_bias, weights, next));
     }
-    for (int i = 0; i < 2 && model.qk_norm; ++i) qkv[i] = plain_norm(model, qkv[i], weights, next);
-    for (at::Tensor& part : qkv) part = part.transpose(1, 2);
-    qkv[0] = plain_rotate(model, qkv[0]);
-    qkv[1] = plain_rotate(model, qkv[1]);
+  }
+  for (at::Tensor& part : qkv) part = by_head(part);
+  for (int i = 0; i < 2 && model.qk_norm; ++i) {
+    qkv[i] = plain_rms_norm(model, qkv[i], weights[next++]);
+  }
+  for (at::Tensor& part : qkv) part = part.transpose(1, 2);
+  for (int i = 0; i < 2 && model.positions == PositionKind::rotary; ++i) {
+    qkv[i] = plain_rotate(model, qkv[i]);
   }
   const std::int64_t share = model.heads / model.kv_heads;
   const at::Tensor k = qkv[1].repeat_interleave(share, 1), v = qkv[2].repeat_interleave(share, 1);
@@ -86,14 +95,14 @@ at::Tensor plain_mlp(const ModelSpec& model, const at::Tensor& x,
                      const std::vector<at::Tensor>& weights) {
   std::size_t next = 0;
   const at::Tensor normed = plain_norm(model, x, weights, next);
-  const at::Tensor first = plain_linear(model, normed, model.mlp_bias, weights, next);
-  at::Tensor inner;
-  if (model.family == Family::gpt2) {
-    const at::Tensor cubic = first + 0.044715 * first * first * first;
-    inner = 0.5 * first * (1 + (std::sqrt(2 / M_PI) * cubic).tanh());
+  at::Tensor inner = plain_linear(model, normed, model.mlp_bias, weights, next);
+  if (model.activation == Activation::gelu_tanh) {
+    const at::Tensor cubic = inner + 0.044715 * inner * inner * inner;
+    inner = 0.5 * inner * (1 + (std::sqrt(2 / M_PI) * cubic).tanh());
   } else {
-    inner = first * first.sigmoid() * plain_linear(model, normed, model.mlp_bias, weights, next);
+    inner = inner * inner.sigmoid();
   }
+  if (model.gated_mlp) inner = inner * plain_linear(model, normed, model.mlp_bias, weights, next);
   return x + plain_linear(model, inner, model.mlp_bias, weights, next);
 }
 

@@ -12,104 +12,92 @@
 namespace ferry {
 namespace {
 
-/// Collects the parameters of one block under its name in the checkpoint.
+/// Collects the parameters of one block by the parts that it is made of.
 class ParamList {
  public:
-  explicit ParamList(std::string prefix) : prefix_(std::move(prefix)) {}
+  /// `prefix` starts every name.
+  ParamList(const ModelSpec& model, std::string prefix)
+      : model_(model), prefix_(std::move(prefix)) {}
 
-  void add(const std::string& name, std::vector<std::int64_t> shape) {
-    params_.push_back({prefix_ + name, std::move(shape)});
+  void weight(const std::string& name, std::vector<std::int64_t> shape) {
+    params_.push_back({prefix_ + name + ".weight", std::move(shape)});
   }
-  /// A weight stored [out, in], as torch's Linear has it.
-  void linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias) {
-    add(name + ".weight", {out, in});
-    if (bias) add(name + ".bias", {out});
+  void bias(const std::string& name, std::int64_t size) {
+    params_.push_back({prefix_ + name + ".bias", {size}});
   }
-  /// A weight stored [in, out] and always biased, as GPT-2's Conv1D has it.
-  void conv1d(const std::string& name, std::int64_t in, std::int64_t out) {
-    add(name + ".weight", {in, out});
-    add(name + ".bias", {out});
+  void projection(const std::string& name, std::int64_t in, std::int64_t out, bool biased) {
+    weight(name, model_.input_first ? std::vector{in, out} : std::vector{out, in});
+    if (biased) bias(name, out);
   }
-  void layer_norm(const std::string& name, std::int64_t size) {
-    add(name + ".weight", {size});
-    add(name + ".bias", {size});
+  void norm(const std::string& name) {
+    weight(name, {model_.hidden});
+    if (model_.norm == NormKind::layer) bias(name, model_.hidden);
   }
   std::vector<ParamSpec> take() { return std::move(params_); }
 
  private:
+  const ModelSpec& model_;
   std::string prefix_;
   std::vector<ParamSpec> params_;
 };
 
-std::vector<ParamSpec> gpt2_params(const ModelSpec& model, BlockKind kind, int layer) {
-  ParamList list("transformer." + (layer < 0 ? "" : "h." + std::to_string(layer) + "."));
-  const std::int64_t h = model.hidden;
-  switch (kind) {
-    case BlockKind::embedding:
-      list.add("wte.weight", {model.vocab, h});
-      list.add("wpe.weight", {model.max_positions, h});
-      break;
-    case BlockKind::attention:
-      list.layer_norm("ln_1", h);
-      list.conv1d("attn.c_attn", h, 3 * h);
-      list.conv1d("attn.c_proj", h, h);
-      break;
-    case BlockKind::mlp:
-      list.layer_norm("ln_2", h);
-      list.conv1d("mlp.c_fc", h, model.intermediate);
-      list.conv1d("mlp.c_proj", model.intermediate, h);
-      break;
-    case BlockKind::norm:
-      list.layer_norm("ln_f", h);
-      break;
-    case BlockKind::head:
-      FERRY_UNREACHABLE("the head's weight has no prefix");
+void list_embedding(const ModelSpec& model, ParamList& list) {
+  list.weight(model.names.tokens, {model.vocab, model.hidden});
+  if (model.positions == PositionKind::learned) {
+    list.weight(model.names.positions, {model.max_positions, model.hidden});
   }
-  return list.take();
 }
 
-std::vector<ParamSpec> llama_params(const ModelSpec& model, BlockKind kind, int layer) {
-  ParamList list("model." + (layer < 0 ? "" : "layers." + std::to_string(layer) + "."));
-  const std::int64_t h = model.hidden;
+void list_attention(const ModelSpec& model, ParamList& list) {
+  const ParamNames& names = model.names;
   const std::int64_t queries = model.heads * model.head_dim;
   const std::int64_t keys = model.kv_heads * model.head_dim;
-  switch (kind) {
-    case BlockKind::embedding:
-      list.add("embed_tokens.weight", {model.vocab, h});
-      break;
-    case BlockKind::attention:
-      list.add("input_layernorm.weight", {h});
-      list.linear("self_attn.q_proj", h, queries, model.qkv_bias);
-      list.linear("self_attn.k_proj", h, keys, model.qkv_bias);
-      list.linear("self_attn.v_proj", h, keys, model.qkv_bias);
-      if (model.qk_norm) {
-        list.add("self_attn.q_norm.weight", {model.head_dim});
-        list.add("self_attn.k_norm.weight", {model.head_dim});
-      }
-      list.linear("self_attn.o_proj", queries, h, model.output_bias);
-      break;
-    case BlockKind::mlp:
-      list.add("post_attention_layernorm.weight", {h});
-      list.linear("mlp.gate_proj", h, model.intermediate, model.mlp_bias);
-      list.linear("mlp.up_proj", h, model.intermediate, model.mlp_bias);
-      list.linear("mlp.down_proj", model.intermediate, h, model.mlp_bias);
-      break;
-    case BlockKind::norm:
-      list.add("norm.weight", {h});
-      break;
-    case BlockKind::head:
-      FERRY_UNREACHABLE("the head's weight has no prefix");
+  list.norm(names.attention_norm);
+  if (model.fused_qkv) {
+    list.projection(names.qkv, model.hidden, queries + 2 * keys, model.qkv_bias);
+  } else {
+    list.projection(names.query, model.hidden, queries, model.qkv_bias);
+    list.projection(names.key, model.hidden, keys, model.qkv_bias);
+    list.projection(names.value, model.hidden, keys, model.qkv_bias);
   }
-  return list.take();
+  if (model.qk_norm) {
+    list.weight(names.query_norm, {model.head_dim});
+    list.weight(names.key_norm, {model.head_dim});
+  }
+  list.projection(names.output, queries, model.hidden, model.output_bias);
+}
+
+void list_mlp(const ModelSpec& model, ParamList& list) {
+  const ParamNames& names = model.names;
+  list.norm(names.mlp_norm);
+  if (model.gated_mlp) {
+    list.projection(names.gate, model.hidden, model.intermediate, model.mlp_bias);
+  }
+  list.projection(names.up, model.hidden, model.intermediate, model.mlp_bias);
+  list.projection(names.down, model.intermediate, model.hidden, model.mlp_bias);
 }
 
 std::vector<ParamSpec> block_params(const ModelSpec& model, BlockKind kind, int layer) {
-  if (kind == BlockKind::head) {
-    if (model.tied) return {};
-    return {{"lm_head.weight", {model.vocab, model.hidden}}};
+  const std::string within = layer < 0 ? "" : model.names.layers + std::to_string(layer) + ".";
+  ParamList list(model, kind == BlockKind::head ? "" : model.names.body + within);
+  switch (kind) {
+    case BlockKind::embedding:
+      list_embedding(model, list);
+      break;
+    case BlockKind::attention:
+      list_attention(model, list);
+      break;
+    case BlockKind::mlp:
+      list_mlp(model, list);
+      break;
+    case BlockKind::norm:
+      list.norm(model.names.final_norm);
+      break;
+    case BlockKind::head:
+      if (!model.tied) list.weight(model.names.head, {model.vocab, model.hidden});
+      break;
   }
-  return model.family == Family::gpt2 ? gpt2_params(model, kind, layer)
-                                      : llama_params(model, kind, layer);
+  return list.take();
 }
 
 /// 2 m k n summed over the products of `tokens` rows with every weight matrix of the block.
@@ -221,22 +209,6 @@ std::string similarity_key(const ModelSpec& model, const BlockSpec& block) {
   }
   for (const ParamSpec& param : block.params) key += " " + shape_text(param.shape);
   return key;
-}
-
-std::string to_string(Family family) {
-  switch (family) {
-    case Family::gpt2:
-      return "gpt2";
-    case Family::llama:
-      return "llama";
-    case Family::mistral:
-      return "mistral";
-    case Family::qwen2:
-      return "qwen2";
-    case Family::qwen3:
-      return "qwen3";
-  }
-  FERRY_UNREACHABLE("unknown family");
 }
 
 std::string to_string(BlockKind kind) {

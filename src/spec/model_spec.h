@@ -13,18 +13,22 @@
 
 namespace ferry {
 
-enum class Family { gpt2, llama, mistral, qwen2, qwen3 };
-
 /// The kinds of block. A block's pre-norm and its residual addition belong to it; `norm` is the
 /// final one, before the head.
 enum class BlockKind { embedding, attention, mlp, norm, head };
 
 enum class Activation { gelu_tanh, gelu, relu, silu };
 
+/// RMSNorm, or LayerNorm, which has a bias.
+enum class NormKind { rms, layer };
+
+/// How a token learns where it stands: queries and keys turn, or the embedding adds a learned row.
+enum class PositionKind { rotary, learned };
+
 /// One tensor of the checkpoint.
 struct ParamSpec {
   std::string name;                 // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
-  std::vector<std::int64_t> shape;  // as in the checkpoint; GPT-2's projections are [in, out]
+  std::vector<std::int64_t> shape;  // as in the checkpoint
 
   std::int64_t numel() const;
   /// True when weight decay acts on it: two or more dimensions, so neither biases nor norms.
@@ -48,7 +52,7 @@ struct Edge {
   int to = 0;
 };
 
-/// Rotary position embedding. Unused by GPT-2, which learns its positions.
+/// Rotary position embedding; of PositionKind::rotary only.
 struct Rope {
   /// `dynamic` scaling is read as `none`: the two differ only beyond max_positions.
   enum class Scaling { none, linear, llama3 };
@@ -61,9 +65,36 @@ struct Rope {
   std::int64_t original_positions = 0;  // llama3
 };
 
-/// A model's shape. Dropout rates of a configuration are not read: ferry trains without dropout.
+/// What a checkpoint calls the parameters, each without its ".weight" or ".bias". Parts that a
+/// model lacks have no name.
+struct ParamNames {
+  /// Starts every name except the head's. Checkpoints of the bare model leave it out
+  /// ("wte.weight" for "transformer.wte.weight").
+  std::string body = {};
+  /// Follows in a layer: "layers." for "model.layers.0.mlp.up_proj.weight".
+  std::string layers = {};
+  std::string tokens = {};
+  std::string positions = {};
+  std::string attention_norm = {};
+  std::string qkv = {};
+  std::string query = {};
+  std::string key = {};
+  std::string value = {};
+  std::string query_norm = {};
+  std::string key_norm = {};
+  std::string output = {};
+  std::string mlp_norm = {};
+  std::string gate = {};
+  std::string up = {};
+  std::string down = {};
+  std::string final_norm = {};
+  std::string head = "lm_head";
+};
+
+/// A model's shape and the parts that its blocks are made of: whoever builds, moves or costs blocks
+/// asks these, never which family it is (families/). Dropout rates of a configuration are not read:
+/// ferry trains without dropout.
 struct ModelSpec {
-  Family family = Family::llama;
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
   std::int64_t heads = 0;
@@ -73,17 +104,20 @@ struct ModelSpec {
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;
   std::int64_t window = 0;  // of sliding attention; 0: none
+  NormKind norm = NormKind::rms;
   double norm_epsilon = 1e-5;
+  PositionKind positions = PositionKind::rotary;
   Rope rope;
   Activation activation = Activation::silu;
+  bool input_first = false;  // products' weights are [in, out] in the checkpoint, else [out, in]
+  bool fused_qkv = false;    // queries, keys and values are one product
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
+  bool qk_norm = false;      // an RMSNorm over head_dim on queries and keys
+  bool gated_mlp = true;     // activation(gate(x)) * up(x), else activation(up(x))
   bool mlp_bias = false;
-  bool qk_norm = false;  // a norm over head_dim on queries and keys
-  bool tied = false;     // the head reads the embedding's weight
-  /// Starts every name except the head's. Checkpoints of the bare model leave it out
-  /// ("wte.weight" for "transformer.wte.weight").
-  std::string body_prefix;
+  bool tied = false;  // the head reads the embedding's weight
+  ParamNames names;
 
   /// embedding, (attention, mlp) x layers, norm, head.
   IdVector<BlockId, BlockSpec> blocks;
@@ -98,6 +132,9 @@ struct BatchShape {
   std::int64_t tokens() const { return batch * time; }
 };
 
+/// The families of models that can be read: config.json's "model_type".
+std::vector<std::string> family_names();
+
 /// Reads DIRECTORY/config.json, or the file itself; as transformers 4 and 5 write it, with
 /// transformers' defaults for missing keys. Throws UserError that names file, key, what was
 /// expected and found; models, activations and rope scalings that ferry lacks are refused by name.
@@ -106,7 +143,8 @@ ModelSpec read_model_spec(const std::filesystem::path& directory_or_file);
 /// The same from text; `source` stands for the file in messages.
 ModelSpec parse_model_spec(const std::string& json, const std::string& source);
 
-/// Fills blocks and edges from the other fields, replacing what is there.
+/// Fills blocks and edges from the other fields, replacing what is there. This is the one place
+/// that says which parameters a part has, in which order and of which shape.
 void build_blocks(ModelSpec& model);
 
 /// The index of the block whose params[0] is the head's weight [vocab, hidden]: the embedding when
@@ -135,8 +173,7 @@ Bytes activation_bytes(const ModelSpec& model, BatchShape shape, Bytes element);
 /// them all. Readable and stable, since profile files hold it.
 std::string similarity_key(const ModelSpec& model, const BlockSpec& block);
 
-/// "gpt2", "attention": as written in files and messages.
-std::string to_string(Family family);
+/// "attention": as written in files and messages.
 std::string to_string(BlockKind kind);
 
 }  // namespace ferry

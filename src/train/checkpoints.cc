@@ -52,8 +52,8 @@ std::string to_text(const std::vector<std::int64_t>& shape) {
 const TensorEntry& entry_of(const Checkpoint& checkpoint, const ModelSpec& model,
                             const ParamSpec& param) {
   const TensorEntry* entry = checkpoint.find(param.name);
-  if (entry == nullptr && param.name.starts_with(model.body_prefix)) {
-    entry = checkpoint.find(std::string_view(param.name).substr(model.body_prefix.size()));
+  if (entry == nullptr && param.name.starts_with(model.names.body)) {
+    entry = checkpoint.find(std::string_view(param.name).substr(model.names.body.size()));
   }
   if (entry == nullptr) return checkpoint.at(param.name);  // throws, naming the folder
   if (entry->shape != param.shape) {

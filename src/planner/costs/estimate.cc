@@ -67,19 +67,21 @@ Bytes saved_bytes(const ModelSpec& model, BlockKind kind, BatchShape shape, std:
   const auto padded = [](std::int64_t bytes) { return round_up(Bytes{bytes}, 64_B); };
   const auto store = [&](std::int64_t row) { return padded(row * shape.tokens()); };
   const auto stores = [&](std::int64_t row) { return padded(row) * shape.tokens(); };
-  const bool gpt2 = model.family == Family::gpt2;
-  if (kind == BlockKind::mlp) return store(model.intermediate * element) * (gpt2 ? 1 : 2);
+  const int projections = model.gated_mlp ? 2 : 1;
+  if (kind == BlockKind::mlp) return store(model.intermediate * element) * projections;
   if (kind != BlockKind::attention) return {};
 
   const std::int64_t q = model.heads * model.head_dim * element;
   const std::int64_t k = model.kv_heads * model.head_dim * element;
-  const Bytes result = stores(q) + stores(model.heads * 4);
-  if (gpt2) return store(q + 2 * k) + result;
-  const Bytes table = store(model.head_dim / 2 * element) * 2;
-  const Bytes unrotated =  // before their norms, with one fp32 statistic per head
-      model.qk_norm ? store(q) + store(k) + store(model.heads * 4) + store(model.kv_heads * 4)
-                    : 0_B;
-  return store(q) + store(k) * 2 + table + unrotated + result;
+  const bool rotary = model.positions == PositionKind::rotary;
+  Bytes saved = stores(q) + stores(model.heads * 4);
+  saved += model.fused_qkv ? store(q + 2 * k) : store(q) + store(k) * 2;
+  if (rotary) saved += store(model.head_dim / 2 * element) * 2;  // cosines and sines
+  if (rotary && model.fused_qkv) saved += store(q) + store(k);   // turned: stores of their own
+  if (model.qk_norm) {  // before their norms, with one fp32 statistic per head
+    saved += store(q) + store(k) + store(model.heads * 4) + store(model.kv_heads * 4);
+  }
+  return saved;
 }
 
 // The logits that exist at once: model/head.h cuts the tokens so that the fp32 chunk takes at most
