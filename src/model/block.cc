@@ -6,93 +6,18 @@
 
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
-#include "model/norm.h"
-#include "model/rotary.h"
+#include "model/attention.h"
+#include "model/embedding.h"
+#include "model/mlp.h"
 #include "model/saved_tensors.h"
+#include "model/weights.h"
 
 namespace ferry {
 namespace {
-
-/// A linear layer as its checkpoint stores it.
-struct Projection {
-  at::Tensor weight;
-  std::optional<at::Tensor> bias;
-  bool input_first = false;  // weight is [in, out], else [out, in]
-
-  /// [rows, in] -> [rows, out]
-  at::Tensor operator()(const at::Tensor& x) const {
-    if (!input_first) return at::linear(x, weight, bias);
-    return bias ? at::addmm(*bias, x, weight) : at::mm(x, weight);
-  }
-};
-
-/// A block's weights, taken in the order of block.params.
-class WeightReader {
- public:
-  WeightReader(const ModelSpec& model, std::span<const at::Tensor> weights)
-      : input_first_(model.input_first), weights_(weights) {}
-
-  const at::Tensor& next() {
-    FERRY_CHECK(taken_ < weights_.size(), "a block got fewer weights than its kind has");
-    return weights_[taken_++];
-  }
-  Projection projection(bool bias) {
-    Projection result{.weight = next(), .bias = std::nullopt, .input_first = input_first_};
-    if (bias) result.bias = next();
-    return result;
-  }
-  at::Tensor norm(const ModelSpec& model, const at::Tensor& x) {
-    const at::Tensor& weight = next();
-    if (model.norm == NormKind::layer) return layer_norm(x, weight, next(), model.norm_epsilon);
-    return rms_norm(x, weight, model.norm_epsilon);
-  }
-
- private:
-  bool input_first_;
-  std::span<const at::Tensor> weights_;
-  std::size_t taken_ = 0;
-};
-
-at::Tensor activate(Activation activation, const at::Tensor& x) {
-  switch (activation) {
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::relu:
-      return at::relu(x);
-    case Activation::silu:
-      return at::silu(x);
-  }
-  FERRY_UNREACHABLE("unknown activation");
-}
-
-/// Causal attention of q, k, v [rows, length, heads, head_dim], one call per document and never a
-/// mask: masks cost O(length^2) memory and meet wrong kernels. Returns [rows, length, heads,
-/// head_dim] of all documents in turn.
-std::vector<at::Tensor> attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               const Positions& positions) {
-  const bool grouped = q.size(2) != k.size(2);
-  const auto one = [grouped](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
-    return at::scaled_dot_product_attention(a.transpose(1, 2), b.transpose(1, 2), c.transpose(1, 2),
-                                            std::nullopt, 0.0,
-                                            /*is_causal=*/true, std::nullopt, grouped)
-        .transpose(1, 2);
-  };
-  if (positions.documents.empty()) return {one(q, k, v)};
-
-  const std::vector<at::Tensor> qs = q.split_with_sizes(positions.documents, 1);
-  const std::vector<at::Tensor> ks = k.split_with_sizes(positions.documents, 1);
-  const std::vector<at::Tensor> vs = v.split_with_sizes(positions.documents, 1);
-  std::vector<at::Tensor> parts;
-  for (std::size_t i = 0; i < qs.size(); ++i) parts.push_back(one(qs[i], ks[i], vs[i]));
-  return parts;
-}
 
 /// A residual block is x + output(join(project(norm(x)))): the products are in project and output.
 struct ResidualWeights {
@@ -106,57 +31,10 @@ struct ResidualWeights {
 ResidualWeights split_weights(const ModelSpec& model, const BlockSpec& block,
                               std::span<const at::Tensor> weights) {
   const bool bias = block.kind == BlockKind::attention ? model.output_bias : model.mlp_bias;
-  const std::size_t norm = model.norm == NormKind::layer ? 2 : 1;
+  const std::size_t norm = norm_weights(model);
   const std::size_t inner = weights.size() - (bias ? 2 : 1);
   return {weights.first(norm), weights.subspan(norm, inner - norm),
           WeightReader(model, weights.subspan(inner)).projection(bias)};
-}
-
-/// normed is [batch, time, hidden].
-std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tensor& normed,
-                                          std::span<const at::Tensor> weights,
-                                          const Positions& positions) {
-  WeightReader reader(model, weights);
-  const std::int64_t dim = model.head_dim;
-  // With documents the rows are laid end to end, so that they may cross a row's end.
-  const std::int64_t rows = positions.documents.empty() ? normed.size(0) : 1;
-  const auto by_head = [&](const at::Tensor& projected) {
-    return projected.view({rows, -1, projected.size(1) / dim, dim});
-  };
-
-  const at::Tensor x = normed.view({-1, model.hidden});
-  at::Tensor q, k, v;
-  if (model.fused_qkv) {
-    const std::int64_t queries = model.heads * dim, keys = model.kv_heads * dim;
-    const std::vector<at::Tensor> parts =
-        reader.projection(model.qkv_bias)(x).split_with_sizes({queries, keys, keys}, 1);
-    q = by_head(parts[0]);
-    k = by_head(parts[1]);
-    v = by_head(parts[2]);
-  } else {
-    q = by_head(reader.projection(model.qkv_bias)(x));
-    k = by_head(reader.projection(model.qkv_bias)(x));
-    v = by_head(reader.projection(model.qkv_bias)(x));
-  }
-  if (model.qk_norm) {
-    q = rms_norm(q, reader.next(), model.norm_epsilon);
-    k = rms_norm(k, reader.next(), model.norm_epsilon);
-  }
-  if (model.positions == PositionKind::rotary) {
-    const RotaryTable table = rotary_table(model, normed.size(1), positions, normed);
-    q = rotate(q, table);
-    k = rotate(k, table);
-  }
-  return attend(q, k, v, positions);
-}
-
-std::vector<at::Tensor> project_mlp(const ModelSpec& model, const at::Tensor& normed,
-                                    std::span<const at::Tensor> weights) {
-  WeightReader reader(model, weights);
-  const at::Tensor x = normed.view({-1, model.hidden});
-  std::vector<at::Tensor> parts{reader.projection(model.mlp_bias)(x)};
-  if (model.gated_mlp) parts.push_back(reader.projection(model.mlp_bias)(x));
-  return parts;
 }
 
 std::vector<at::Tensor> project(const ModelSpec& model, const BlockSpec& block,
@@ -168,35 +46,21 @@ std::vector<at::Tensor> project(const ModelSpec& model, const BlockSpec& block,
 
 /// [tokens, in of the output projection]. Takes the parts, so that what is used up is free.
 at::Tensor join(const ModelSpec& model, const BlockSpec& block, std::vector<at::Tensor> parts) {
-  if (block.kind == BlockKind::attention) {
-    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts, 1);
-    return all.reshape({all.size(0) * all.size(1), -1});
-  }
-  const at::Tensor value = activate(model.activation, std::exchange(parts[0], {}));
-  return parts.size() == 1 ? value : value * parts[1];
+  return block.kind == BlockKind::attention ? join_attention(parts)
+                                            : join_mlp(model, std::move(parts));
 }
 
-at::Tensor pre_norm(const ModelSpec& model, const at::Tensor& x,
-                    std::span<const at::Tensor> weights) {
-  return WeightReader(model, weights).norm(model, x);
+at::Tensor norm_of(const ModelSpec& model, const at::Tensor& x,
+                   std::span<const at::Tensor> weights) {
+  return WeightReader(model, weights).norm(x);
 }
 
 at::Tensor run_residual(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                         std::span<const at::Tensor> weights, const Positions& positions) {
   const ResidualWeights split = split_weights(model, block, weights);
-  const at::Tensor value =
-      join(model, block,
-           project(model, block, pre_norm(model, x, split.norm), split.project, positions));
+  const at::Tensor value = join(
+      model, block, project(model, block, norm_of(model, x, split.norm), split.project, positions));
   return x + split.output(value).view(x.sizes());
-}
-
-at::Tensor embed(const ModelSpec& model, const at::Tensor& ids, std::span<const at::Tensor> weights,
-                 const Positions& positions) {
-  const at::Tensor tokens = at::embedding(weights[0], ids);
-  if (model.positions != PositionKind::learned) return tokens;
-  if (positions.documents.empty()) return tokens + weights[1].narrow(0, 0, ids.size(1));
-  return tokens +
-         at::embedding(weights[1], document_positions(positions, ids.device()).view(ids.sizes()));
 }
 
 void check_call(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
@@ -233,30 +97,9 @@ BlockGradients norm_backward(const ModelSpec& model, const at::Tensor& x,
   const at::AutoGradMode record(true);
   const at::Tensor input = leaf(x);
   const std::vector<at::Tensor> copies = leaves(weights);
-  const at::Tensor y = WeightReader(model, copies).norm(model, input);
+  const at::Tensor y = norm_of(model, input, copies);
   std::vector<at::Tensor> found = gradients_of(y, input, copies, dy);
   return {found[0], {found.begin() + 1, found.end()}};
-}
-
-/// The gradients of y = output(value) for value and for the projection's weight and bias, given dy
-/// [rows, out].
-struct ProjectionGradients {
-  at::Tensor value;
-  std::vector<at::Tensor> weights;
-};
-
-ProjectionGradients projection_gradients(const Projection& output, const at::Tensor& value,
-                                         const at::Tensor& dy) {
-  ProjectionGradients result;
-  if (output.input_first) {
-    result.value = at::mm(dy, output.weight.t());
-    result.weights.push_back(at::mm(value.t(), dy));
-  } else {
-    result.value = at::mm(dy, output.weight);
-    result.weights.push_back(at::mm(dy.t(), value));
-  }
-  if (output.bias) result.weights.push_back(dy.sum(0));
-  return result;
 }
 
 /// The last projection's gradients need its input only, so it is not run again: the graph ends
@@ -271,13 +114,13 @@ BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
   {
     const at::AutoGradMode record(true);
     const std::span<const at::Tensor> leaf_weights = inner;
-    const at::Tensor normed = pre_norm(model, input, leaf_weights.first(split.norm.size()));
+    const at::Tensor normed = norm_of(model, input, leaf_weights.first(split.norm.size()));
     value = join(model, block,
                  project(model, block, normed, leaf_weights.subspan(split.norm.size()), positions));
   }
   ProjectionGradients output =
       projection_gradients(split.output, value.detach(), dy.reshape({-1, model.hidden}));
-  std::vector<at::Tensor> found = gradients_of(value, input, inner, output.value);
+  std::vector<at::Tensor> found = gradients_of(value, input, inner, output.x);
 
   BlockGradients result{.x = found[0].add_(dy), .weights = {found.begin() + 1, found.end()}};
   result.weights.insert(result.weights.end(), output.weights.begin(), output.weights.end());
@@ -290,18 +133,6 @@ std::vector<at::Tensor> project_inputs(const at::Tensor& normed,
   std::vector<at::Tensor> inputs{normed};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   return inputs;
-}
-
-BlockGradients embedding_backward(const ModelSpec& model, const at::Tensor& ids,
-                                  std::span<const at::Tensor> weights, const at::Tensor& dy,
-                                  const Positions& positions) {
-  std::vector<at::Tensor> sums;
-  for (const at::Tensor& weight : weights) {
-    sums.push_back(at::zeros(weight.sizes(), weight.options().dtype(at::kFloat)));
-  }
-  add_embedding_gradient(model, ids, dy, sums, positions);
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = sums[i].to(weights[i].scalar_type());
-  return {.x = at::Tensor(), .weights = std::move(sums)};
 }
 
 }  // namespace
@@ -324,7 +155,7 @@ at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Ten
     case BlockKind::mlp:
       return run_residual(model, block, x, weights, positions);
     case BlockKind::norm:
-      return WeightReader(model, weights).norm(model, x);
+      return norm_of(model, x, weights);
     case BlockKind::head:
       return at::linear(x, weights[0]);
   }
@@ -338,7 +169,7 @@ BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at
   const at::NoGradGuard no_graph;
   switch (block.kind) {
     case BlockKind::embedding:
-      return embedding_backward(model, x, weights, dy, positions);
+      return {.x = at::Tensor(), .weights = embedding_gradients(model, x, weights, dy, positions)};
     case BlockKind::attention:
     case BlockKind::mlp:
       return residual_backward(model, block, x, weights, dy, positions);
@@ -362,7 +193,7 @@ SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, cons
   const at::NoGradGuard no_graph;
   const ResidualWeights split = split_weights(model, block, weights);
   std::vector<at::Tensor> inputs =
-      leaves(project_inputs(pre_norm(model, x, split.norm), split.project));
+      leaves(project_inputs(norm_of(model, x, split.norm), split.project));
   auto saved = std::make_shared<SavedForward>();
   saved->tensors = std::make_shared<SavedTensors>(slot, inputs);
 
@@ -398,7 +229,7 @@ BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, co
   at::Tensor normed;
   {
     const at::AutoGradMode record(true);
-    normed = pre_norm(model, input, norms);
+    normed = norm_of(model, input, norms);
   }
   saved.tensors->bind(slot, project_inputs(normed.detach(), split.project));
 
@@ -414,7 +245,7 @@ BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, co
   ProjectionGradients output =
       projection_gradients(split.output, value.detach(), dy.reshape({-1, model.hidden}));
   std::vector<at::Tensor> found =
-      torch::autograd::grad({std::exchange(value, {})}, parts, {std::exchange(output.value, {})});
+      torch::autograd::grad({std::exchange(value, {})}, parts, {std::exchange(output.x, {})});
   parts.clear();
   found = torch::autograd::Engine::get_default_engine().execute(
       saved.outputs, found, /*keep_graph=*/true, /*create_graph=*/false,
@@ -432,21 +263,6 @@ BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, co
   append(found.begin() + 1, found.end());
   append(output.weights.begin(), output.weights.end());
   return result;
-}
-
-void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,
-                            std::span<const at::Tensor> sums, const Positions& positions) {
-  const bool learned = model.positions == PositionKind::learned;
-  FERRY_CHECK(sums.size() == (learned ? 2 : 1), "one sum per weight");
-  const at::NoGradGuard no_graph;
-  const at::Tensor rows = dy.reshape({-1, model.hidden}).to(at::kFloat);
-  at::Tensor(sums[0]).index_add_(0, ids.reshape({-1}), rows);
-  if (!learned) return;
-  if (positions.documents.empty()) {
-    sums[1].narrow(0, 0, ids.size(1)).add_(rows.view(dy.sizes()).sum(0));
-  } else {
-    at::Tensor(sums[1]).index_add_(0, document_positions(positions, ids.device()), rows);
-  }
 }
 
 }  // namespace ferry

@@ -7,23 +7,15 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/units.h"
+#include "model/positions.h"
 #include "spec/model_spec.h"
 
 namespace ferry {
-
-/// Where documents lie in a micro-batch. A token attends to its own document only, and positions
-/// count from the document's start. Right padding may belong to the document before it.
-struct Positions {
-  /// Lengths of the documents, in the order of the tokens of all rows: they sum to batch * time.
-  /// Empty: every row is one document.
-  std::vector<std::int64_t> documents;
-};
 
 struct BlockGradients {
   at::Tensor x;                     // like the block's input; undefined for the embedding
@@ -73,11 +65,5 @@ SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, cons
 BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                               std::span<const at::Tensor> weights, const at::Tensor& dy,
                               const at::Tensor& slot, const SavedForward& saved);
-
-/// Adds the embedding's gradients to `sums`, fp32 and shaped like the embedding's params, touching
-/// only the rows that ids [batch, time] name. What backward() would return for the embedding
-/// holds its whole table for every micro-batch; this holds one row per token.
-void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,
-                            std::span<const at::Tensor> sums, const Positions& positions = {});
 
 }  // namespace ferry

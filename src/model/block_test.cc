@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "model/embedding.h"
 #include "model/testing.h"
 
 namespace ferry {

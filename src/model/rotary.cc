@@ -67,14 +67,6 @@ struct Rotate : Function<Rotate> {
 
 }  // namespace
 
-at::Tensor document_positions(const Positions& positions, at::Device device) {
-  std::vector<at::Tensor> parts;
-  for (const std::int64_t length : positions.documents) {
-    parts.push_back(at::arange(length, at::TensorOptions(at::kLong).device(device)));
-  }
-  return at::cat(parts);
-}
-
 RotaryTable rotary_table(const ModelSpec& model, std::int64_t time, const Positions& positions,
                          const at::Tensor& like) {
   const at::Tensor position =

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/block.h"
+#include "model/positions.h"
 #include "spec/model_spec.h"
 
 namespace ferry {
@@ -23,8 +23,5 @@ RotaryTable rotary_table(const ModelSpec& model, std::int64_t time, const Positi
 
 /// Turns x [rows, length, heads, head_dim]. Differentiable in x.
 at::Tensor rotate(const at::Tensor& x, const RotaryTable& table);
-
-/// Position of every token in its document, int64 [sum of lengths].
-at::Tensor document_positions(const Positions& positions, at::Device device);
 
 }  // namespace ferry

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "model/block.h"
+#include "model/embedding.h"
 #include "model/head.h"
 #include "train/device_update.h"
 

@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "model/block.h"
+#include "model/embedding.h"
 #include "model/head.h"
 #include "spec/model_spec.h"
 

@@ -1,0 +1,86 @@
+#include "model/attention.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+
+#include "model/norm.h"
+#include "model/rotary.h"
+#include "model/weights.h"
+
+namespace ferry {
+namespace {
+
+/// Queries, keys and values, each [tokens, its heads * head_dim].
+struct Projected {
+  at::Tensor q, k, v;
+};
+
+Projected project(const ModelSpec& model, const at::Tensor& x, WeightReader& weights) {
+  if (!model.fused_qkv) {
+    const at::Tensor q = weights.projection(model.qkv_bias)(x);
+    const at::Tensor k = weights.projection(model.qkv_bias)(x);
+    return {q, k, weights.projection(model.qkv_bias)(x)};
+  }
+  const std::int64_t queries = model.heads * model.head_dim;
+  const std::int64_t keys = model.kv_heads * model.head_dim;
+  const std::vector<at::Tensor> parts =
+      weights.projection(model.qkv_bias)(x).split_with_sizes({queries, keys, keys}, 1);
+  return {parts[0], parts[1], parts[2]};
+}
+
+/// Causal attention of q, k, v [rows, length, heads, head_dim], one call per document and never a
+/// mask: masks cost O(length^2) memory and meet wrong kernels.
+std::vector<at::Tensor> attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const Positions& positions) {
+  const bool grouped = q.size(2) != k.size(2);
+  const auto one = [grouped](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+    return at::scaled_dot_product_attention(a.transpose(1, 2), b.transpose(1, 2), c.transpose(1, 2),
+                                            std::nullopt, 0.0,
+                                            /*is_causal=*/true, std::nullopt, grouped)
+        .transpose(1, 2);
+  };
+  if (positions.documents.empty()) return {one(q, k, v)};
+
+  const std::vector<at::Tensor> qs = q.split_with_sizes(positions.documents, 1);
+  const std::vector<at::Tensor> ks = k.split_with_sizes(positions.documents, 1);
+  const std::vector<at::Tensor> vs = v.split_with_sizes(positions.documents, 1);
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < qs.size(); ++i) parts.push_back(one(qs[i], ks[i], vs[i]));
+  return parts;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tensor& normed,
+                                          std::span<const at::Tensor> weights,
+                                          const Positions& positions) {
+  WeightReader reader(model, weights);
+  // With documents the rows are laid end to end, so that they may cross a row's end.
+  const std::int64_t rows = positions.documents.empty() ? normed.size(0) : 1;
+  const auto by_head = [&](const at::Tensor& projected) {
+    return projected.view({rows, -1, projected.size(1) / model.head_dim, model.head_dim});
+  };
+
+  auto [q, k, v] = project(model, normed.view({-1, model.hidden}), reader);
+  q = by_head(q);
+  k = by_head(k);
+  v = by_head(v);
+  if (model.qk_norm) {
+    q = rms_norm(q, reader.next(), model.norm_epsilon);
+    k = rms_norm(k, reader.next(), model.norm_epsilon);
+  }
+  if (model.positions == PositionKind::rotary) {
+    const RotaryTable table = rotary_table(model, normed.size(1), positions, normed);
+    q = rotate(q, table);
+    k = rotate(k, table);
+  }
+  return attend(q, k, v, positions);
+}
+
+at::Tensor join_attention(const std::vector<at::Tensor>& documents) {
+  const at::Tensor all = documents.size() == 1 ? documents[0] : at::cat(documents, 1);
+  return all.reshape({all.size(0) * all.size(1), -1});
+}
+
+}  // namespace ferry

@@ -1,0 +1,22 @@
+// Where tokens stand in their documents.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace ferry {
+
+/// Where documents lie in a micro-batch. A token attends to its own document only, and positions
+/// count from the document's start. Right padding may belong to the document before it.
+struct Positions {
+  /// Lengths of the documents, in the order of the tokens of all rows: they sum to batch * time.
+  /// Empty: every row is one document.
+  std::vector<std::int64_t> documents;
+};
+
+/// Position of every token in its document, int64 [sum of lengths].
+at::Tensor document_positions(const Positions& positions, at::Device device);
+
+}  // namespace ferry
