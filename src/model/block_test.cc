@@ -115,17 +115,41 @@ at::Tensor plain_block(const ModelSpec& model, const BlockSpec& block, const at:
   return plain_norm(model, x, weights, next);
 }
 
-class BlockOfFamily : public testing::TestWithParam<const char*> {
+struct NamedModel {
+  std::string name;
+  ModelSpec model;
+};
+
+/// Every family, and mixes of parts that no family has: parts know nothing of each other.
+std::vector<NamedModel> models() {
+  std::vector<NamedModel> result;
+  for (const std::string& family : family_names()) {
+    const bool biased = family == "llama";
+    result.push_back({family, small_model(family, biased ? R"(, "attention_bias": true)" : "")});
+  }
+  ModelSpec fused = small_model("llama");
+  fused.norm = NormKind::layer;
+  fused.fused_qkv = fused.input_first = fused.mlp_bias = true;
+  result.push_back({"fused_rotary_grouped", fused});
+  ModelSpec learned = small_model("gpt2");
+  learned.norm = NormKind::rms;
+  learned.input_first = learned.fused_qkv = learned.output_bias = false;
+  learned.gated_mlp = learned.qk_norm = true;
+  result.push_back({"learned_normed_gated", learned});
+  for (NamedModel& mix : result) build_blocks(mix.model);
+  return result;
+}
+
+class BlockOfModel : public testing::TestWithParam<NamedModel> {
  protected:
   void SetUp() override {
     at::manual_seed(7);
     SCOPED_TRACE("seed 7");
   }
-  const ModelSpec model = small_model(
-      GetParam(), std::string(GetParam()) == "llama" ? R"(, "attention_bias": true)" : "");
+  const ModelSpec& model = GetParam().model;
 };
 
-TEST_P(BlockOfFamily, ForwardAndBackwardEqualThePlainGraphInDouble) {
+TEST_P(BlockOfModel, ForwardAndBackwardEqualThePlainGraphInDouble) {
   for (std::size_t i = 1; i + 1 < model.blocks.size(); ++i) {
     const BlockSpec& block = model.blocks[i];
     SCOPED_TRACE(to_string(block.kind));
@@ -156,7 +180,7 @@ TEST_P(BlockOfFamily, ForwardAndBackwardEqualThePlainGraphInDouble) {
   }
 }
 
-TEST_P(BlockOfFamily, GradientsKeepTheTypeOfTheWeights) {
+TEST_P(BlockOfModel, GradientsKeepTheTypeOfTheWeights) {
   for (std::size_t i = 1; i + 1 < model.blocks.size(); ++i) {
     const BlockSpec& block = model.blocks[i];
     const at::Tensor x = at::randn({2, 9, 32}).to(at::kBFloat16);
@@ -170,7 +194,7 @@ TEST_P(BlockOfFamily, GradientsKeepTheTypeOfTheWeights) {
   }
 }
 
-TEST_P(BlockOfFamily, PackedDocumentsEqualRowsOfTheirOwn) {
+TEST_P(BlockOfModel, PackedDocumentsEqualRowsOfTheirOwn) {
   const Positions packed{.documents = {5, 7, 4}};  // two rows of eight: the second crosses
   const std::vector<std::int64_t> starts{0, 5, 12};
   for (std::size_t i = 0; i + 2 < model.blocks.size(); ++i) {
@@ -208,7 +232,7 @@ TEST_P(BlockOfFamily, PackedDocumentsEqualRowsOfTheirOwn) {
 }
 
 // The engine enqueues whole stages; one operator that reads a value back would stop it.
-TEST_P(BlockOfFamily, NothingIsReadBackToTheHost) {
+TEST_P(BlockOfModel, NothingIsReadBackToTheHost) {
   const std::set<std::string> waits{"aten::item",    "aten::_local_scalar_dense",
                                     "aten::nonzero", "aten::is_nonzero",
                                     "aten::equal",   "aten::masked_select"};
@@ -228,7 +252,7 @@ TEST_P(BlockOfFamily, NothingIsReadBackToTheHost) {
 
 // Products counted as they are called; attention is in one fused operator, so only what
 // forward_flops() adds for it is left.
-TEST_P(BlockOfFamily, ForwardCallsTheProductsThatItsFlopsCount) {
+TEST_P(BlockOfModel, ForwardCallsTheProductsThatItsFlopsCount) {
   const BatchShape shape{.batch = 2, .time = 8};
   for (std::size_t i = 1; i < model.blocks.size(); ++i) {
     const BlockSpec& block = model.blocks[i];
@@ -254,7 +278,7 @@ TEST_P(BlockOfFamily, ForwardCallsTheProductsThatItsFlopsCount) {
 
 // The slot moves between the passes, as a swapped one does, and the old one is overwritten; so do x
 // and the weights.
-TEST_P(BlockOfFamily, BackwardOfASavedForwardGivesTheBitsOfRecompute) {
+TEST_P(BlockOfModel, BackwardOfASavedForwardGivesTheBitsOfRecompute) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const Positions& positions : {Positions{}, Positions{.documents = {5, 7, 4}}}) {
       for (std::size_t i = 1; i + 2 < model.blocks.size(); ++i) {
@@ -287,7 +311,7 @@ TEST_P(BlockOfFamily, BackwardOfASavedForwardGivesTheBitsOfRecompute) {
 }
 
 // A slot for the worse of the two holds any documents.
-TEST_P(BlockOfFamily, NoDocumentsSaveMoreThanNoneOrOnePerToken) {
+TEST_P(BlockOfModel, NoDocumentsSaveMoreThanNoneOrOnePerToken) {
   for (std::size_t i = 1; i + 2 < model.blocks.size(); ++i) {
     const BlockSpec& block = model.blocks[i];
     const std::vector<at::Tensor> weights = random_weights(block);
@@ -303,9 +327,8 @@ TEST_P(BlockOfFamily, NoDocumentsSaveMoreThanNoneOrOnePerToken) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, BlockOfFamily,
-                         testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(, BlockOfModel, testing::ValuesIn(models()),
+                         [](const auto& parameter) { return parameter.param.name; });
 
 TEST(Block, BackwardTwiceGivesTheSameBits) {
   const ModelSpec model = small_model("qwen3");

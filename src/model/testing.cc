@@ -29,12 +29,11 @@ const testing::Environment* const one_thread = testing::AddGlobalTestEnvironment
 }  // namespace
 
 ModelSpec small_model(const std::string& family, const std::string& more) {
-  const std::string shape =
-      family == "gpt2" ? R"("n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64)"
-                       : R"("hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
-               "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64)";
-  return parse_model_spec(
-      R"({"model_type": ")" + family + R"(", "vocab_size": 50, )" + shape + more + "}", "test");
+  return parse_model_spec(R"({"model_type": ")" + family + R"(", "vocab_size": 50,
+      "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64)" +
+                              more + "}",
+                          "test");
 }
 
 std::vector<at::Tensor> random_weights(const BlockSpec& block, at::ScalarType type) {

@@ -11,8 +11,8 @@
 
 namespace ferry {
 
-/// A model of one layer: hidden 32, 4 heads, 2 of them for keys (4 for GPT-2), vocabulary 50, 64
-/// positions. `more` is added to its config.json.
+/// A model of one layer: hidden 32, 4 heads, vocabulary 50, 64 positions and, in the families that
+/// know these keys, 2 heads for keys and an MLP of 48. `more` is added to its config.json.
 ModelSpec small_model(const std::string& family, const std::string& more = "");
 
 /// Random weights for a block, norms near one and biases away from zero.

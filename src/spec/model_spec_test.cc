@@ -143,13 +143,17 @@ TEST(ModelSpec, SlidingWindowBoundsTheSequence) {
   EXPECT_THROW(check_sequence(parse(mistral + "}"), 4097), UserError);
 }
 
-TEST(ModelSpec, WhatIsNotSupportedIsRefusedByName) {
+TEST(ModelSpec, OtherFamiliesAreRefusedWithTheListOfThoseThatFerryHas) {
+  std::string list;
+  for (const std::string& name : family_names()) list += (list.empty() ? "" : ", ") + name;
+  EXPECT_TRUE(list.starts_with("gpt2, llama, mistral, qwen2, qwen3")) << list;
   EXPECT_EQ(refusal(R"({"model_type": "mamba"})"),
-            "config.json: model_type 'mamba' is not supported; ferry has gpt2, llama, mistral, "
-            "qwen2, qwen3");
+            "config.json: model_type 'mamba' is not supported; ferry has " + list);
   EXPECT_EQ(refusal(R"({"hidden_size": 4})"),
-            "config.json: 'model_type' is missing; expected one of gpt2, llama, mistral, qwen2, "
-            "qwen3");
+            "config.json: 'model_type' is missing; expected one of " + list);
+}
+
+TEST(ModelSpec, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_EQ(refusal(R"({"model_type": "llama", "rope_scaling": {"type": "yarn", "factor": 2}})"),
             "config.json: rope_scaling: rope scaling 'yarn' is not supported; ferry has default, "
             "linear, dynamic, llama3");
@@ -174,6 +178,9 @@ TEST(ModelSpec, BadValuesAreRefusedWithWhatWasFound) {
   EXPECT_EQ(refusal(R"({"model_type": "llama", "num_key_value_heads": 5})"),
             "config.json: 'num_key_value_heads' must divide the heads, 32; found 5");
   EXPECT_EQ(refusal(R"({"model_type": "gpt2", "n_embd": 100})"),
+            "config.json: the hidden size 100 is not a multiple of the heads, 12");
+  // GPT-2 has no such key: it does not excuse heads that do not divide the hidden size.
+  EXPECT_EQ(refusal(R"({"model_type": "gpt2", "n_embd": 100, "head_dim": 8})"),
             "config.json: the hidden size 100 is not a multiple of the heads, 12");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})"),
             "config.json: rope_scaling: 'factor' is missing; expected a positive number");

@@ -19,7 +19,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-class SimBlocks : public testing::TestWithParam<std::tuple<const char*, at::ScalarType>> {
+class SimBlocks : public testing::TestWithParam<std::tuple<std::string, at::ScalarType>> {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
@@ -155,11 +155,10 @@ TEST_P(SimBlocks, HeadEqualsTheCpuBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, SimBlocks,
-                         testing::Combine(testing::Values("gpt2", "llama", "mistral", "qwen2",
-                                                          "qwen3"),
+                         testing::Combine(testing::ValuesIn(family_names()),
                                           testing::Values(at::kFloat, at::kBFloat16)),
                          [](const auto& parameter) {
-                           return std::string(std::get<0>(parameter.param)) +
+                           return std::get<0>(parameter.param) +
                                   (std::get<1>(parameter.param) == at::kFloat ? "_fp32" : "_bf16");
                          });
 
