@@ -1,10 +1,10 @@
 // Runs ferry's blocks over a model that Python wrote as raw tensors, for tests/parity/*.py.
 //
+//   parity_program families            prints the families that ferry has
 //   parity_program parameters DIR      prints what config.json was read as
 //   parity_program run DIR...          writes logits.raw, loss.raw and NAME.grad.raw, all fp32
-//   parity_program time DIR REPEATS    prints "KIND FORWARD BACKWARD", the least seconds of each
-//   for
-//                                      layer 0's blocks, and of head_loss, head_forward_backward
+//   parity_program time DIR REPEATS    prints "KIND FORWARD BACKWARD", each the least seconds of
+//                                      layer 0's blocks and of the head's passes
 //
 // DIR holds config.json, NAME.raw per parameter, ids.raw, labels.raw (int64), and batch.txt:
 // "BATCH TIME PRECISION SCALE CHUNK_ROWS THREADS".
@@ -190,14 +190,17 @@ void print_parameters(const fs::path& directory) {
 }
 
 int run_command(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 2 && arguments[0] == "parameters") {
+  if (arguments == std::vector<std::string>{"families"}) {
+    for (const std::string& name : family_names()) std::cout << name << "\n";
+  } else if (arguments.size() == 2 && arguments[0] == "parameters") {
     print_parameters(arguments[1]);
   } else if (arguments.size() > 1 && arguments[0] == "run") {
     for (std::size_t i = 1; i < arguments.size(); ++i) run(arguments[i]);
   } else if (arguments.size() == 3 && arguments[0] == "time") {
     time_blocks(arguments[1], std::stoi(arguments[2]));
   } else {
-    std::cerr << "usage: parity_program parameters DIR, run DIR..., or time DIR REPEATS\n";
+    std::cerr
+        << "usage: parity_program families, parameters DIR, run DIR..., or time DIR REPEATS\n";
     return 2;
   }
   return 0;

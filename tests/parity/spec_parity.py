@@ -1,5 +1,7 @@
 """Holds ModelSpec against transformers: parameter names and shapes, in both styles of config.json.
 
+Every family that ferry has must be among the compared models.
+
 Usage: spec_parity.py PARITY_PROGRAM
 """
 
@@ -12,10 +14,10 @@ from pathlib import Path
 import models
 
 
-def read_by_ferry(program: str, directory: Path) -> list[str]:
-    done = subprocess.run([program, "parameters", directory], capture_output=True, text=True)
+def ask_ferry(*command: str | Path) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"{directory}: {done.stderr}")
+        raise SystemExit(f"{command}: {done.stderr}")
     return done.stdout.splitlines()
 
 
@@ -31,8 +33,14 @@ def as_transformers_4(config: dict) -> dict:
 
 
 def problems(program: str, directory: Path) -> list[str]:
-    found = []
-    for name, config in models.configurations().items():
+    configurations = models.configurations()
+    compared = {config.model_type for config in configurations.values()}
+    found = [
+        f"{family}: no model of this family is in models.py"
+        for family in ask_ferry(program, "families")
+        if family not in compared
+    ]
+    for name, config in configurations.items():
         tied = config.tie_word_embeddings
         state = models.build(config, seed=1).state_dict()
         expected = {
@@ -42,9 +50,9 @@ def problems(program: str, directory: Path) -> list[str]:
         }
         config.save_pretrained(directory)
         file = directory / "config.json"
-        new = read_by_ferry(program, directory)
+        new = ask_ferry(program, "parameters", directory)
         file.write_text(json.dumps(as_transformers_4(json.loads(file.read_text()))))
-        old = read_by_ferry(program, directory)
+        old = ask_ferry(program, "parameters", directory)
         if set(new[1:]) != expected or len(new) != len(expected) + 1:
             found.append(f"{name}: differs in {sorted(set(new[1:]) ^ expected)}")
         if new != old:
