@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -38,11 +39,14 @@ struct Choice {
   std::function<void(std::size_t)> set;
 };
 
-/// A choice among an enumeration's words, in the order of its values.
+/// A choice among `values`, which are all of the enumeration's in order, by their to_string().
 template <typename Enum>
-Choice choice(Enum& value, std::vector<std::string> words) {
-  return {std::move(words), [&value] { return static_cast<std::size_t>(value); },
-          [&value](std::size_t index) { value = static_cast<Enum>(index); }};
+Choice choice(Enum& value, std::initializer_list<Enum> values) {
+  Choice result{.words = {},
+                .get = [&value] { return static_cast<std::size_t>(value); },
+                .set = [&value](std::size_t index) { value = static_cast<Enum>(index); }};
+  for (const Enum one : values) result.words.push_back(to_string(one));
+  return result;
 }
 
 /// A list that the caller reads itself; stays as it is when the file has none.

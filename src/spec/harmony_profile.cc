@@ -16,7 +16,9 @@ const std::vector<int>& sizes_of(const HarmonyProfile& profile, HarmonyPass pass
   return pass == HarmonyPass::forward ? profile.forward_sizes : profile.backward_sizes;
 }
 
-const char* word(HarmonyPass pass) { return pass == HarmonyPass::forward ? "forward" : "backward"; }
+std::string to_string(HarmonyPass pass) {
+  return pass == HarmonyPass::forward ? "forward" : "backward";
+}
 
 // Where a size lies among the measured ones: `part` of the way from `below` to `above`.
 struct Between {
@@ -28,7 +30,7 @@ struct Between {
 Between find(const HarmonyProfile& profile, HarmonyPass pass, int samples) {
   const std::vector<int>& sizes = sizes_of(profile, pass);
   if (!is_measured(profile, pass, samples)) {
-    throw UserError(profile.source + ": " + word(pass) + " of " + std::to_string(samples) +
+    throw UserError(profile.source + ": " + to_string(pass) + " of " + std::to_string(samples) +
                     " samples was not measured; expected a micro-batch of " +
                     std::to_string(sizes.front()) + " to " + std::to_string(sizes.back()));
   }

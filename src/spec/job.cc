@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "spec/fields.h"
 #include "spec/nearest.h"
@@ -75,7 +76,7 @@ std::vector<Field> train_fields(TrainJob& train) {
        .most = kManySequences,
        .meaning = "sequences that go through a block at once"},
       {.name = "train.precision",
-       .member = choice(train.precision, {"bf16", "fp32"}),
+       .member = choice(train.precision, {Precision::bf16, Precision::fp32}),
        .meaning = "bf16: compute in bf16, exact fp32 master; fp32: everything in fp32"},
       {.name = "train.seed",
        .member = &train.seed,
@@ -134,7 +135,7 @@ std::vector<Field> optim_fields(OptimJob& optim) {
        .null_is_zero = true,
        .meaning = "largest global norm of the gradient; 0 or null: no clipping"},
       {.name = "optim.schedule",
-       .member = choice(optim.schedule, {"constant", "linear", "cosine"}),
+       .member = choice(optim.schedule, {Schedule::constant, Schedule::linear, Schedule::cosine}),
        .meaning = "learning rate after the warm-up: as it is, or down to 0 at the last step"},
       {.name = "optim.warmup_steps",
        .member = &optim.warmup_steps,
@@ -202,17 +203,21 @@ std::vector<Field> plan_fields(PlanJob& plan) {
        .meaning = "device of each stage, or of each slot that stages take in turn; null: by "
                   "`plan.map`"},
       {.name = "plan.map",
-       .member = choice(plan.map, {"auto", "cross", "sequential", "v"}),
+       .member =
+           choice(plan.map, {MapRule::automatic, MapRule::cross, MapRule::sequential, MapRule::v}),
        .meaning = "how stages come to devices: the strategy's way, Mobius's cross mapping, in "
                   "order, or there and back"},
       {.name = "plan.partition",
-       .member = choice(plan.partition, {"auto", "search", "mip"}),
+       .member =
+           choice(plan.partition, {Partitioner::automatic, Partitioner::search, Partitioner::mip}),
        .meaning = "how blocks are cut into stages: the strategy's way, by search, or by Mobius's "
                   "mixed-integer program"},
       whole("plan.chunks", plan.chunks, "stages", "interleaved: stages per device; 0: two"),
       whole("plan.round", plan.round, "micro-batches", "roundpipe: of a round; 0: chosen"),
       {.name = "plan.activations",
-       .member = choice(plan.activations, {"auto", "recompute", "keep", "swap", "swap-to-drive"}),
+       .member = choice(plan.activations,
+                        {ActivationRule::automatic, ActivationRule::recompute, ActivationRule::keep,
+                         ActivationRule::swap, ActivationRule::swap_to_drive}),
        .meaning = "what backward needs of forward: chosen by time, computed again, kept on the "
                   "device, in DRAM or on the drives meanwhile, by every block that can; fuyou, "
                   "pure: what is swapped: chosen by cost, blocks' inputs only, or (keep, swap, "
@@ -361,7 +366,49 @@ std::string to_string(Schedule schedule) {
     case Schedule::cosine:
       return "cosine";
   }
-  return "?";
+  FERRY_UNREACHABLE("unknown schedule");
+}
+
+std::string to_string(Partitioner partitioner) {
+  switch (partitioner) {
+    case Partitioner::automatic:
+      return "auto";
+    case Partitioner::search:
+      return "search";
+    case Partitioner::mip:
+      return "mip";
+  }
+  FERRY_UNREACHABLE("unknown partitioner");
+}
+
+std::string to_string(MapRule rule) {
+  switch (rule) {
+    case MapRule::automatic:
+      return "auto";
+    case MapRule::cross:
+      return "cross";
+    case MapRule::sequential:
+      return "sequential";
+    case MapRule::v:
+      return "v";
+  }
+  FERRY_UNREACHABLE("unknown rule of mapping");
+}
+
+std::string to_string(ActivationRule rule) {
+  switch (rule) {
+    case ActivationRule::automatic:
+      return "auto";
+    case ActivationRule::recompute:
+      return "recompute";
+    case ActivationRule::keep:
+      return "keep";
+    case ActivationRule::swap:
+      return "swap";
+    case ActivationRule::swap_to_drive:
+      return "swap-to-drive";
+  }
+  FERRY_UNREACHABLE("unknown rule of activations");
 }
 
 }  // namespace ferry

@@ -139,7 +139,10 @@ std::string to_yaml(const Job& job);
 /// The table of docs/formats/job.md: key, value, default, meaning.
 std::string job_reference();
 
-/// "constant", "linear", "cosine": as written in job files.
+/// As written in job files: "constant"; "auto" for `automatic`; "swap-to-drive".
 std::string to_string(Schedule schedule);
+std::string to_string(Partitioner partitioner);
+std::string to_string(MapRule rule);
+std::string to_string(ActivationRule rule);
 
 }  // namespace ferry

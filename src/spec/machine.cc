@@ -93,7 +93,7 @@ std::vector<Field> device_fields(DeviceEntry& entry) {
        .most = kMostDevices,
        .meaning = "so many equal devices"},
       {.name = "kind",
-       .member = choice(device.kind, {"sim", "cuda"}),
+       .member = choice(device.kind, {DeviceKind::sim, DeviceKind::cuda}),
        .required = true,
        .meaning = "sim: simulated by the CPU; cuda: a GPU"},
       {.name = "index",
