@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "spec/nearest.h"
 #include "spec/quantity.h"
 #include "spec/topology.h"
 
@@ -34,12 +35,6 @@ std::string short_rate(double bytes_per_second) { return rate_text(rounded(bytes
 std::string link_text(const PciLink& link) {
   return "PCIe " + real_text(link.transfers_per_second / 1e9) + " GT/s x" +
          std::to_string(link.lanes) + " (" + short_rate(link.bytes_per_second()) + ")";
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 /// Fills one Examination, part by part in the order of the report.

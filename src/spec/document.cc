@@ -78,7 +78,7 @@ class TreeBuilder : public YAML::EventHandler {
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
-    throw UserError(source_ + ":" + std::to_string(line_of(mark)) + ": " + what);
+    throw UserError(place_of(source_, line_of(mark)) + ": " + what);
   }
 
   void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
@@ -179,14 +179,22 @@ Node parse_document(const std::string& text, const std::string& source) {
     Node root = builder.take();
     TreeBuilder rest(source);
     if (parser.HandleNextDocument(rest)) {
-      throw UserError(source + ":" + std::to_string(std::max(rest.take().line, 1)) +
+      throw UserError(place_of(source, std::max(rest.take().line, 1)) +
                       ": a second document starts; expected one");
     }
     return root;
   } catch (const YAML::Exception& error) {
-    throw UserError(source + ":" + std::to_string(line_of(error.mark)) +
-                    ": not valid YAML: " + error.msg);
+    throw UserError(place_of(source, line_of(error.mark)) + ": not valid YAML: " + error.msg);
   }
+}
+
+std::string place_of(const std::string& source, int line) {
+  return source + ":" + std::to_string(line);
+}
+
+std::span<const Node> items(const Node* list) {
+  if (list == nullptr) return {};
+  return list->children;
 }
 
 std::string read_text_file(const std::string& path) {

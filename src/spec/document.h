@@ -4,6 +4,7 @@
 // than 16 levels are refused. Texts stay texts; fields.h turns them into values.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct Node {
 
 /// Parses one document. Throws UserError "SOURCE:LINE: ..." when it is not one.
 Node parse_document(const std::string& text, const std::string& source);
+
+/// "SOURCE:LINE", as messages name a place.
+std::string place_of(const std::string& source, int line);
+
+/// The items of a list; none where the file has no list.
+std::span<const Node> items(const Node* list);
 
 /// The contents of a file. Throws UserError that names it when it cannot be read.
 std::string read_text_file(const std::string& path);

@@ -199,10 +199,6 @@ bool set_node(const Field& field, const Node& node) {
 
 // ---- error texts ---------------------------------------------------------------------------
 
-std::string at(const std::string& source, int line) {
-  return source + ":" + std::to_string(line) + ": ";
-}
-
 std::string quoted(std::string text) {
   constexpr std::size_t kLongest = 60;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
@@ -252,12 +248,6 @@ std::string example_units(std::span<const Unit> units) {
   std::string text;
   for (const Unit& unit : units) text += (text.empty() ? "" : ", ") + std::string(unit.name);
   return " (" + text + ")";
-}
-
-std::string joined(std::span<const std::string> words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 // The keys that may stand directly under `prefix` ("" or "train.").
@@ -372,27 +362,27 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
     if (section->kind != Node::Kind::map) {
       const std::string what =
           prefix.empty() ? "" : "'" + prefix.substr(0, prefix.size() - 1) + "': ";
-      throw UserError(at(source, section->line) + what + "expected keys (" +
+      throw UserError(place_of(source, section->line) + ": " + what + "expected keys (" +
                       joined(keys_under(prefix, fields)) + "); found " + found(*section));
     }
     for (const Node& value : section->children) {
       const std::string name = prefix + value.key;
       if (const Field* field = find_field(name, fields); field) {
         if (!set_node(*field, value)) {
-          throw UserError(at(source, value.key_line) + bad_value(*field, value));
+          throw UserError(place_of(source, value.key_line) + ": " + bad_value(*field, value));
         }
         lines[name] = value.key_line;
       } else if (is_section(name, fields)) {
         open.push_back({&value, name + "."});
       } else {
-        throw UserError(at(source, value.key_line) + "unknown key " + quoted(value.key) +
+        throw UserError(place_of(source, value.key_line) + ": unknown key " + quoted(value.key) +
                         hint(value.key, prefix, "", fields));
       }
     }
   }
   for (const Field& field : fields) {
     if (demand_required && field.required && !lines.contains(field.name)) {
-      throw UserError(at(source, std::max(map.line, 1)) + "'" + field.name +
+      throw UserError(place_of(source, std::max(map.line, 1)) + ": '" + field.name +
                       "' is missing; expected " + expectation(field));
     }
   }
@@ -427,6 +417,9 @@ std::string apply_override(const std::string& assignment, std::span<const Field>
 std::string expectation(const Field& field) {
   const std::string of_unit = field.unit.empty() ? "" : " of " + field.unit;
   const auto whole = [&] { return "a whole number" + of_unit + bounds_text(field); };
+  const auto size = [&] {
+    return "a size" + bounds_text(field) + " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
+  };
   const std::string text = std::visit(
       Match{[&](int*) { return whole(); }, [&](std::int64_t*) { return whole(); },
             [&](std::optional<int>*) { return whole(); },
@@ -445,14 +438,7 @@ std::string expectation(const Field& field) {
             },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
             [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
-            [&](Bytes*) {
-              return "a size" + bounds_text(field) +
-                     " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
-            },
-            [&](std::optional<Bytes>*) {
-              return "a size" + bounds_text(field) +
-                     " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
-            },
+            [&](Bytes*) { return size(); }, [&](std::optional<Bytes>*) { return size(); },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },
             [](const Choice& member) {

@@ -15,19 +15,13 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "spec/kernel_file.h"
 #include "spec/quantity.h"
 
 namespace ferry {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::optional<std::int64_t> read_whole(const fs::path& path) {
   return parse_whole(first_line(path));

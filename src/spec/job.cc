@@ -18,10 +18,8 @@ constexpr double kManySequences = 1e6;
 constexpr double kLongestSequence = 1 << 20;
 constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON logs
 
-std::string strategy_list() {
-  std::string text;
-  for (const std::string name : strategy_name::kAll) text += (text.empty() ? "" : ", ") + name;
-  return text;
+std::vector<std::string> known_strategies() {
+  return {strategy_name::kAll.begin(), strategy_name::kAll.end()};
 }
 
 std::vector<Field> data_fields(DataJob& data) {
@@ -160,7 +158,7 @@ std::vector<Field> run_fields(Job& job) {
        .meaning = "most memory ferry takes on the host; null: what the machine has"},
       {.name = "strategy",
        .member = &job.strategy,
-       .meaning = "auto (the fastest that fits), or one of " + strategy_list()},
+       .meaning = "auto (the fastest that fits), or one of " + joined(known_strategies())},
       {.name = "threads",
        .member = &job.threads,
        .unit = "threads",
@@ -273,13 +271,13 @@ std::string where(const Job& job, const std::string& source, std::string_view ke
 }
 
 void check_strategy(const Job& job, const std::string& source) {
-  const std::vector<std::string> known(strategy_name::kAll.begin(), strategy_name::kAll.end());
+  const std::vector<std::string> known = known_strategies();
   if (std::ranges::find(known, job.strategy) != known.end()) return;
   const std::string place = where(job, source, "strategy");
   const std::string near = nearest(job.strategy, known);
   throw UserError(place + "unknown strategy '" + job.strategy + "'; " +
                   (near.empty() ? "" : "did you mean '" + near + "'? ") + "expected one of " +
-                  strategy_list());
+                  joined(known));
 }
 
 // What no single key can say.
@@ -316,7 +314,7 @@ Job parse_job(const std::string& text, const std::string& source,
   const std::vector<Field> fields = fields_of(job);
   const Node document = parse_document(text, source);
   for (const auto& [key, line] : read_fields(document, fields, source, false)) {
-    job.origins.by_key[key].text = source + ":" + std::to_string(line);
+    job.origins.by_key[key].text = place_of(source, line);
   }
   for (const std::string& assignment : overrides) {
     job.origins.by_key[apply_override(assignment, fields)].text = "command line";

@@ -194,15 +194,10 @@ class MachineReader {
   }
 
  private:
-  std::string at(int line) const { return source_ + ":" + std::to_string(line); }
+  std::string at(int line) const { return place_of(source_, line); }
 
   [[noreturn]] void fail(int line, const std::string& what) const {
     throw UserError(at(line) + ": " + what);
-  }
-
-  static std::span<const Node> items(const Node* list) {
-    if (!list) return {};
-    return list->children;
   }
 
   // Names become places and resources of plans, where other letters have a meaning.

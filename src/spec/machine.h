@@ -36,8 +36,8 @@ struct MachineDevice {
   Rate memory_bandwidth = {};  // of the device's own memory
   Rate up = {};                // host to device
   Rate down = {};              // device to host
-  Rate p2p =
-      {};  // straight to or from another device, per direction; not limited: through the host
+  /// Straight to or from another device, per direction; not limited: through the host.
+  Rate p2p = {};
   Micros latency = {};           // of one copy, either way
   std::optional<int> root = {};  // indexes Machine::roots; none: a link of its own
   Origin origin = {};
@@ -64,7 +64,7 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-/// One NVMe drive. Described, and used by strategies of later releases.
+/// One NVMe drive.
 struct Drive {
   std::string name = {};  // "ssd0"
   std::string path = {};  // a directory on it; empty: not here

@@ -7,25 +7,20 @@
 #include "base/error.h"
 #include "spec/families/family.h"
 #include "spec/model_spec.h"
+#include "spec/nearest.h"
 
 namespace ferry {
 namespace {
 
-std::string family_list() {
-  std::string text;
-  for (const std::string& name : family_names()) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 const Family& find_family(const Config& config) {
   if (!config.has("model_type")) {
-    config.refuse("'model_type' is missing; expected one of " + family_list());
+    config.refuse("'model_type' is missing; expected one of " + joined(family_names()));
   }
   const std::string name = config.text("model_type", "");
   for (const Family& family : families()) {
     if (family.name == name) return family;
   }
-  config.refuse("model_type '" + name + "' is not supported; ferry has " + family_list());
+  config.refuse("model_type '" + name + "' is not supported; ferry has " + joined(family_names()));
 }
 
 /// Refuses what shares the family's name but is another model, or stores other weights.

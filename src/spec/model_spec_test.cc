@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "spec/nearest.h"
 
 namespace ferry {
 namespace {
@@ -144,8 +145,7 @@ TEST(ModelSpec, SlidingWindowBoundsTheSequence) {
 }
 
 TEST(ModelSpec, OtherFamiliesAreRefusedWithTheListOfThoseThatFerryHas) {
-  std::string list;
-  for (const std::string& name : family_names()) list += (list.empty() ? "" : ", ") + name;
+  const std::string list = joined(family_names());
   EXPECT_TRUE(list.starts_with("gpt2, llama, mistral, qwen2, qwen3")) << list;
   EXPECT_EQ(refusal(R"({"model_type": "mamba"})"),
             "config.json: model_type 'mamba' is not supported; ferry has " + list);

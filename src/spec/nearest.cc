@@ -47,4 +47,10 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   return best;
 }
 
+std::string joined(std::span<const std::string> words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 }  // namespace ferry

@@ -1,4 +1,4 @@
-// "did you mean": the known word that a mistyped one is closest to.
+// What a message says of an unknown word: which known one may be meant, and which there are.
 #pragma once
 
 #include <span>
@@ -12,5 +12,8 @@ int edit_distance(std::string_view a, std::string_view b);
 
 /// The nearest of `known`, the first of several; empty when none is near enough to be meant.
 std::string nearest(std::string_view word, std::span<const std::string> known);
+
+/// "a, b, c"
+std::string joined(std::span<const std::string> words);
 
 }  // namespace ferry

@@ -127,12 +127,7 @@ std::vector<Field> block_fields(BlockEntry& entry) {
 }
 
 [[noreturn]] void fail(const std::string& source, int line, const std::string& what) {
-  throw UserError(source + ":" + std::to_string(line) + ": " + what);
-}
-
-std::span<const Node> items(const Node* list) {
-  if (!list) return {};
-  return list->children;
+  throw UserError(place_of(source, line) + ": " + what);
 }
 
 int block_index(const Profile& profile, const Node& node, const std::string& source) {

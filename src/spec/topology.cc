@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <string_view>
 #include <system_error>
 
+#include "spec/kernel_file.h"
 #include "spec/quantity.h"
 
 namespace ferry {
@@ -20,13 +20,6 @@ constexpr int kAmd = 0x1002;
 constexpr int kVga = 0x0300, k3d = 0x0302, kProcessingAccelerator = 0x1200, kNvme = 0x0108;
 
 constexpr int kDeepestMapping = 8;  // LVM over encryption over ...; sysfs has no cycles
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// "0x10de" -> 0x10de; 0 when it is not that.
 int read_hexadecimal(const fs::path& path) {
