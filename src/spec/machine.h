@@ -64,7 +64,7 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-/// One NVMe drive. Described, and used by strategies of later releases.
+/// One NVMe drive. Plans rest values on it and are simulated; training on drives comes later.
 struct Drive {
   std::string name = {};  // "ssd0"
   std::string path = {};  // a directory on it; empty: not here
