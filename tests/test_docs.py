@@ -158,6 +158,14 @@ def test_the_tables_of_folders_and_rooms_are_those_that_are_checked():
         assert told_order(table(f"| room of `{folder}/` |")) == rooms
 
 
+@pytest.mark.parametrize("folder", layers.MAY_SEE)
+def test_a_readme_says_whom_its_folder_sees(folder):
+    text = " ".join((ROOT / "src" / folder / "README.md").read_text().split())
+    sees, seen_by = re.search(r"Sees: ([^.]*)\. Seen by: ([^.]*)\.", text).groups()
+    assert set(sees.split(", ")) - {"nothing"} == layers.MAY_SEE[folder]
+    assert set(seen_by.split(", ")) - {"nobody"} == {other for other in layers.MAY_SEE if folder in layers.MAY_SEE[other]}
+
+
 def test_a_wrong_name_path_or_link_is_caught():
     page = ROOT / "docs/planner.md"
     text = "By `drive`, `parse_plan` and `solve_it` (`exec/driver.h`); see `exec/drive.h`, `no_such_name`, `Suite.NoSuchTest`."
