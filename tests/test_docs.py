@@ -139,6 +139,17 @@ def test_what_a_page_names_is_where_it_says(page):
     assert wrong_names(page.read_text(), page) == []
 
 
+def test_files_that_comments_name_are_there():
+    files = [path for folder in ("src", "bench", "tests") for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cc", ".js")]
+    wrong = []
+    for path in files:
+        comments = "\n".join(re.findall(r"(?<!:)//(.*)", path.read_text()))
+        for name in re.findall(r"[\w/]+\.(?:h|cc|md)\b", comments):
+            if not [*(ROOT / "src").rglob(name), *ROOT.glob(name), *ROOT.glob("docs/**/" + name)]:
+                wrong.append(f"{page_id(path)}: {name}")
+    assert wrong == []
+
+
 def told_order(table: str) -> dict[str, set[str]]:
     """What a table of folders, or of rooms, says that each may see."""
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines() if row.startswith("| `")]
