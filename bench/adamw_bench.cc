@@ -66,7 +66,7 @@ class Bench {
  public:
   Bench(std::size_t count, int threads) : team_(threads), arrays_(count, team_) {}
 
-  std::vector<Contestant> contestants() {
+  std::vector<Subject> subjects() {
     const std::span<const float> fp32 = arrays_.gradient;
     const std::span<const std::uint16_t> bf16 = arrays_.gradient_bf16;
     return {
@@ -111,16 +111,16 @@ class Bench {
 
 void run(std::size_t count, int threads, int repeats) {
   Bench bench(count, threads);
-  const auto contestants = bench.contestants();
-  const auto seconds = median_seconds(contestants, repeats);
+  const auto subjects = bench.subjects();
+  const auto seconds = median_seconds(subjects, repeats);
   // Bytes per parameter: what is read and written of gradient, hi, lo, m and v (or weight, m, v).
   const std::vector<double> bytes = {28, 26, 28, 28, 28, 26, 26};
   const auto parameters = static_cast<double>(count);
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
-    print_figure(contestants[i].name, bytes[i] * parameters / seconds[i].wall * 1e-9, "GB/s");
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    print_figure(subjects[i].name, bytes[i] * parameters / seconds[i].wall * 1e-9, "GB/s");
   }
   for (std::size_t i = 0; i < 3; ++i) {
-    print_figure(contestants[i].name, parameters / seconds[i].wall * 1e-9, "G parameters/s");
+    print_figure(subjects[i].name, parameters / seconds[i].wall * 1e-9, "G parameters/s");
   }
   const auto ratio = [&](std::size_t update, std::size_t stream, double Seconds::*clock) {
     return std::min(seconds[stream].*clock, seconds[stream + 1].*clock) / (seconds[update].*clock);

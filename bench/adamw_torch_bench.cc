@@ -40,25 +40,25 @@ void run(std::size_t count, int threads, int repeats) {
   };
   const std::span<const float> fp32 = arrays.gradient;
   const std::span<const std::uint16_t> bf16 = arrays.gradient_bf16;
-  const std::vector<Contestant> contestants = {{"torch fused adamw fp32", torch_step},
-                                               {"adamw fp32, fp32 gradient",
-                                                [&] {
-                                                  step({arrays.full(), fp32});
-                                                }},
-                                               {"adamw hi/lo, fp32 gradient",
-                                                [&] {
-                                                  step({arrays.split(), fp32});
-                                                }},
-                                               {"adamw hi/lo, bf16 gradient", [&] {
-                                                  step({arrays.split(), bf16});
-                                                }}};
-  const auto seconds = median_seconds(contestants, repeats);
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
-    print_figure(contestants[i].name, static_cast<double>(count) / seconds[i].wall * 1e-9,
+  const std::vector<Subject> subjects = {{"torch fused adamw fp32", torch_step},
+                                         {"adamw fp32, fp32 gradient",
+                                          [&] {
+                                            step({arrays.full(), fp32});
+                                          }},
+                                         {"adamw hi/lo, fp32 gradient",
+                                          [&] {
+                                            step({arrays.split(), fp32});
+                                          }},
+                                         {"adamw hi/lo, bf16 gradient", [&] {
+                                            step({arrays.split(), bf16});
+                                          }}};
+  const auto seconds = median_seconds(subjects, repeats);
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    print_figure(subjects[i].name, static_cast<double>(count) / seconds[i].wall * 1e-9,
                  "G parameters/s");
   }
-  for (std::size_t i = 1; i < contestants.size(); ++i) {
-    print_figure("ratio to torch, " + contestants[i].name, seconds[0].wall / seconds[i].wall,
+  for (std::size_t i = 1; i < subjects.size(); ++i) {
+    print_figure("ratio to torch, " + subjects[i].name, seconds[0].wall / seconds[i].wall,
                  "(bar 1.0)");
     print_figure("  by processor time", seconds[0].cpu / seconds[i].cpu, "");
   }

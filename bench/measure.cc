@@ -25,23 +25,23 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::vector<Seconds> median_seconds(const std::vector<Contestant>& contestants, int repeats) {
-  std::vector<std::vector<double>> wall(contestants.size()), cpu(contestants.size());
-  for (const Contestant& contestant : contestants) contestant.run();
+std::vector<Seconds> median_seconds(const std::vector<Subject>& subjects, int repeats) {
+  std::vector<std::vector<double>> wall(subjects.size()), cpu(subjects.size());
+  for (const Subject& subject : subjects) subject.run();
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    for (std::size_t i = 0; i < contestants.size(); ++i) {
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
       // OpenMP's threads spin for a while after their work, on cores that the next one needs.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const double cpu_start = processor_seconds();
       const auto start = std::chrono::steady_clock::now();
-      contestants[i].run();
+      subjects[i].run();
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       wall[i].push_back(taken.count());
       cpu[i].push_back(processor_seconds() - cpu_start);
     }
   }
   std::vector<Seconds> medians;
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
     medians.push_back({median(wall[i]), median(cpu[i])});
   }
   return medians;

@@ -8,7 +8,7 @@
 
 namespace ferry {
 
-struct Contestant {
+struct Subject {
   std::string name;
   std::function<void()> run;
 };
@@ -20,9 +20,9 @@ struct Seconds {
   double cpu = 0;
 };
 
-/// Runs every contestant once to warm up, then all of them in turn `repeats` times. Returns each
+/// Runs every subject once to warm up, then all of them in turn `repeats` times. Returns each
 /// one's medians. Requires: repeats > 0.
-std::vector<Seconds> median_seconds(const std::vector<Contestant>& contestants, int repeats);
+std::vector<Seconds> median_seconds(const std::vector<Subject>& subjects, int repeats);
 
 /// Prints one figure as a line "name value unit".
 void print_figure(const std::string& name, double value, const char* unit);

@@ -1,4 +1,4 @@
-// Seconds that HiGHS needs to prove Mobius partitions (planner/partition/mip.h): equal layers
+// Seconds that HiGHS needs to prove Mobius partitions (planner/cuts/mip.h): equal layers
 // between an embedding and a head, or uneven ones, into one stage count or into any. Processor
 // seconds too, which other programs on the machine disturb less; one thread.
 //

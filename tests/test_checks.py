@@ -1,9 +1,7 @@
 """The checks of this folder catch what they are for."""
 
-import json
 import subprocess
 from pathlib import Path
-from xml.etree import ElementTree
 
 import count
 import layers
@@ -133,26 +131,3 @@ def test_runs_with_different_losses_are_told_apart(tmp_path):
     assert compare("b") == 0
     assert compare("c") == 1
     assert compare("short") == 1
-
-
-def test_a_timeline_has_a_row_per_resource_and_joins_neighbours():
-    def task(step: int, name: str, resource: str, start: float, end: float) -> dict:
-        return {"step": step, "task": name, "resource": resource, "start": start, "end": end}
-
-    tasks = [
-        task(0, "F.0.0", "gpu0.compute", 0, 1),
-        task(1, "F.0.0", "gpu0.compute", 2, 3),
-        task(1, "F.1.0", "gpu0.compute", 3, 4),
-        task(1, "B.1.0", "gpu0.compute", 5, 8),
-        task(1, "U.1", "host.update", 8, 9),
-        task(2, "F.0.0", "gpu0.compute", 8.5, 9.5),
-    ]
-    plan = {"resources": {"gpu0.compute": {}, "gpu0.down": {}, "host.update": {}}, "tasks": tasks}
-    drawn = subprocess.run([ROOT / "scripts/draw-timeline"], input=json.dumps(plan), capture_output=True, text=True)
-    picture = ElementTree.fromstring(drawn.stdout)
-    space = "{http://www.w3.org/2000/svg}"
-    texts = [text.text for text in picture.iter(space + "text")]
-    assert "gpu0.compute" in texts and "host.update" in texts and "gpu0.down" not in texts
-    bars = [rect for rect in picture.iter(space + "rect") if rect.get("y") not in (None, "6")]
-    assert len(bars) == 4  # two forwards as one, a backward, an update, the next step's forward
-    assert [bar.get("opacity") for bar in bars].count("0.35") == 1

@@ -45,18 +45,19 @@ struct Update {
   bool decay = true;  // false: weight_decay does not apply, as for biases and norms
 };
 
+// clang-format off
 /// The step's constants, each computed in double and rounded to float once. With these, per element
 /// and in this order (the formulas are those of AdamW, Loshchilov and Hutter 2019, algorithm 2):
 ///
 ///   g = float(gradient) * gradient_scale
-///   w = w * keep                                        keep = 1 - lr * weight_decay
-///   m = m * beta1 + g * one_minus_beta1                 two products, then the sum
+///   w = w * keep                                keep = 1 - lr * weight_decay
+///   m = m * beta1 + g * one_minus_beta1         two products, then the sum
 ///   v = v * beta2 + (g * g) * one_minus_beta2
-///   d = sqrt(v) * inverse_root_bias2 + eps               inverse_root_bias2 = 1 / sqrt(1 -
-///   beta2^step) w = w - (m / d) * step_size                         step_size = lr / (1 -
-///   beta1^step)
+///   d = sqrt(v) * inverse_root_bias2 + eps      inverse_root_bias2 = 1 / sqrt(1 - beta2^step)
+///   w = w - (m / d) * step_size                 step_size = lr / (1 - beta1^step)
 ///
 /// Where decay is false, keep is 1; a product by 1.0f is exact, so it may also be left out.
+// clang-format on
 struct AdamWFactors {
   float gradient_scale;
   float keep;

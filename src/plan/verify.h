@@ -1,4 +1,4 @@
-// Proves a plan runnable before anything is allocated: the six rules of ARCHITECTURE.md.
+// Proves a plan runnable before anything is allocated: rules 0 to 6 of docs/formats/plan.md.
 //
 // Two consecutive steps are replayed with one logical clock per resource, so that "ordered" means
 // the same here as on streams with events: by a queue, by `after`, or by `after_previous`.

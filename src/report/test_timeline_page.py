@@ -287,6 +287,13 @@ def test_bytes_of_a_place_follow_its_slots(browser):
         assert height == pytest.approx(50000 / (60000 * 1.06) * gpu["height"])
 
 
+def test_every_kind_of_value_has_a_colour_and_a_word(browser):
+    words = (Path(__file__).parents[1] / "plan/words.h").read_text()
+    kinds = re.findall(r'"(\w+)"', re.search(r"kValueWords = \{([^}]*)\}", words)[1])
+    assert "K" in kinds
+    assert [kind for kind in kinds if browser.call(f"byteColour({json.dumps(kind)})[0]") == kind] == []
+
+
 def test_the_header_and_tables_show_the_reports(browser):
     assert browser.text("title") == "hand-made: 550.00 us per step, mean bubble 27.3 %"
     assert "gpu0.compute\n72.7 %\n400.00 us\n27.3 %" in browser.text("resources")

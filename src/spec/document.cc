@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-// yaml.h leaves these two out.
+// yaml-cpp's main header leaves these two out.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/parser.h>
 

@@ -1,5 +1,5 @@
 // Checkpoints of a run: a Hugging Face directory with the optimizer's state beside the weights.
-// They know nothing of tiers or devices, so a run resumes under any plan. Format:
+// They know nothing of places or devices, so a run resumes under any plan. Format:
 // docs/formats/checkpoint.md.
 #pragma once
 

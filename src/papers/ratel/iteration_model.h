@@ -81,7 +81,7 @@ struct SwapChoice {
 
 /// Algorithm 1, corrected: block inputs are out before anything else is decided, a rejected tensor
 /// is not in the answer, benefits are seconds (so elementwise work counts), and the costs hold
-/// what the drives still move after value_density.h has placed the states. No other prefix of
+/// what the drives still move once it is settled which states rest there. No other prefix of
 /// swap_order() with all block inputs is faster.
 SwapChoice choose_swaps(const SwapProblem& problem);
 

@@ -1,4 +1,4 @@
-// Questions for tests of pure programs: profiles written by hand, machines by a few words.
+// Questions of pure programs for tables and tests: profiles by hand, machines by a few words.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ struct ParetoCut {
 };
 
 /// All trade-offs between two balances of contiguous cuts into exactly `parts` parts, by decreasing
-/// size balance: what Mixed-pipe is measured against (FTPipe page, section 1). O(n^4 parts) at
+/// size balance: what Mixed-pipe (FTPipe, USENIX ATC 2021) is measured against. O(n^4 parts) at
 /// worst: one dynamic program per distinct part size.
 std::vector<ParetoCut> contiguous_pareto(const std::vector<double>& times,
                                          const std::vector<double>& sizes, int parts);

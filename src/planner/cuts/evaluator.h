@@ -1,5 +1,5 @@
-// The earliest-start evaluator of a fixed partition: how long a Mobius step takes by the program of
-// section 3.2 of the paper (docs/papers.md), constraints (3) to (11), without solving it.
+// The earliest-start evaluator of a fixed partition: how long a step takes by Mobius's program
+// (ASPLOS 2023, section 3.2), constraints (3) to (11), without solving it.
 //
 // Earliest start is optimal: the largest prefetch turns (9) into a maximum of earlier times. Units
 // are the caller's, but consistent: bytes, time and bytes per time.

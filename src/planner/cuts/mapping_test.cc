@@ -16,7 +16,7 @@ struct Row {
   double best;
 };
 
-// The table of section 7.
+// Sums of contention degrees (Mobius, ASPLOS 2023): of the sequential mapping, and the least.
 TEST(Mapping, DegreesOfTheTableAreReproduced) {
   const std::vector<Row> rows = {
       {{0, 0, 0, 0}, 8, 54.9714, 54.9714},  {{0, 0, 1, 1}, 8, 12.1333, 8.6667},

@@ -1,3 +1,4 @@
+// clang-format off
 // The mixed-integer program of Mobius, section 3.2, for one stage count: B_ij and constraints (3)
 // to (11) as linear rows over the costs of evaluator.h. The constraint numbers stand in
 // mip_model.cc.
@@ -5,13 +6,13 @@
 // Three things are done to the printed program, none of which changes its optimum:
 // - Equal consecutive layers are merged into a run; B_ij counts the layers of run i in stage j.
 // - Every one of the S stages has a layer, since an empty slot would hinder prefetching; the
-// minimum
-//   over S is the caller's.
+//   minimum over S is the caller's.
 // - Start times are written for the first and the last micro-batch only. Times are longest paths,
 //   every path enters a stage's micro-batches at the first and leaves them at the last ((9), (11),
 //   (3), (7)), and between stages a and b it costs the stages' T and A once each and M - 1 further
 //   T of stages of its choice. That is largest when all M - 1 are of one stage, and then no other
 //   micro-batch is touched.
+// clang-format on
 #pragma once
 
 #include <vector>

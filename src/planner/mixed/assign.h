@@ -1,5 +1,5 @@
 // Assigns items (groups of blocks) to GPUs as bin packing that ignores adjacency: Mixed-pipe's
-// longest-processing-time rule with memory (FTPipe page, section 6.3), and then the exact search.
+// longest-processing-time rule (FTPipe, USENIX ATC 2021) with memory, and then the exact search.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Lower bounds on every assignment of blocks to GPUs (FTPipe page, section 6.5): what the printed
-// gap of a Mixed-pipe plan is measured against.
+// Lower bounds on every assignment of blocks to GPUs: what the printed gap of a Mixed-pipe plan is
+// measured against.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace ferry {
 double equal_gpu_bound(std::vector<double> weights, int gpus);
 
 /// Prices y_g >= 0 with sum 1. For any of them, the longest load of any assignment is at least
-/// sum over items of min_g y_g w[b, g] (the dual of the linear relaxation of section 6.4).
+/// sum over items of min_g y_g w[b, g] (the dual of the linear relaxation of exact_assign.h).
 struct GpuPrices {
   std::vector<double> prices;
   double bound = 0;

@@ -1,5 +1,5 @@
-// Coarsens the graph of blocks into about L groups, the units that Mixed-pipe assigns to GPUs
-// (FTPipe page, section 6.2). Deterministic: no random centers.
+// Coarsens the graph of blocks into about L groups, the units that Mixed-pipe (FTPipe, USENIX ATC
+// 2021) assigns to GPUs. Deterministic: no random centers.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
-// The exact assignment of items to GPUs by depth-first branch and bound: the program of the FTPipe
-// page, section 6.4. First the least period, then, with the period fixed, the least bytes.
+// The exact assignment of items to GPUs by depth-first branch and bound: every item on one GPU, no
+// GPU beyond its memory, loads as mixed_load.h counts them. First the least period, then, with the
+// period fixed, the least bytes.
 //
 // Limited by nodes, not by time, so that equal inputs give equal plans on any machine.
 #pragma once

@@ -107,7 +107,7 @@ void LoadTracker::clear() {
   placed_.clear();
 }
 
-// c[t, g] of section 6.4: the tensor comes to `to` once, its gradient goes back once.
+// The tensor comes to `to` once, its gradient goes back once.
 void LoadTracker::cross(const LoadModel::Edge& edge, int from, int to, int sign) {
   const std::int64_t forward = sign * edge.forward;
   const std::int64_t gradient = sign * edge.gradient;
@@ -126,7 +126,7 @@ void LoadTracker::cross(const LoadModel::Edge& edge, int from, int to, int sign)
   }
 }
 
-// o[t, g] of section 6.4: with host staging it leaves once, and the summed gradient is read once.
+// With host staging the tensor leaves once, and the summed gradient is read once.
 void LoadTracker::leave(const LoadModel::Edge& edge, int from, int sign) {
   if (!edge.leaves || model_->machine().peer_to_peer) return;
   out_[at(from)] += sign * edge.forward;

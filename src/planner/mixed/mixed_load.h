@@ -1,9 +1,8 @@
 // What an assignment of blocks to GPUs loads: compute seconds, bytes on every link, memory.
 //
-// The rows of the program in the FTPipe page, section 6.4: the period is the busiest GPU's compute
-// or the busiest link's occupancy, whichever is longer. Ferry's objective; FTPipe's own is in
-// ftpipe_cost.h. Traffic is kept in whole bytes per step, so that placing and taking back in any
-// order gives equal sums.
+// The period is the busiest GPU's compute or the busiest link's occupancy, whichever is longer:
+// ferry's objective, not FTPipe's. Traffic is kept in whole bytes per step, so that placing and
+// taking back in any order gives equal sums.
 #pragma once
 
 #include <cstdint>

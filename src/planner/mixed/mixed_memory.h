@@ -1,5 +1,5 @@
-// Memory of a set of stages on each GPU, aware of the schedule (FTPipe page, section 10). It steers
-// the search; allocation and verify() have the last word.
+// Memory of a set of stages on each GPU, by what the schedule keeps in flight. It steers the
+// search; allocation and verify() have the last word.
 #pragma once
 
 #include <functional>

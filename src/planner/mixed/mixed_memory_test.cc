@@ -17,7 +17,7 @@ std::vector<int> inflight_per_gpu(const std::vector<MixedStage>& stages, const H
   return sum;
 }
 
-// 16 stages of one block each on 8 GPUs, in the two maps of the page.
+// 16 stages of one block each on 8 GPUs, in the cyclic map or in the V map.
 std::vector<MixedStage> stages_of_map(bool folded) {
   std::vector<MixedStage> stages;
   for (int s = 0; s < 16; ++s) {
@@ -39,7 +39,7 @@ TEST(MixedMemory, InflightFollowsTheSchedule) {
   EXPECT_EQ(holds_async(6)(stages)[14].inflight, 2);
 }
 
-// Section 10: with a cyclic map GPU 0 holds the most, with a V map the sum is flat.
+// With a cyclic map GPU 0 holds the most, with a V map the sum is flat.
 TEST(MixedMemory, VMapFlattensInflightInputs) {
   EXPECT_EQ(inflight_per_gpu(stages_of_map(false), holds_async(100), 8),
             (std::vector<int>{24, 22, 20, 18, 16, 14, 12, 10}));

@@ -1,6 +1,6 @@
 // Mixed-pipe: which GPU runs which blocks, when a GPU may hold blocks that are not neighbours
-// (FTPipe page, sections 3 and 6). Coarsens the graph to L groups for several L, assigns the groups
-// as bin packing with memory, turns bins into stages, and refines the best. Pure: writes no plan.
+// (FTPipe, USENIX ATC 2021). Coarsens the graph to L groups for several L, assigns the groups as
+// bin packing with memory, turns bins into stages, and refines the best. Pure: writes no plan.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct MixedPipeOptions {
   LoadRules rules;
   HoldsRule holds;                    // empty: synchronous 1F1B over rules.micro_batches
   std::vector<int> group_counts;      // L; empty: P, 2 P, ..., 8 P up to the blocks, and the blocks
-  bool rematerialise = true;          // make cheap tensors again at their consumers (section 7.3)
+  bool rematerialise = true;          // make cheap tensors again at their consumers
   std::int64_t exact_nodes = 20'000;  // of each exact search; 0: LPT alone
   int refined = 3;                    // candidates that are refined: the best of the sweep
   RefineOptions refine;

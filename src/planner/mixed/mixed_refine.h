@@ -1,7 +1,6 @@
-// Improves a Mixed-pipe candidate by moves, one at a time (FTPipe page, section 6.6): a border
-// block to the neighbouring stage, a stage or its rear half to another GPU, two stages exchanged.
-// Every move keeps the stages free of cycles and every GPU within its budget; one that would not is
-// refused.
+// Improves a Mixed-pipe candidate by moves, one at a time: a border block to the neighbouring
+// stage, a stage or its rear half to another GPU, two stages exchanged. Every move keeps the stages
+// free of cycles and every GPU within its budget; one that would not is refused.
 #pragma once
 
 #include <cstdint>

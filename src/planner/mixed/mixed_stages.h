@@ -1,5 +1,5 @@
-// Turns an assignment of blocks into stages: the blocks of one GPU that run as one (FTPipe page,
-// section 3.4). The graph of stages never has a cycle.
+// Turns an assignment of blocks into stages: the blocks of one GPU that run as one (FTPipe, USENIX
+// ATC 2021). The graph of stages never has a cycle.
 #pragma once
 
 #include <vector>

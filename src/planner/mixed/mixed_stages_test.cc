@@ -67,7 +67,7 @@ TEST(MixedStages, BinsKeepGroupsApartOnOneGpu) {
   EXPECT_EQ(stages[1].blocks, (std::vector<int>{2, 3}));
 }
 
-// The V map of the page: 0..3, 3..0; the two neighbours on GPU 3 are one stage.
+// The V map: 0..3, 3..0; the two neighbours on GPU 3 are one stage.
 TEST(MixedStages, VMapJoinsTheTwoStagesAtItsFold) {
   const BlockGraph graph = chain_of({1, 1, 1, 1, 1, 1, 1, 1}, 4, 1_B);
   EXPECT_EQ(shape_of(graph, {0, 1, 2, 3, 3, 2, 1, 0}).gpus,

@@ -1,6 +1,5 @@
-// Tensors that are not just passed to the next stage (FTPipe page, sections 7 and 8): what a
-// fan-out costs by each way of sending it, which tensors are cheaper made again than sent, and what
-// a tied weight costs per step.
+// Tensors that are not just passed to the next stage: what a fan-out costs by each way of sending
+// it, which tensors are cheaper made again than sent, and what a tied weight costs per step.
 #pragma once
 
 #include <vector>
@@ -10,7 +9,7 @@
 
 namespace ferry {
 
-/// Transfers of one tensor per micro-batch, by four ways of counting (section 7.2).
+/// Transfers of one tensor per micro-batch, by four ways of counting.
 struct FanOut {
   int fine_edges = 0;        // FTPipe's cost model: one per consumer in another stage
   int direct = 0;            // one per consuming stage other than the producer's
@@ -28,7 +27,7 @@ enum class SkipRoute { direct, relay, staged };
 int link_crossings(SkipRoute route, int transfers, bool peer_to_peer);
 
 /// One flag per tensor: `recompute_seconds < beta / bw` with the slowest rate of any GPU's link, so
-/// the producer is run again in every consuming stage and the tensor crosses no border (7.3).
+/// the producer is run again in every consuming stage and the tensor crosses no border.
 std::vector<char> rematerialised_tensors(const BlockGraph& graph, const MixedMachine& machine);
 
 /// Seconds per micro-batch that each GPU spends making tensors again: once per consuming stage
@@ -39,7 +38,7 @@ std::vector<double> recompute_seconds(const BlockGraph& graph,
 
 /// Bytes per step of a weight with `uses` uses on different GPUs: replicas summed once per step on
 /// the host, one gradient down and one weight up each; or FTPipe's way, the weight as an activation
-/// and its gradient back, to every use but the owner's, with every micro-batch (section 8).
+/// and its gradient back, to every use but the owner's, with every micro-batch.
 Bytes replica_step_bytes(const TiedWeight& tied, int uses);
 Bytes travelling_step_bytes(const TiedWeight& tied, int uses, int micro_batches);
 

@@ -20,7 +20,7 @@ TEST(SkipTensors, StagingCrossesLinksOncePerDestinationAndOnce) {
   EXPECT_EQ(link_crossings(SkipRoute::staged, 0, false), 0);
 }
 
-// Section 8: once per step and replica, where FTPipe pays with every micro-batch.
+// Once per step and replica, where FTPipe pays with every micro-batch.
 TEST(SkipTensors, ReplicasCostOncePerStepWhatATravellingWeightCostsPerMicroBatch) {
   const TiedWeight embedding{0, {24}, 131'481'600_B, 131'481'600_B};
   EXPECT_EQ(replica_step_bytes(embedding, 1), 0_B);

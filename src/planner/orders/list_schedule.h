@@ -1,5 +1,5 @@
 // Orders by list scheduling: an idle device takes the eligible task with the least key. What a run
-// time that takes "whatever is ready" would do, written down. (FTPipe page, sections 11 and 12.2.)
+// time that takes "whatever is ready" would do, written down.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // The rules that order a pipeline's tasks, as data: for every device the list of its tasks. What a
-// rule writes is used alike by pure programs and by plans that train. (FTPipe page, section 9.1;
-// Mobius section 3 for the stage visit.)
+// rule writes is used alike by pure programs and by plans that train. Sources of the rules:
+// docs/papers.md.
 #pragma once
 
 #include "planner/orders/pipeline.h"

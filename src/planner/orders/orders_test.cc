@@ -57,7 +57,7 @@ TEST(Orders, InterleavedNeedsWholeGroupsAndTheCyclicMap) {
   EXPECT_THROW(order_of(OrderRule::interleaved, folded), UserError);
 }
 
-// The table of section 10.
+// The table: M inputs, or one more than there are stages up to the loss, or 1, by the rule.
 TEST(Orders, StagesHoldAsManyInputsAsTheTableSays) {
   const Pipeline pipeline = equal_pipeline(4, 1, 6);
   const auto held = [&](OrderRule rule, int window = 0) {
@@ -125,7 +125,7 @@ TEST(Orders, OrdersThatWaitForEachOtherHaveNoSequence) {
   EXPECT_TRUE(sequence_of(pipeline, {{{true, 0, 0}, {false, 0, 0}}}).empty());
 }
 
-// The table of section 9.3.
+// A stage d stages above the loss sees updates d micro-batches late, M of which make one update.
 TEST(Staleness, SteadyMeansAreDepthOverAccumulation) {
   struct Row {
     int depth, accumulate, least, most;

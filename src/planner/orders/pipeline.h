@@ -3,7 +3,7 @@
 //
 // A schedule is data: for every device the list of its tasks in the order in which it runs them,
 // one at a time. orders.h has the rules that write such lists. Stages and micro-batches count from
-// 0; times are in any one unit; transfers between stages take no time. (FTPipe page, section 9.)
+// 0; times are in any one unit; transfers between stages take no time.
 #pragma once
 
 #include <compare>

@@ -1,10 +1,10 @@
 // The place pass: what rests in DRAM and what on the drives, by value density.
 //
 // A byte of DRAM saves per step: hi16 (W) two reads and a write, optimizer states (S) and spilled
-// gradient sums one read and one write, a checkpoint one write and one read (Ratel paper's traffic;
-// docs/papers.md). So what leaves DRAM first is S, of the deepest blocks first, whose updates have
-// the latest deadlines; then sums that wait for the norm; then checkpoints; W last. Without
-// clipping sums wait for nothing and leave first: a few slots that they take in turn are enough.
+// gradient sums one read and one write, a checkpoint one write and one read (the table of
+// docs/planner.md, "Place"). So what leaves DRAM first is S, of the deepest blocks first, whose
+// updates have the latest deadlines; then sums that wait for the norm; then checkpoints; W last.
+// Without clipping sums wait for nothing and leave first: a few slots in turn are enough.
 #pragma once
 
 #include "planner/costs/chain.h"

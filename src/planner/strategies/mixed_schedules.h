@@ -1,6 +1,5 @@
 // Mixed-pipe's answers as schedules of pipelines that can train: a device may hold blocks that are
-// not neighbours, so stages are the runs of neighbours on one device. (FTPipe page, sections 3
-// and 6.)
+// not neighbours, so stages are the runs of neighbours on one device.
 #pragma once
 
 #include <vector>

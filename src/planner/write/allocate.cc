@@ -32,7 +32,7 @@ Bytes SlotRing::take(ValueId value, std::span<const ValueId> kept) {
 
 Bytes slot_size(Bytes size) { return round_up(size, kSlotAlignment); }
 
-RegionSizes region_sizes(std::span<const Visit> visits) {
+RegionSizes region_sizes(std::span<const VisitMemory> visits) {
   RegionSizes sizes;
   for (std::size_t v = 0; v < visits.size(); ++v) {
     sizes.least = std::max(sizes.least, visits[v].need);
@@ -42,7 +42,7 @@ RegionSizes region_sizes(std::span<const Visit> visits) {
   return sizes;
 }
 
-void lay_out_visits(std::span<Visit> visits, std::span<const Value> sizes, Bytes region) {
+void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes, Bytes region) {
   for (std::size_t v = 0; v < visits.size(); ++v) {
     const bool from_end = v % 2 == 1;
     Bytes used;

@@ -38,7 +38,7 @@ class SlotRing {
 };
 
 /// What a stage needs at once on its device during one visit, in the order in which it is needed.
-struct Visit {
+struct VisitMemory {
   std::vector<ValueId> values;
   Bytes need;  // slots included
   std::map<ValueId, Bytes> offsets;
@@ -49,12 +49,12 @@ struct RegionSizes {
   Bytes least;
   Bytes full;
 };
-RegionSizes region_sizes(std::span<const Visit> visits);
+RegionSizes region_sizes(std::span<const VisitMemory> visits);
 
 /// Places visit 0 from the start of [0, region), visit 1 from its end, and so on: a visit's first
 /// values lie farthest from its neighbours', so the copies that come first find free bytes first
 /// (Mobius, constraints (5) and (6), byte by byte). Requires: region >= every need.
-void lay_out_visits(std::span<Visit> visits, std::span<const Value> sizes, Bytes region);
+void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes, Bytes region);
 
 /// `size` rounded up to kSlotAlignment.
 Bytes slot_size(Bytes size);

@@ -30,7 +30,7 @@ TEST(SlotRing, KeptValuesStay) {
 TEST(Visits, NeighboursStartFromOppositeEnds) {
   std::vector<Value> values(4);
   for (Value& value : values) value.bytes = 512_B;
-  std::vector<Visit> visits(2);
+  std::vector<VisitMemory> visits(2);
   visits[0].values = {0, 1};
   visits[1].values = {2, 3};
   visits[0].need = visits[1].need = 1024_B;

@@ -40,7 +40,7 @@ Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule, int de
 // One device's memory: [region of weights and gradient sums][activations][tokens][what stays]
 // [what leaves][scalars].
 struct DeviceMemory {
-  std::vector<Visit> visits;  // in order of execution
+  std::vector<VisitMemory> visits;  // in order of execution
   SlotRing activations{{}, {}, 0};
   SlotRing tokens{{}, {}, 0};
   std::map<int, SlotPool> kept;   // by block
@@ -108,20 +108,20 @@ class StreamWriter {
 
   // ---- memory ----
 
-  void need(Visit& visit, ValueKind kind, int b) {
+  void need(VisitMemory& visit, ValueKind kind, int b) {
     const ValueId value = builder_.value(kind, b, -1);
     if (std::find(visit.values.begin(), visit.values.end(), value) != visit.values.end()) return;
     visit.values.push_back(value);
     visit.need += slot_size(builder_.bytes(value));
   }
 
-  void need_for_forward(Visit& memory, const StageVisit& visit) {
+  void need_for_forward(VisitMemory& memory, const StageVisit& visit) {
     for (int b = visit.first; b < visit.end; ++b) {
       if (has_forward(block(b))) need(memory, ValueKind::weight, weight_owner(chain_, b));
     }
   }
 
-  void need_for_backward(Visit& memory, const StageVisit& visit) {
+  void need_for_backward(VisitMemory& memory, const StageVisit& visit) {
     for (int b = visit.end - 1; b >= visit.first; --b) {
       if (b > 0) need(memory, ValueKind::weight, weight_owner(chain_, b));
     }
@@ -133,7 +133,7 @@ class StreamWriter {
     }
   }
 
-  void need_for(Visit& memory, const StageVisit& visit) {
+  void need_for(VisitMemory& memory, const StageVisit& visit) {
     if (visit.direction != Direction::backward) need_for_forward(memory, visit);
     if (visit.direction != Direction::forward) need_for_backward(memory, visit);
   }
@@ -238,7 +238,7 @@ class StreamWriter {
 
   InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
     const int d = schedule_.visits[v].device;
-    const Visit& memory = memory_[index(d)].visits[memory_visit_[v]];
+    const VisitMemory& memory = memory_[index(d)].visits[memory_visit_[v]];
     const ValueId value = builder_.value(kind, b, -1);
     return builder_.instance(value, place(d), memory.offsets.at(value));
   }
@@ -324,8 +324,8 @@ class StreamWriter {
   void upload(std::size_t v) {
     const StageVisit& visit = schedule_.visits[v];
     const ResourceId queue = builder_.device(visit.device).weights_up;
-    Visit all;
-    Visit there;
+    VisitMemory all;
+    VisitMemory there;
     need_for(all, visit);
     if (stays_[v]) need_for_forward(there, visit);
     for (const ValueId value : all.values) {

@@ -1,7 +1,7 @@
 // The plan and its simulated steps, from the text in the page. A run is a task of one step, numbered
 // step * tasks + task. Times are whole nanoseconds.
 
-// The numbers of src/exec/packed_numbers.h.
+// The numbers of src/report/packed_numbers.h.
 function unpack(text) {
   const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
   const digitOf = new Uint8Array(128);

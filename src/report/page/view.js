@@ -4,8 +4,9 @@ const kTaskColours = ['#c9a227', '#3f8fd6', '#e07b39', '#7d8fa3', '#b565c4', '#4
                       '#c2475f', '#2fa7a0', '#8b6fd1', '#9a8a54'];
 const kByteColours = {
   W: ['weights', '#3a7bd0'], S: ['optimizer state', '#4a9d5f'], G: ['gradients', '#d9792f'],
-  A: ['activations', '#a05bb5'], dA: ['activation gradients', '#d46a8c'], workspace: ['workspace', '#8c8f73'],
-  X: ['tokens', '#b89b2a'], N: ['norms', '#66777f'], L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
+  A: ['activations', '#a05bb5'], dA: ['activation gradients', '#d46a8c'], K: ['kept for backward', '#5f4b8b'],
+  workspace: ['workspace', '#8c8f73'], X: ['tokens', '#b89b2a'], N: ['norms', '#66777f'],
+  L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
 function byteColour(kind) { return kByteColours[kind] || [kind, '#777777']; }
 const kThemes = {
   light: {front: '#1c2430', soft: '#5b6675', line: '#d8dde4', row: '#f4f6f8',
