@@ -121,21 +121,21 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   return question;
 }
 
-std::filesystem::path token_file(const Job& job, const std::string& source) {
-  if (source.ends_with(".tokens")) return source;
+Tokens token_file(const Job& job, const std::string& source) {
+  if (source.ends_with(".tokens")) return {source, {}};
   std::vector<std::string> arguments = {
       "tokenize", source, "--model", job.model, "--sequence", std::to_string(job.data.sequence)};
   if (job.data.text_key) {
     arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
   }
-  const std::string output = run_python_tool(arguments);
+  const auto [output, peak] = run_python_tool(arguments);
   const auto end = output.find_last_not_of('\n');
   const auto begin = output.find_last_of('\n', end) + 1;
   const auto made = nlohmann::json::parse(output.substr(begin, end + 1 - begin), nullptr, false);
   if (!made.is_object() || !made.contains("path")) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
   }
-  return made.at("path").get<std::string>();
+  return {made.at("path").get<std::string>(), peak};
 }
 
 PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy) {

@@ -66,12 +66,21 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
   options.hazards = choices.hazards;
   options.strict = choices.strict;
   options.queries_order = false;  // the trainer polls events, and relies on waits alone
-  simulated_ = !options.devices.empty();
-  if (simulated_) open_simulated(options);
+  simulated_ = static_cast<int>(options.devices.size());
+  if (simulated_ > 0) open_simulated(options);
 }
 
 OpenDevices::~OpenDevices() {
-  if (simulated_) close_simulated();
+  if (simulated_ > 0) close_simulated();
+}
+
+Bytes OpenDevices::host_memory() const {
+  Bytes held;
+  for (int device = 0; device < simulated_; ++device) {
+    const SimStats stats = simdev_stats(device);
+    held += stats.live + stats.unused;
+  }
+  return held;
 }
 
 bool is_here(const Machine& machine) {

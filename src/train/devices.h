@@ -31,8 +31,12 @@ class OpenDevices {
   /// "sim:0" or "cuda:1", one per machine device, in order.
   const std::vector<std::string>& names() const { return names_; }
 
+  /// What the simulated devices hold now of this box's own DRAM, in which their memory is: lent and
+  /// kept for reuse. From any thread.
+  Bytes host_memory() const;
+
  private:
-  bool simulated_ = false;
+  int simulated_ = 0;  // how many are
   std::vector<std::string> names_;
 };
 
