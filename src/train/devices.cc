@@ -67,11 +67,11 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
   options.strict = choices.strict;
   options.queries_order = false;  // the trainer polls events, and relies on waits alone
   simulated_ = static_cast<int>(options.devices.size());
-  if (simulated_ > 0) open_simulated(options);
+  if (simulated_ > 0) simdev_open(options);
 }
 
 OpenDevices::~OpenDevices() {
-  if (simulated_ > 0) close_simulated();
+  if (simulated_ > 0) simdev_close();
 }
 
 Bytes OpenDevices::host_memory() const {
