@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
-#include "cli/python_tools.h"
 #include "cli/question.h"
 #include "cli/tables.h"
 #include "data/files.h"
@@ -161,17 +160,6 @@ int run_train(const TrainCommand& command) {
   std::printf("model written to %s\n", summary.checkpoint.c_str());
   std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
   return summary.interrupted ? kInterrupted : kDone;
-}
-
-int run_preview(const PreviewCommand& command) {
-  const Job job = read_job(command.job, command.overrides);
-  std::vector<std::string> arguments = {"preview",    job.data.train,
-                                        "--model",    job.model,
-                                        "--sequence", std::to_string(job.data.sequence),
-                                        "--samples",  std::to_string(command.samples)};
-  if (job.data.text_key) arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
-  show_python_tool(arguments);
-  return kDone;
 }
 
 }  // namespace ferry

@@ -83,15 +83,6 @@ Bytes OpenDevices::host_memory() const {
   return held;
 }
 
-bool is_here(const Machine& machine) {
-  const auto gpus = find_gpus();
-  return std::ranges::all_of(machine.devices, [&](const MachineDevice& device) {
-    return simulated(device) || std::ranges::any_of(gpus, [&](const FoundGpu& gpu) {
-             return gpu.index == device.index;
-           });
-  });
-}
-
 std::vector<FoundGpu> find_gpus() {
   std::vector<FoundGpu> found;
   for (const PresentGpu& gpu : present_gpus()) {

@@ -40,9 +40,6 @@ class OpenDevices {
   std::vector<std::string> names_;
 };
 
-/// True when every device of the machine can be opened here: simulated, or a GPU that is present.
-bool is_here(const Machine& machine);
-
 /// The GPUs of this box, for this_machine().
 std::vector<FoundGpu> find_gpus();
 

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "data/batches.h"
 #include "data/files.h"
 #include "data/tokens.h"
@@ -313,7 +314,7 @@ void Run::save() {
                                     .sequences = done_ * sequences_per_step(job_),
                                     .seed = static_cast<std::uint64_t>(job_.train.seed),
                                     .data_hash = tokens_.source_hash(),
-                                    .versions = {{"ferry", "0.1.0"}},
+                                    .versions = {{"ferry", std::string(version())}},
                                     .files = {}}},
                       saved_);
   observer_.saved(done_, summary_.checkpoint);
