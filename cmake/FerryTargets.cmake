@@ -2,7 +2,8 @@
 # ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH])     its tests: one binary, one ctest entry
 # ferry_pytest(NAME FILE_OR_FOLDER...)                  Python tests: one ctest entry
 #
-# A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF).
+# A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF). Tests that compute with
+# torch have the label torch (ctest -L torch), which scripts/test-kernels runs.
 add_library(ferry_flags INTERFACE)
 target_compile_options(ferry_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion)
 target_include_directories(ferry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
@@ -55,6 +56,9 @@ function(ferry_tests name)
   # Read by tests/count.py, which counts the cases of each binary.
   set_tests_properties(${name} PROPERTIES
     ENVIRONMENT GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
+  if(arg_TORCH)
+    set_tests_properties(${name} PROPERTIES LABELS torch)
+  endif()
 endfunction()
 
 function(ferry_pytest name)

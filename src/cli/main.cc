@@ -1,10 +1,17 @@
 // The ferry program: arguments in, exit code out. Every error ends here as one message.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/python_tools.h"
+#include "cli/torch_part.h"
 
 namespace {
 
@@ -33,7 +40,7 @@ void add_python_command(CLI::App& program, const std::string& name, const std::s
 
 int run(int argc, char** argv) {
   CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
-  program.set_version_flag("--version", "ferry 0.1.0");
+  program.set_version_flag("--version", "ferry " + std::string(version()));
   program.require_subcommand(1);
   int exit_code = kDone;
 
@@ -104,11 +111,23 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+/// The same command in the same process, with torch. Returns when that is not to be had.
+int go_on_with_torch(char** argv) {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const auto program = self.parent_path() / "ferry-torch";
+  execv(program.c_str(), argv);
+  std::fprintf(stderr, "cannot run %s: %s\n", program.c_str(), std::strerror(errno));
+  return kResourceError;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const ferry::TorchNeeded&) {
+    return go_on_with_torch(argv);
   } catch (const ferry::AlreadyExplained&) {
     return ferry::kUserError;
   } catch (const ferry::UserError& error) {

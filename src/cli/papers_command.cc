@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kLeftOut =
     "Cases that take long to plan are left out; `ferry papers bounds auto` has them.\n";
 
-// Said in place of Harmony's table, whose profiles are not ours to ship.
+// Said in place of Harmony's table where nobody says where its profiles are.
 constexpr const char* kNoHarmony =
     "harmony: skipped; --harmony DIR gives a folder with its profiles (bert96.json, ...) and\n"
     "  expected.json: docs/formats/cli.md\n\n";

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "store/own_memory.h"
 
 extern char** environ;
 
@@ -53,7 +54,7 @@ std::string read_all(int descriptor) {
 }
 
 /// Runs the tool; captures its standard output when `capture` is set.
-std::string run(const std::vector<std::string>& arguments, bool capture) {
+ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   std::vector<std::string> command = {FERRY_PYTHON, "-m", "ferry_tools"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = tool_environment();
@@ -74,13 +75,14 @@ std::string run(const std::vector<std::string>& arguments, bool capture) {
     if (capture) close(pipe_ends[0]);
     throw system_error(std::string("cannot run ") + FERRY_PYTHON, failed);
   }
+  PeakWatch memory([child] { return own_memory(child); });
   const std::string output = capture ? read_all(pipe_ends[0]) : "";
   if (capture) close(pipe_ends[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) throw system_error("waiting for ferry_tools", errno);
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {output, memory.peak()};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 2) throw AlreadyExplained();
   throw ResourceError(WIFSIGNALED(status)
                           ? "ferry_tools was ended by signal " + std::to_string(WTERMSIG(status))
@@ -90,7 +92,7 @@ std::string run(const std::vector<std::string>& arguments, bool capture) {
 
 }  // namespace
 
-std::string run_python_tool(const std::vector<std::string>& arguments) {
+ToolRun run_python_tool(const std::vector<std::string>& arguments) {
   return run(arguments, /*capture=*/true);
 }
 

@@ -4,12 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
+
 namespace ferry {
 
-/// Runs `python -m ferry_tools ARGUMENTS`, its standard error passed through, and returns what it
-/// wrote to standard output. Throws AlreadyExplained when it exits with 2 (it has said why),
-/// ResourceError when it cannot be run or fails otherwise.
-std::string run_python_tool(const std::vector<std::string>& arguments);
+/// What a tool left.
+struct ToolRun {
+  std::string output;  // its standard output, where that was captured
+  Bytes peak;          // the most that it held of DRAM (store/own_memory.h)
+};
+
+/// Runs `python -m ferry_tools ARGUMENTS`, its standard error passed through and its standard
+/// output captured. Throws AlreadyExplained when it exits with 2 (it has said why), ResourceError
+/// when it cannot be run or fails otherwise.
+ToolRun run_python_tool(const std::vector<std::string>& arguments);
 
 /// The same with standard output passed through.
 void show_python_tool(const std::vector<std::string>& arguments);

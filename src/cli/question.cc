@@ -5,57 +5,30 @@
 
 #include "base/error.h"
 #include "cli/python_tools.h"
+#include "cli/torch_part.h"
 #include "data/files.h"
 #include "planner/costs/estimate.h"
 #include "spec/document.h"
 #include "spec/harmony_profile.h"
-#include "train/devices.h"
-#include "train/measure.h"
 
 namespace ferry {
 namespace {
 
-/// Names everything that a measurement depends on; a measured profile carries it as its name.
-std::string measurement_key(const Question& question) {
-  const Job& job = question.job;
-  const MachineDevice& device = question.plan.machine.devices.front();
-  std::string key =
-      "measured with saved, torch " + torch_version() + " " + to_string(device.kind) + " threads " +
-      std::to_string(job.threads > 0 ? job.threads : device.threads) + " cores " +
-      std::to_string(question.plan.machine.host.cores) + " " + to_string(job.train.precision) +
-      " " + std::to_string(job.train.micro_batch_size) + "x" + std::to_string(job.data.sequence);
-  for (const BlockSpec& block : question.plan.model.blocks) {
-    const std::string block_key = similarity_key(question.plan.model, block);
-    if (block.layer <= 0) key += " " + block_key;
-  }
-  return key;
-}
-
-Profile measured(const Question& question, const std::function<void(const std::string&)>& say) {
-  const std::filesystem::path kept = std::filesystem::path(question.job.out) / "profile.yaml";
-  const std::string key = measurement_key(question);
-  if (std::filesystem::exists(kept)) {
-    Profile profile = read_profile(kept.string());
-    const auto blocks = question.plan.model.blocks.size();
-    if (profile.name == key && profile.chain.size() == blocks) return profile;
-  }
-  say("measuring the model's blocks");
-  const OpenDevices devices(question.plan.machine, {.threads = question.job.threads});
-  Profile profile = measure_profile({.model = question.plan.model,
-                                     .micro_batch_size = question.job.train.micro_batch_size,
-                                     .sequence = question.job.data.sequence,
-                                     .precision = question.job.train.precision,
-                                     .device = devices.names().front(),
-                                     .update_threads = question.plan.machine.host.cores});
-  profile.name = key;
-  write_file(kept, to_yaml(profile));
-  return profile;
+/// True when every device of the machine can be opened here: simulated, or a GPU that is present.
+bool is_here(const Machine& machine) {
+  const auto simulated = [](const MachineDevice& d) { return d.kind == DeviceKind::sim; };
+  if (std::ranges::all_of(machine.devices, simulated)) return true;
+  const std::vector<FoundGpu> gpus = gpus_here();
+  return std::ranges::all_of(machine.devices, [&](const MachineDevice& device) {
+    return simulated(device) || std::ranges::count(gpus, device.index, &FoundGpu::index) > 0;
+  });
 }
 
 Profile profile_for(const Question& question, const std::function<void(const std::string&)>& say) {
   const Job& job = question.job;
-  const bool here = !job.papers.pure && is_here(question.plan.machine);
-  if (job.plan.profile == "auto" && here) return measured(question, say);
+  if (job.plan.profile == "auto" && !job.papers.pure && is_here(question.plan.machine)) {
+    return measured_profile(question, say);
+  }
   if (job.plan.profile == "auto" || job.plan.profile == "estimate") {
     return estimate_profile(question.plan.model, question.plan.machine, job.train.precision,
                             {job.train.micro_batch_size, job.data.sequence});
@@ -85,7 +58,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     plan.model = read_model_spec(job.model);
     check_sequence(plan.model, job.data.sequence);
   }
-  plan.machine = job.machine ? read_machine(*job.machine) : this_machine(find_gpus());
+  plan.machine = job.machine ? read_machine(*job.machine) : this_machine(gpus_here());
   if (job.threads > 0) {
     for (MachineDevice& device : plan.machine.devices) {
       if (device.kind == DeviceKind::sim) device.threads = job.threads;
@@ -121,21 +94,21 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   return question;
 }
 
-std::filesystem::path token_file(const Job& job, const std::string& source) {
-  if (source.ends_with(".tokens")) return source;
+Tokens token_file(const Job& job, const std::string& source) {
+  if (source.ends_with(".tokens")) return {source, {}};
   std::vector<std::string> arguments = {
       "tokenize", source, "--model", job.model, "--sequence", std::to_string(job.data.sequence)};
   if (job.data.text_key) {
     arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
   }
-  const std::string output = run_python_tool(arguments);
+  const auto [output, peak] = run_python_tool(arguments);
   const auto end = output.find_last_not_of('\n');
   const auto begin = output.find_last_of('\n', end) + 1;
   const auto made = nlohmann::json::parse(output.substr(begin, end + 1 - begin), nullptr, false);
   if (!made.is_object() || !made.contains("path")) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
   }
-  return made.at("path").get<std::string>();
+  return {made.at("path").get<std::string>(), peak};
 }
 
 PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy) {

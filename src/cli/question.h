@@ -26,8 +26,14 @@ struct Question {
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
                        const std::function<void(const std::string&)>& say);
 
+/// Where a job's tokens are, and what the process that made them held of DRAM; 0: none was needed.
+struct Tokens {
+  std::filesystem::path file;
+  Bytes peak;
+};
+
 /// The token file of a data file, made when it is not in the cache; a token file is its own.
-std::filesystem::path token_file(const Job& job, const std::string& source);
+Tokens token_file(const Job& job, const std::string& source);
 
 /// The same question for evaluation on held-out data.
 PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy);

@@ -45,6 +45,11 @@ std::string summary_table(const TrainSummary& summary, Micros predicted_step) {
     row("peak " + place, to_string(predicted), to_string(measured),
         static_cast<double>(measured.count) / static_cast<double>(predicted.count));
   }
+  const auto part = [&](const char* name, Bytes measured) {
+    text += print("%-18s %14s %14s\n", name, "", to_string(measured).c_str());
+  };
+  part("  beside the plan", summary.beside_plan);
+  if (summary.tokenising_peak > 0_B) part("  tokenising", summary.tokenising_peak);
   return text;
 }
 

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
-#include "cli/python_tools.h"
 #include "cli/question.h"
 #include "cli/tables.h"
 #include "data/files.h"
@@ -122,23 +121,27 @@ int run_train(const TrainCommand& command) {
   std::fflush(stdout);
   write_inputs(question, planned->plan);
 
+  const Tokens tokens = token_file(job, job.data.train);
   TrainSetup setup{.job = job,
                    .machine = question.plan.machine,
                    .model = question.plan.model,
                    .plan = planned->plan,
                    .evaluation = std::nullopt,
-                   .train_tokens = token_file(job, job.data.train),
+                   .train_tokens = tokens.file,
                    .eval_tokens = std::nullopt,
                    .held_out_samples = 0,
                    .resume = command.resume,
-                   .predicted_step = planned->prediction.step};
+                   .predicted_step = planned->prediction.step,
+                   .tokenising_peak = tokens.peak};
   setup.job.budget.device = question.plan.device_budget;
   if (job.data.eval) {
-    setup.eval_tokens = token_file(job, *job.data.eval);
+    const Tokens held_out = token_file(job, *job.data.eval);
+    setup.eval_tokens = held_out.file;
+    setup.tokenising_peak = std::max(setup.tokenising_peak, held_out.peak);
   } else if (job.data.eval_fraction > 0) {
-    const TokenFile tokens(setup.train_tokens);
+    const TokenFile file(setup.train_tokens);
     setup.held_out_samples =
-        static_cast<std::int64_t>(static_cast<double>(tokens.size()) * job.data.eval_fraction);
+        static_cast<std::int64_t>(static_cast<double>(file.size()) * job.data.eval_fraction);
   }
   if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
     PlanAnswer answer = make_plan(evaluation_question(question.plan, planned->plan.strategy));
@@ -157,17 +160,6 @@ int run_train(const TrainCommand& command) {
   std::printf("model written to %s\n", summary.checkpoint.c_str());
   std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
   return summary.interrupted ? kInterrupted : kDone;
-}
-
-int run_preview(const PreviewCommand& command) {
-  const Job job = read_job(command.job, command.overrides);
-  std::vector<std::string> arguments = {"preview",    job.data.train,
-                                        "--model",    job.model,
-                                        "--sequence", std::to_string(job.data.sequence),
-                                        "--samples",  std::to_string(command.samples)};
-  if (job.data.text_key) arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
-  show_python_tool(arguments);
-  return kDone;
 }
 
 }  // namespace ferry

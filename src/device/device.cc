@@ -86,6 +86,8 @@ c10::Stream Device::stream(const std::string& purpose) {
 at::Tensor Device::slab(Bytes size) const {
   FERRY_CHECK(size >= 0_B, "a slab of a negative size");
   at::Tensor slab = at::empty({size.count}, at::TensorOptions(at::kByte).device(device_));
+  // A GPU's memory is there; a simulated one's is backed now, so that no step pays for page faults.
+  if (simulated()) slab.fill_(0xFF);
   // The memory follows the order of the stream that was current; now it is free of it.
   const auto guard = guard_of(device_);
   guard.synchronizeStream(guard.getStream(device_));

@@ -1,5 +1,5 @@
 // One accelerator, whatever its make, through torch's generic stream, event and allocator API:
-// "cuda:0" where there is a GPU, "sim:0" where there is none (open_simulated(), simulation.h).
+// "cuda:0" where there is a GPU, "sim:0" where there is none (simulation.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -46,7 +46,7 @@ class DeviceOfAnyMake : public testing::TestWithParam<std::string> {
       SimOptions options;
       options.devices = {{64_MiB, 1, {}, {}, 0}};
       options.hazards = options.poison = true;
-      open_simulated(options);
+      simdev_open(options);
     }
     try {
       device_.emplace(Device::open(GetParam()));
@@ -56,7 +56,7 @@ class DeviceOfAnyMake : public testing::TestWithParam<std::string> {
   }
   void TearDown() override {
     device_.reset();
-    close_simulated();
+    simdev_close();
   }
   Device& device() { return *device_; }
 
@@ -155,10 +155,10 @@ TEST(Device, ANameOfAnotherFormIsTheUsersError) {
 TEST(Device, ADeviceThatIsNotThereIsTheMachinesError) {
   SimOptions options;
   options.devices = {{1_MiB, 1, {}, {}, 0}};
-  open_simulated(options);
+  simdev_open(options);
   EXPECT_EQ(error_of([] { Device::open("sim:1"); }),
             "sim:1 is not there: this machine has 1 simulated devices");
-  close_simulated();
+  simdev_close();
   EXPECT_THROW(Device::open("sim:0"), ResourceError);
 }
 

@@ -20,6 +20,9 @@ std::string excerpt(std::string_view found) {
   return found.size() > kLongest ? shown + "..." : shown;
 }
 
+/// Of "key=value" or a flag.
+std::string_view key_of(std::string_view word) { return word.substr(0, word.find('=')); }
+
 }  // namespace
 
 void refuse(const LineOrigin& at, std::string_view what, std::string_view expected,
@@ -50,12 +53,14 @@ double number_from(const LineOrigin& at, std::string_view what, std::string_view
 
 PlanLine::PlanLine(LineOrigin origin, std::string_view text) : origin_(origin) {
   words_.reserve(12);  // as many as a task has
+  read_.reserve(12);
   while (true) {
     const auto begin = text.find_first_not_of(kSpaces);
     if (begin == std::string_view::npos || text[begin] == '#') return;
     text.remove_prefix(begin);
     const auto word = text.substr(0, text.find_first_of(kSpaces));
     words_.push_back(word);
+    read_.push_back(false);
     text.remove_prefix(word.size());
   }
 }
@@ -68,8 +73,9 @@ std::string_view PlanLine::name() const {
 std::optional<std::string_view> PlanLine::optional_text(std::string_view key) {
   for (std::size_t i = 2; i < words_.size(); ++i) {
     const auto word = words_[i];
-    if (word.size() <= key.size() || word[key.size()] != '=' || !word.starts_with(key)) continue;
-    words_[i] = {};
+    if (read_[i] || word.size() <= key.size() || word[key.size()] != '=') continue;
+    if (!word.starts_with(key)) continue;
+    read_[i] = true;
     return word.substr(key.size() + 1);
   }
   return {};
@@ -119,8 +125,8 @@ double PlanLine::number_or_zero(std::string_view key) {
 
 bool PlanLine::flag(std::string_view key) {
   for (std::size_t i = 2; i < words_.size(); ++i) {
-    if (words_[i] != key) continue;
-    words_[i] = {};
+    if (read_[i] || words_[i] != key) continue;
+    read_[i] = true;
     return true;
   }
   return false;
@@ -145,12 +151,22 @@ std::size_t PlanLine::name_choice(std::span<const std::string_view> choices) con
   return choose(entity(), name(), choices);
 }
 
+bool PlanLine::was_read(std::string_view key) const {
+  for (std::size_t i = 2; i < words_.size(); ++i) {
+    if (read_[i] && key_of(words_[i]) == key) return true;
+  }
+  return false;
+}
+
 void PlanLine::check_all_read() const {
   for (std::size_t i = 2; i < words_.size(); ++i) {
-    if (!words_[i].empty()) {
-      refuse(origin_, entity(), "only fields that docs/formats/plan.md lists, once each",
-             words_[i]);
+    if (read_[i]) continue;
+    const std::string_view key = key_of(words_[i]);
+    if (was_read(key)) {
+      throw UserError(std::string(origin_.file) + ':' + std::to_string(origin_.line) + ": '" +
+                      excerpt(key) + "' is given twice");
     }
+    refuse(origin_, entity(), "only fields that docs/formats/plan.md lists", words_[i]);
   }
 }
 

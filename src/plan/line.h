@@ -24,8 +24,9 @@ struct LineOrigin {
 [[noreturn]] void refuse(const LineOrigin& at, std::string_view what, std::string_view expected,
                          std::string_view found);
 
-/// Reads a line's fields once each; check_all_read() refuses the rest. Views into the text: must
-/// not outlive it. Every reader throws UserError when the field is missing or malformed.
+/// Reads a line's fields once each; check_all_read() refuses the rest and what is there twice.
+/// Views into the text: must not outlive it. Every reader throws UserError when the field is
+/// missing or malformed.
 class PlanLine {
  public:
   /// Splits `text`. A word that starts with '#' begins a comment.
@@ -59,12 +60,14 @@ class PlanLine {
   void check_all_read() const;
 
  private:
+  bool was_read(std::string_view key) const;
   std::size_t choose(std::string_view what, std::string_view found,
                      std::span<const std::string_view> choices) const;
   std::int64_t whole(std::string_view key, std::string_view digits, Limits limits) const;
 
   LineOrigin origin_;
-  std::vector<std::string_view> words_;  // entity, name, then fields; a field is emptied when read
+  std::vector<std::string_view> words_;  // entity, name, then fields
+  std::vector<bool> read_;               // per word
 };
 
 /// Reads a finite number that is not negative.

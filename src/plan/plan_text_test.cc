@@ -108,11 +108,10 @@ TEST(PlanText, MistakesAreNamedWithLineExpectedAndFound) {
       {"block 1 kind=mlp stage=-1",
        "a.plan:11: stage: expected a whole number from 0 to 2147483647, found '-1'"},
       {"block 1 kind=mlp stage=0 color=red",
-       "a.plan:11: block: expected only fields that docs/formats/plan.md lists, once each, found "
+       "a.plan:11: block: expected only fields that docs/formats/plan.md lists, found "
        "'color=red'"},
-      {"block 1 kind=mlp stage=0 stage=0",
-       "a.plan:11: block: expected only fields that docs/formats/plan.md lists, once each, found "
-       "'stage=0'"},
+      {"block 1 kind=mlp stage=0 stage=0", "a.plan:11: 'stage' is given twice"},
+      {"block 1 kind=mlp stage=0 trainable trainable", "a.plan:11: 'trainable' is given twice"},
       {"pool p", "a.plan:11: pool: expected a field capacity=, found 'none'"},
       {"pool p capacity=nan",
        "a.plan:11: capacity: expected a number that is not negative, found 'nan'"},

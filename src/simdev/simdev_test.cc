@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <thread>
 
 #include "base/error.h"
@@ -58,7 +59,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A busy machine makes a run longer, never shorter.
+// A busy machine makes a run that is alone longer, never shorter.
 double shortest_of_three(const std::function<void()>& work) {
   return std::min({seconds_of(work), seconds_of(work), seconds_of(work)});
 }
@@ -236,14 +237,17 @@ TEST_F(SimDevice, CopiesUnderOneRootTakeTwiceAsLong) {
   simdev_open(throttled(2));
   const Tensor host = at::ones({50'000}, at::kByte);
   const Tensor first = bytes_on(kFirst, {50'000}), second = bytes_on(kSecond, {50'000});
-  const double seconds = shortest_of_three([&] {
+  const auto both = [&] {
     first.copy_(host, true);
     second.copy_(host, true);
     synchronize(kFirst);
     synchronize(kSecond);
-  });
-  EXPECT_GE(seconds, 0.100);
-  EXPECT_LT(seconds, 0.170);
+  };
+  const std::array seconds = {seconds_of(both), seconds_of(both), seconds_of(both)};
+  // A busy machine makes a run longer, or shorter where a queue's thread wakes up late: what the
+  // link would have moved since then counts as moved, and the other is not slowed for it (link.h).
+  EXPECT_GE(*std::ranges::max_element(seconds), 0.100);
+  EXPECT_LT(*std::ranges::min_element(seconds), 0.170);
 }
 
 TEST_F(SimDevice, ComputeRunsWhileAnotherStreamCopies) {

@@ -66,21 +66,21 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
   options.hazards = choices.hazards;
   options.strict = choices.strict;
   options.queries_order = false;  // the trainer polls events, and relies on waits alone
-  simulated_ = !options.devices.empty();
-  if (simulated_) open_simulated(options);
+  simulated_ = static_cast<int>(options.devices.size());
+  if (simulated_ > 0) simdev_open(options);
 }
 
 OpenDevices::~OpenDevices() {
-  if (simulated_) close_simulated();
+  if (simulated_ > 0) simdev_close();
 }
 
-bool is_here(const Machine& machine) {
-  const auto gpus = find_gpus();
-  return std::ranges::all_of(machine.devices, [&](const MachineDevice& device) {
-    return simulated(device) || std::ranges::any_of(gpus, [&](const FoundGpu& gpu) {
-             return gpu.index == device.index;
-           });
-  });
+Bytes OpenDevices::host_memory() const {
+  Bytes held;
+  for (int device = 0; device < simulated_; ++device) {
+    const SimStats stats = simdev_stats(device);
+    held += stats.live + stats.unused;
+  }
+  return held;
 }
 
 std::vector<FoundGpu> find_gpus() {

@@ -31,13 +31,14 @@ class OpenDevices {
   /// "sim:0" or "cuda:1", one per machine device, in order.
   const std::vector<std::string>& names() const { return names_; }
 
+  /// What the simulated devices hold now of this box's own DRAM, in which their memory is: lent and
+  /// kept for reuse. From any thread.
+  Bytes host_memory() const;
+
  private:
-  bool simulated_ = false;
+  int simulated_ = 0;  // how many are
   std::vector<std::string> names_;
 };
-
-/// True when every device of the machine can be opened here: simulated, or a GPU that is present.
-bool is_here(const Machine& machine);
 
 /// The GPUs of this box, for this_machine().
 std::vector<FoundGpu> find_gpus();

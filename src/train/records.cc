@@ -72,6 +72,8 @@ void write_summary(const std::filesystem::path& file, const TrainSummary& summar
                         {"measured_step_seconds", summary.measured_step.seconds()},
                         {"predicted_peak_bytes", bytes_per_place(summary.predicted_peak)},
                         {"measured_peak_bytes", bytes_per_place(summary.measured_peak)},
+                        {"beside_plan_bytes", summary.beside_plan.count},
+                        {"tokenising_peak_bytes", summary.tokenising_peak.count},
                         {"checkpoint", summary.checkpoint.string()}};
   if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
   write_file(file, object.dump(2) + "\n");

@@ -1,6 +1,8 @@
 #include "train/trainer.h"
 
 #include <c10/util/Exception.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,12 +10,14 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "data/batches.h"
 #include "data/files.h"
 #include "data/tokens.h"
 #include "exec/driver.h"
 #include "exec/timeline.h"
 #include "report/chrome_trace.h"
+#include "store/own_memory.h"
 #include "train/checkpoints.h"
 #include "train/devices.h"
 #include "train/driving_thread.h"
@@ -85,6 +89,13 @@ void refuse_to_replace(const SavedSteps& saved) {
   }
 }
 
+/// What the process holds before it takes any memory for the run. What earlier work has freed goes
+/// back to the system first: the run would use it again, unseen.
+Bytes held_before() {
+  malloc_trim(0);
+  return own_memory(getpid());
+}
+
 /// One run: what train() holds on to between steps. Members are declared in the order in which they
 /// are taken, so that devices close last.
 class Run final : public Observer {
@@ -109,7 +120,9 @@ class Run final : public Observer {
   const TrainSetup& setup_;
   TrainObserver& observer_;
   const Job& job_;
+  const Bytes held_before_;
   OpenDevices devices_;
+  PeakWatch host_memory_;  // what the run holds of DRAM, without that of simulated devices
   TokenFile tokens_;
   Batches batches_;
   std::vector<const Plan*> plans_;
@@ -137,7 +150,9 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
     : setup_(setup),
       observer_(observer),
       job_(setup.job),
+      held_before_(held_before()),
       devices_(setup.machine, {.memory = setup.job.budget.device, .threads = setup.job.threads}),
+      host_memory_([this] { return own_memory(getpid()) - held_before_ - devices_.host_memory(); }),
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),
       plans_(plans_of(setup)),
@@ -299,7 +314,7 @@ void Run::save() {
                                     .sequences = done_ * sequences_per_step(job_),
                                     .seed = static_cast<std::uint64_t>(job_.train.seed),
                                     .data_hash = tokens_.source_hash(),
-                                    .versions = {{"ferry", "0.1.0"}},
+                                    .versions = {{"ferry", std::string(version())}},
                                     .files = {}}},
                       saved_);
   observer_.saved(done_, summary_.checkpoint);
@@ -309,7 +324,8 @@ std::map<std::string, Bytes> Run::peaks() {
   std::map<std::string, Bytes> peaks;
   for (const PlaceId id : places_.ids()) {
     PlaceMemory& place = places_[id];
-    peaks[place.name] = place.device ? place.device->memory_use().peak : place.host->size();
+    peaks[place.name] = place.device ? place.device->memory_use().peak
+                                     : std::max(host_memory_.peak(), setup_.tokenising_peak);
   }
   return peaks;
 }
@@ -319,6 +335,12 @@ TrainSummary Run::finish(bool interrupted) {
   summary_.interrupted = interrupted;
   summary_.measured_step = median(step_times_);
   summary_.measured_peak = peaks();
+  summary_.tokenising_peak = setup_.tokenising_peak;
+  for (const Place& place : setup_.plan.places) {
+    if (place.kind != PlaceKind::host) continue;
+    summary_.beside_plan =
+        std::max(0_B, host_memory_.peak() - summary_.predicted_peak.at(place.name));
+  }
   const std::filesystem::path out = job_.out;
   Timeline timeline;
   for (const auto& spans : spans_) {

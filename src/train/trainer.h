@@ -29,6 +29,7 @@ struct TrainSetup {
       0;                  // without eval_tokens: the last of train_tokens, never trained on
   bool resume = false;    // from the newest checkpoint in job.out
   Micros predicted_step;  // for the summary and the time left
+  Bytes tokenising_peak;  // what a process that made the token files held of DRAM; 0: none did
 };
 
 struct StepReport {
@@ -41,7 +42,7 @@ struct StepReport {
   std::int64_t learned = 0;  // positions whose prediction is learned
   double step_seconds = 0;
   double stall = 0;  // share of the step in which the busiest device's compute was idle
-  std::map<std::string, Bytes> peak_bytes;  // per place, since the run began
+  std::map<std::string, Bytes> peak_bytes;  // per place, measured, since the run began
   double seconds_left = 0;
 };
 
@@ -49,9 +50,11 @@ struct TrainSummary {
   int steps_done = 0;
   bool interrupted = false;
   double final_loss = 0;
-  std::optional<double> eval_loss;  // the last one
-  Micros measured_step;             // median after the warm-up steps
-  std::map<std::string, Bytes> predicted_peak, measured_peak;
+  std::optional<double> eval_loss;                             // the last one
+  Micros measured_step;                                        // median after the warm-up steps
+  std::map<std::string, Bytes> predicted_peak, measured_peak;  // per place
+  Bytes beside_plan;      // of the host's peak: what the process held beyond what the plan counts
+  Bytes tokenising_peak;  // as in TrainSetup
   std::filesystem::path checkpoint;  // the last one written
 };
 

@@ -94,6 +94,19 @@ class Run:
         return load_file(self.checkpoint / "model.safetensors")
 
 
+def expect_predicted_peaks(run: Run, beside_plan: int = 64 << 20) -> None:
+    """Devices hold what was predicted, and at most so much; the process at most `beside_plan` more."""
+    summary = run.summary
+    for place, predicted in summary["predicted_peak_bytes"].items():
+        measured = summary["measured_peak_bytes"][place]
+        assert measured >= 0.95 * predicted, place
+        if place != "host":
+            assert measured <= predicted, place
+        else:
+            assert measured <= predicted + summary["beside_plan_bytes"]
+    assert summary["beside_plan_bytes"] <= beside_plan
+
+
 def ferry(*arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
     done = subprocess.run([FERRY, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -117,23 +130,23 @@ def machine(folder: Path, devices: int, rate: str | None = None) -> Path:
     return file
 
 
-def make_model(folder: Path, tied: bool = False) -> Path:
+def make_model(folder: Path, **changes) -> Path:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(5)
-    config = LlamaConfig(
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=14,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=96,
-        max_position_embeddings=64,
-        tie_word_embeddings=tied,
-        initializer_range=0.1,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 14,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 96,
+        "max_position_embeddings": 64,
+        "tie_word_embeddings": False,
+        "initializer_range": 0.1,
+    }
+    LlamaForCausalLM(LlamaConfig(**sizes | changes)).save_pretrained(folder)
     return folder
 
 
@@ -187,4 +200,4 @@ def gpt2_box(tmp_path_factory) -> Box:
 @pytest.fixture(scope="session")
 def tied_box(tmp_path_factory) -> Box:
     folder = tmp_path_factory.mktemp("tied")
-    return Box(folder, make_model(folder / "base", tied=True), make_tokens(folder / "data.tokens", 37))
+    return Box(folder, make_model(folder / "base", tie_word_embeddings=True), make_tokens(folder / "data.tokens", 37))

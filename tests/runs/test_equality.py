@@ -1,11 +1,13 @@
 """Capped runs equal the run in memory, bit for bit, and plain PyTorch's within rounding."""
 
 import json
+from dataclasses import dataclass
 
 import pytest
 import torch
-from conftest import STEPS, Box, Run, machine, states_bytes
+from conftest import STEPS, Box, Run, expect_predicted_peaks, machine, make_model, make_tokens, states_bytes
 from ferry_tools import token_file
+from safetensors.torch import load_file
 
 
 def same_bits(a: Run, b: Run) -> None:
@@ -21,9 +23,12 @@ def budget(box: Box) -> str:
     return f"{states_bytes(box.model) // 8} B"
 
 
+EVERY_STEP = {"train__save_every": 1, "train__keep": STEPS}
+
+
 @pytest.fixture(scope="module")
 def resident(box) -> dict[int, Run]:
-    return {m: box.train(f"resident-{m}", train__micro_batches=m) for m in (1, 3, 4)}
+    return {m: box.train(f"resident-{m}", train__micro_batches=m, **EVERY_STEP) for m in (1, 3, 4)}
 
 
 @pytest.mark.parametrize("micro_batches", [1, 3, 4])
@@ -37,11 +42,21 @@ def test_mobius_equals_resident(box, resident, devices, micro_batches):
         train__micro_batches=micro_batches,
     )
     same_bits(run, resident[micro_batches])
+    expect_predicted_peaks(run)
     for place, peak in run.summary["measured_peak_bytes"].items():
-        predicted = run.summary["predicted_peak_bytes"][place]
-        assert 0.95 * predicted <= peak <= predicted
-        if place.startswith("gpu"):
-            assert peak <= states_bytes(box.model) // 8
+        assert place == "host" or peak <= states_bytes(box.model) // 8
+
+
+def test_the_process_holds_the_predicted_host_memory_and_little_more(tmp_path):
+    """Of a model that is not tiny: loading, kernels and a checkpoint are within 5 % of the plan."""
+    model = make_model(tmp_path / "base", hidden_size=512, intermediate_size=1024, num_hidden_layers=10)
+    box = Box(tmp_path, model, make_tokens(tmp_path / "data.tokens", 5))
+    whole = {"train__micro_batches": 1, "train__micro_batch_size": 1, "train__steps": 2}
+    run = box.train("large", strategy="mobius", budget__device="64 MiB", **whole)
+    expect_predicted_peaks(run)
+    predicted = run.summary["predicted_peak_bytes"]["host"]
+    assert predicted > 300 << 20
+    assert predicted <= run.summary["measured_peak_bytes"]["host"] <= 1.05 * predicted
 
 
 STREAMING = ["roundpipe", "harmony-pp", "harmony-dp", "zero", "fuyou"]
@@ -145,71 +160,123 @@ def rows(box: Box, step: int, micro_batches: int, size: int, sequence: int) -> l
     return [samples[(first + k) % len(samples)] for k in range(micro_batches * size)]
 
 
-def plain_pytorch(box: Box, micro_batches: int) -> tuple[list[float], dict]:
-    """The same training as one would write it with torch and transformers alone."""
-    from transformers import AutoModelForCausalLM
+@dataclass(frozen=True)
+class State:
+    """Where a run stood before a step: parameters and moments by name."""
 
-    torch.set_num_threads(1)
-    model = AutoModelForCausalLM.from_pretrained(box.model, dtype=torch.float32)
-    decayed = [p for p in model.parameters() if p.dim() >= 2]
-    other = [p for p in model.parameters() if p.dim() < 2]
+    weights: dict[str, torch.Tensor]
+    exp_avg: dict[str, torch.Tensor]
+    exp_avg_sq: dict[str, torch.Tensor]
+
+
+def saved_states(box: Box, run: Run) -> list[State]:
+    """The model that the run began with, and each of its checkpoints."""
+    weights = load_file(box.model / "model.safetensors")
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+    states = [State(weights, zeros, zeros)]
+    for folder in sorted((run.out / "checkpoints").iterdir()):
+        moments = load_file(folder / "optimizer.safetensors")
+        parts = [{name: moments[f"{name}.{part}"] for name in weights} for part in ("exp_avg", "exp_avg_sq")]
+        states.append(State(load_file(folder / "model.safetensors"), *parts))
+    return states
+
+
+def plain_pytorch(model, state: State, step: int, chosen: list) -> tuple[float, State]:
+    """A step from this state as one would write it with torch and transformers alone, in float64."""
+    parameters = dict(model.named_parameters())
+    decayed = [p for p in parameters.values() if p.dim() >= 2]
+    other = [p for p in parameters.values() if p.dim() < 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": other, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.999), eps=1e-8)
-    losses = []
-    for step in range(STEPS):
-        chosen = rows(box, step, micro_batches, 2, 32)
-        ids = torch.zeros(len(chosen), 32, dtype=torch.long)
-        labels = torch.full_like(ids, -100)
-        for j, sample in enumerate(chosen):
-            kept = min(len(sample.ids), 32)
-            ids[j, :kept] = torch.tensor(sample.ids[:kept])
-            for t in range(1, kept):
-                if sample.learned[t]:
-                    labels[j, t - 1] = sample.ids[t]
-        logits = model(ids).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses, model.state_dict()
+    for name, parameter in parameters.items():
+        parameter.data.copy_(state.weights[name])
+        optimizer.state[parameter] = {
+            "step": torch.tensor(float(step)),
+            "exp_avg": state.exp_avg[name].double(),
+            "exp_avg_sq": state.exp_avg_sq[name].double(),
+        }
+    ids = torch.zeros(len(chosen), 32, dtype=torch.long)
+    labels = torch.full_like(ids, -100)
+    for j, sample in enumerate(chosen):
+        kept = min(len(sample.ids), 32)
+        ids[j, :kept] = torch.tensor(sample.ids[:kept])
+        for t in range(1, kept):
+            if sample.learned[t]:
+                labels[j, t - 1] = sample.ids[t]
+    logits = model(ids).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+    moments = {
+        part: {name: optimizer.state[parameter][part] for name, parameter in parameters.items()}
+        for part in ("exp_avg", "exp_avg_sq")
+    }
+    return loss.item(), State({name: p.detach() for name, p in parameters.items()}, **moments)
+
+
+def updated(weight: torch.Tensor, after: State, name: str, step: int) -> torch.Tensor:
+    """AdamW's weight in float64, from the moments that the run itself has after the step."""
+    m = after.exp_avg[name].double() / (1 - 0.9 ** (step + 1))
+    v = after.exp_avg_sq[name].double() / (1 - 0.999 ** (step + 1))
+    decay = 0.1 if weight.dim() >= 2 else 0.0
+    return weight.double() * (1 - 1e-2 * decay) - 1e-2 * m / (v.sqrt() + 1e-8)
+
+
+def off(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return ((found.double() - expected).norm() / expected.norm()).item()
+
+
+LOSS_BOUND, MOMENTS_BOUND, WEIGHTS_BOUND = 2e-6, 3e-5, 1e-6
+
+
+def expect_every_step_of_plain_pytorch(box: Box, run: Run, micro_batches: int) -> None:
+    """Compares each step with float64 begun where ferry itself stood: what one step in fp32 rounds,
+    not what ten at a high rate make of it, which differs between CPUs. The bounds are eight times
+    what any kernels of torch and its libraries needed (scripts/test-kernels), or more."""
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(box.model, dtype=torch.float64)
+    states = saved_states(box, run)
+    assert len(states) == STEPS + 1
+    for step, (before, after) in enumerate(zip(states, states[1:])):
+        loss, expected = plain_pytorch(model, before, step, rows(box, step, micro_batches, 2, 32))
+        assert run.losses[step] == pytest.approx(loss, rel=LOSS_BOUND)
+        for name, weight in before.weights.items():
+            assert off(after.exp_avg[name], expected.exp_avg[name]) < MOMENTS_BOUND, (step, name)
+            assert off(after.exp_avg_sq[name], expected.exp_avg_sq[name]) < MOMENTS_BOUND, (step, name)
+            assert off(after.weights[name], updated(weight, after, name, step)) < WEIGHTS_BOUND, (step, name)
 
 
 @pytest.mark.parametrize("micro_batches", [1, 3])
-def test_resident_equals_plain_pytorch(box, resident, micro_batches):
-    losses, weights = plain_pytorch(box, micro_batches)
+def test_every_step_of_resident_equals_plain_pytorch(box, resident, micro_batches):
     run = resident[micro_batches]
-    assert run.losses == pytest.approx(losses, rel=1e-5)
+    expect_every_step_of_plain_pytorch(box, run, micro_batches)
     assert run.losses[-1] < run.losses[0]
-    for name, tensor in run.tensors().items():
-        difference = (tensor - weights[name]).norm() / weights[name].norm()
-        assert difference < 1e-4, name
 
 
-def test_gpt2_on_two_devices_equals_plain_pytorch(gpt2_box):
+def test_every_step_of_gpt2_on_two_devices_equals_plain_pytorch(gpt2_box):
     """Tied head, biases and learned positions, through stages."""
     run = gpt2_box.train(
         "mobius",
         strategy="mobius",
         budget__device=f"{states_bytes(gpt2_box.model) // 3} B",
         machine=str(machine(gpt2_box.folder, 2)),
+        **EVERY_STEP,
     )
     same_bits(run, gpt2_box.train("resident"))
-    losses, weights = plain_pytorch(gpt2_box, 3)
-    assert run.losses == pytest.approx(losses, rel=1e-5)
-    for name, tensor in run.tensors().items():
-        if name.endswith("c_attn.bias"):
-            continue  # softmax ignores the keys' bias: its gradient is rounding, which Adam magnifies
-        difference = (tensor - weights[name]).norm() / weights[name].norm()
-        assert difference < 1e-3, name
+    expect_every_step_of_plain_pytorch(gpt2_box, run, 3)
 
 
 def test_micro_batches_equal_one_batch(box):
     """Equal rows per step, cut differently: the loss is normalised over the step's learned tokens."""
-    whole = box.train("whole", train__micro_batches=1, train__micro_batch_size=6, train__steps=3)
-    parts = box.train("parts", train__micro_batches=6, train__micro_batch_size=1, train__steps=3)
-    assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
+    whole = box.train("whole", train__micro_batches=1, train__micro_batch_size=6, train__steps=1)
+    parts = box.train("parts", train__micro_batches=6, train__micro_batch_size=1, train__steps=1)
+    assert parts.losses == pytest.approx(whole.losses, rel=2 * LOSS_BOUND)
+    first, other = saved_states(box, whole)[1], saved_states(box, parts)[1]
+    for name, moment in first.exp_avg.items():
+        assert off(other.exp_avg[name], moment.double()) < 2 * MOMENTS_BOUND, name
 
 
 def test_equal_jobs_make_equal_plans(box):

@@ -1,8 +1,11 @@
 """Published tables come out of the command line, for people in 100 columns and for programs."""
 
 import json
+from pathlib import Path
 
 from conftest import ferry
+
+HARMONY = Path(__file__).parents[1] / "data/harmony_profiles"
 
 
 def test_json_has_every_row_with_its_error():
@@ -14,6 +17,12 @@ def test_json_has_every_row_with_its_error():
     closed = [row for row in rows if row["table"] == "pipelines"]
     assert len(closed) == 9
     assert closed[0]["ours"] == 1 - 8 / 15  # GPipe, 8 GPUs, 8 micro-batches
+
+
+def test_harmonys_table_needs_only_the_profiles_of_the_project():
+    rows = json.loads(ferry("papers", "--json", "harmony", "--harmony", str(HARMONY)).stdout)
+    assert len(rows) >= 68
+    assert all(row["table"] == "harmony" for row in rows)
 
 
 def test_text_is_readable_in_100_columns():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import Box, Run, machine
+from conftest import Box, Run, expect_predicted_peaks, machine
 
 STEPS = 4
 
@@ -40,9 +40,7 @@ def test_a_pipeline_equals_resident(box, resident, strategy, devices, micro_batc
         train__micro_batches=micro_batches,
     )
     same_bits(run, resident[micro_batches])
-    for place, peak in run.summary["measured_peak_bytes"].items():
-        predicted = run.summary["predicted_peak_bytes"][place]
-        assert 0.95 * predicted <= peak <= predicted, place
+    expect_predicted_peaks(run)
 
 
 def test_a_pipeline_on_throttled_links_equals_resident(box, resident):

@@ -14,7 +14,7 @@
 namespace ferry {
 namespace {
 
-const std::filesystem::path kFolder = FERRY_SOURCE_DIR "/../shared/data/harmony_profiles";
+const std::filesystem::path kFolder = FERRY_SOURCE_DIR "/tests/data/harmony_profiles";
 
 double step_of(const HarmonyProblem& problem, const HarmonyTuple& tuple, bool prefetch) {
   check_tuple(problem, tuple);
@@ -22,7 +22,6 @@ double step_of(const HarmonyProblem& problem, const HarmonyTuple& tuple, bool pr
 }
 
 TEST(HarmonyProgram, EveryShippedScheduleTakesWhatHarmonySays) {
-  if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "the profiles are not at " << kFolder;
   const auto rows = read_harmony_rows(kFolder);
   EXPECT_EQ(rows.size(), 34);
   EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](auto& row) { return row.host_handover; }),
@@ -48,7 +47,6 @@ TEST(HarmonyProgram, EveryShippedScheduleTakesWhatHarmonySays) {
 }
 
 TEST(HarmonyProgram, ExperimentsListBothVariantsWithTheirErrors) {
-  if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "the profiles are not at " << kFolder;
   const auto experiments = harmony_experiments(kFolder);
   ASSERT_EQ(experiments.size(), 68);
   EXPECT_EQ(experiments[1].what, "bert96 D=16 N=4 vDP (4, 3, 4, 7), prefetch");

@@ -12,11 +12,11 @@
 namespace ferry {
 namespace {
 
-const std::filesystem::path kFolder = FERRY_SOURCE_DIR "/../shared/data/harmony_profiles";
+const std::filesystem::path kFolder = FERRY_SOURCE_DIR "/tests/data/harmony_profiles";
 
 constexpr Bytes kTenGiB{std::int64_t{10} << 30};
 
-// A row of the table "Expected search results" beside the profiles.
+// What the search of Harmony's repository finds, run on these profiles.
 struct Winner {
   const char* model;
   HarmonyMode mode;
@@ -48,7 +48,6 @@ HarmonyFound search(const Winner& row, const HarmonyProfile& profile) {
 }
 
 TEST(HarmonySearch, WinnersAndCandidatesAreHarmonys) {
-  if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "the profiles are not at " << kFolder;
   constexpr auto kDp = HarmonyMode::data_parallel;
   constexpr auto kPp = HarmonyMode::pipeline;
   constexpr const char* kTwo = "time, reuse / time";
@@ -96,7 +95,6 @@ TEST(HarmonySearch, WinnersAndCandidatesAreHarmonys) {
 // BERT-Large with 600 samples, ranked with prefetch: the shipped ranks 3 to 10, behind two that an
 // option put first.
 TEST(HarmonySearch, TheFirstEightRanksAreHarmonys) {
-  if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "the profiles are not at " << kFolder;
   std::vector<HarmonyRow> shipped = read_harmony_rows(kFolder);
   std::erase_if(shipped, [](const HarmonyRow& row) {
     return !row.schedule.starts_with("D600_vPP_N4_Top") || row.tuple.backward.size() == 1;

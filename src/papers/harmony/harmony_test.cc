@@ -12,7 +12,7 @@
 namespace ferry {
 namespace {
 
-const std::filesystem::path kFolder = FERRY_SOURCE_DIR "/../shared/data/harmony_profiles";
+const std::filesystem::path kFolder = FERRY_SOURCE_DIR "/tests/data/harmony_profiles";
 
 // Harmony's GPUs, with the rates of its estimator.
 Machine server(int gpus) {
@@ -54,7 +54,6 @@ Planned planned(const PlanQuestion& question) {
 
 // A job's way to a row of the search's table.
 TEST(HarmonyStrategy, PureQuestionsGetTheWinnerOfTheSearch) {
-  if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "the profiles are not at " << kFolder;
   const auto profile = read_harmony_profile((kFolder / "bert96.json").string());
   PlanQuestion question = pure_question(profile, "harmony-pp", 2, 32);
   question.papers.packing = "time, reuse / time";

@@ -164,9 +164,9 @@ def test_the_documented_labels_give_the_loss_of_transformers(tokens, nano, jsonl
     )
     ids = torch.tensor([ids + [tokens.end_token] * padding])
     theirs = torch.tensor([[i if flag else -100 for i, flag in zip(sample.ids, sample.learned, strict=True)]])
-    model = AutoModelForCausalLM.from_pretrained(nano, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(nano, local_files_only=True, dtype=torch.float64)
     with torch.no_grad():
-        logits = model(ids).logits[0]
+        logits = model(ids).logits[0].float()  # as transformers does before the loss
         ours = torch.nn.functional.cross_entropy(logits, torch.tensor(labels))
         loss = model(torch.tensor([sample.ids[:sequence]]), labels=theirs[:, :sequence]).loss
     torch.testing.assert_close(ours, loss, rtol=1e-6, atol=1e-6)

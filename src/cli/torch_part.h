@@ -1,0 +1,29 @@
+// What the command line needs torch for, beside run_train() and run_doctor().
+//
+// There are two programs. `ferry` is linked without torch, which takes a third of a second to load;
+// what is declared here throws TorchNeeded there, and main() goes on as `ferry-torch`, which stands
+// beside it and has all commands.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/question.h"
+#include "spec/machine.h"
+#include "spec/profile.h"
+
+namespace ferry {
+
+/// Thrown before anything was printed or done that would not be done again.
+struct TorchNeeded {};
+
+/// The GPUs of this box that torch can use, for this_machine().
+std::vector<FoundGpu> gpus_here();
+
+/// What the model's blocks cost on the machine, which is here: measured, or as it was measured for
+/// an equal question and kept in job.out. `say` hears what takes time.
+Profile measured_profile(const Question& question,
+                         const std::function<void(const std::string&)>& say);
+
+}  // namespace ferry

@@ -1,0 +1,18 @@
+// The part of the program `ferry` that the program `ferry-torch` has in its place.
+#include "cli/commands.h"
+#include "cli/torch_part.h"
+
+namespace ferry {
+
+int run_train(const TrainCommand& /*command*/) { throw TorchNeeded(); }
+
+int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
+
+std::vector<FoundGpu> gpus_here() { throw TorchNeeded(); }
+
+Profile measured_profile(const Question& /*question*/,
+                         const std::function<void(const std::string&)>& /*say*/) {
+  throw TorchNeeded();
+}
+
+}  // namespace ferry

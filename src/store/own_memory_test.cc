@@ -1,0 +1,89 @@
+#include "store/own_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "store/mapping.h"
+
+namespace ferry {
+namespace {
+
+// Other memory of the process, and the kernel's way to count pages per core, are well below this.
+constexpr Bytes kSlack = 8_MiB;
+
+TEST(OwnMemory, AMappingCountsOnceItsPagesAreBacked) {
+  const Bytes before = own_memory(getpid());
+  Mapping mapping(64_MiB);
+  EXPECT_LT(own_memory(getpid()) - before, kSlack);
+
+  mapping.touch(1);
+  EXPECT_GE(own_memory(getpid()) - before, 64_MiB - kSlack);
+  EXPECT_LE(own_memory(getpid()) - before, 64_MiB + kSlack);
+}
+
+// A mapped checkpoint is the page cache's, which the kernel takes back.
+TEST(OwnMemory, AFileThatIsMappedAndReadDoesNotCount) {
+  char name[] = "own-memory-XXXXXX";  // in the build folder: /tmp may be memory itself
+  const int file = mkstemp(name);
+  ASSERT_GE(file, 0);
+  unlink(name);
+  constexpr std::size_t kSize = 64 << 20;
+  ASSERT_EQ(ftruncate(file, kSize), 0);
+  const Bytes before = own_memory(getpid());
+  auto* const bytes =
+      static_cast<const char*>(mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE, file, 0));
+  ASSERT_NE(bytes, MAP_FAILED);
+  long sum = 0;
+  for (std::size_t at = 0; at < kSize; at += 4096) sum += bytes[at];
+
+  EXPECT_EQ(sum, 0);
+  EXPECT_LT(own_memory(getpid()) - before, kSlack);
+  munmap(const_cast<char*>(bytes), kSize);
+  close(file);
+}
+
+TEST(OwnMemory, AProcessThatHasEndedHoldsNothing) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t ended = {};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(own_memory(child), 0_B);  // a zombie
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(own_memory(child), 0_B);
+}
+
+TEST(PeakWatch, MemoryThatWasGivenBackStaysInThePeak) {
+  const Bytes before = own_memory(getpid());
+  PeakWatch watch([before] { return own_memory(getpid()) - before; });
+  {
+    Mapping mapping(64_MiB);
+    mapping.touch(1);
+    std::this_thread::sleep_for(20 * PeakWatch::kInterval);
+  }
+  EXPECT_LT(own_memory(getpid()) - before, kSlack);
+  EXPECT_GE(watch.peak(), 64_MiB - kSlack);
+}
+
+TEST(PeakWatch, AskingLooksAtThisMoment) {
+  std::atomic<std::int64_t> held = 0;
+  PeakWatch watch([&] { return Bytes{held}; });
+  held = 3;
+  const Bytes asked = watch.peak();
+  held = 2;
+  EXPECT_EQ(asked, 3_B);
+  EXPECT_EQ(watch.peak(), 3_B);
+}
+
+TEST(PeakWatch, WhatCannotBeMeasuredIsThrownWhereThePeakIsAsked) {
+  PeakWatch watch([]() -> Bytes { throw std::runtime_error("no answer"); });
+  EXPECT_THROW(watch.peak(), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,132 @@
+// The host's measured peak is what the process held, whatever the plan says.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "data/safetensors_writer.h"
+#include "data/scratch_folder.h"
+#include "data/token_text.h"
+#include "planner/costs/estimate.h"
+#include "planner/planner.h"
+#include "store/mapping.h"
+#include "train/trainer.h"
+
+namespace ferry {
+namespace {
+
+constexpr const char* kConfig = R"({
+  "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
+  "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "vocab_size": 96, "max_position_embeddings": 64,
+  "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": false})";
+
+constexpr Bytes kSlack = 8_MiB;  // between two runs: caches of kernels, stacks of threads
+
+/// A folder with a model whose weights are one constant.
+void write_model(const ScratchFolder& folder, const ModelSpec& model) {
+  folder.put("config.json", kConfig);
+  std::vector<TensorDeclaration> declared;
+  for (const BlockSpec& block : model.blocks) {
+    for (const ParamSpec& param : block.params) {
+      declared.push_back({param.name, ElementType::f32, param.shape});
+    }
+  }
+  SafetensorsWriter writer(folder.path(), "model", declared);
+  for (const BlockSpec& block : model.blocks) {
+    for (const ParamSpec& param : block.params) {
+      const std::vector<float> values(static_cast<std::size_t>(param.numel()), 0.02F);
+      writer.write(param.name, std::as_bytes(std::span(values)));
+    }
+  }
+  writer.commit();
+}
+
+/// Two steps of a tiny model on one simulated device, its states in DRAM.
+TrainSetup setup(const ScratchFolder& folder, const std::string& out) {
+  TrainSetup setup;
+  setup.model = parse_model_spec(kConfig, "config");
+  write_model(folder, setup.model);
+  setup.train_tokens = folder.put("data.tokens", token_file_bytes("1 2 *3 *4\n5 6 *7\n", 96, 95));
+  setup.machine.name = "test";
+  setup.machine.host.cores = 1;
+  setup.machine.host.memory = 4_GiB;
+  setup.machine.devices.push_back({.name = "gpu0", .memory = 1_GiB, .threads = 1});
+  setup.job.model = folder.path();
+  setup.job.out = folder / out;
+  setup.job.data.sequence = 16;
+  setup.job.train.precision = Precision::fp32;
+  setup.job.train.steps = 2;
+  setup.job.train.micro_batches = 1;
+  setup.job.train.micro_batch_size = 1;
+  std::filesystem::create_directories(setup.job.out);
+
+  PlanQuestion question;
+  question.model = setup.model;
+  question.machine = setup.machine;
+  question.micro_batches = question.micro_batch_size = 1;
+  question.sequence = 16;
+  question.precision = Precision::fp32;
+  question.strategy = "mobius";
+  question.clips = setup.job.optim.clip > 0;
+  question.device_budget = 64_MiB;
+  question.host_budget = 1_GiB;
+  question.profile =
+      estimate_profile(setup.model, setup.machine, question.precision, {1, question.sequence});
+  setup.plan = std::get<Planned>(make_plan(question)).plan;
+  return setup;
+}
+
+/// Holds some memory more while a phase of the run lasts.
+class Hoarder final : public TrainObserver {
+ public:
+  Hoarder(std::string phase, Bytes size) : phase_(std::move(phase)), size_(size) {}
+
+  void phase(const std::string& what) override {
+    hoard_.reset();
+    if (!what.starts_with(phase_)) return;
+    hoard_.emplace(size_);
+    hoard_->touch(1);
+  }
+  void step(const StepReport& /*report*/) override { hoard_.reset(); }
+  void saved(int /*step*/, const std::filesystem::path& /*folder*/) override { hoard_.reset(); }
+
+ private:
+  const std::string phase_;
+  const Bytes size_;
+  std::optional<Mapping> hoard_;
+};
+
+TEST(HostPeak, MemoryTakenWhileLoadingOrSavingShowsInTheMeasuredPeak) {
+  const ScratchFolder folder;
+  TrainObserver nobody;
+  train(setup(folder, "first"), nobody);  // what kernels keep for ever is there from here on
+  const TrainSummary plain = train(setup(folder, "plain"), nobody);
+  EXPECT_GE(plain.measured_peak.at("host"), plain.predicted_peak.at("host"));
+  EXPECT_LE(plain.beside_plan, 64_MiB);
+
+  for (const char* phase : {"loading", "saving"}) {
+    Hoarder hoarder(phase, 96_MiB);
+    const TrainSummary more = train(setup(folder, phase), hoarder);
+    EXPECT_EQ(more.predicted_peak, plain.predicted_peak);
+    EXPECT_EQ(more.measured_peak.at("gpu0"), plain.measured_peak.at("gpu0"));
+    const Bytes beyond = more.measured_peak.at("host") - plain.measured_peak.at("host");
+    EXPECT_GE(beyond, 96_MiB - kSlack) << phase;
+    EXPECT_LE(beyond, 96_MiB + kSlack) << phase;
+    EXPECT_EQ(more.beside_plan, more.measured_peak.at("host") - more.predicted_peak.at("host"));
+  }
+}
+
+TEST(HostPeak, AProcessThatTokenisedAndHeldMoreIsThePeak) {
+  const ScratchFolder folder;
+  TrainSetup asked = setup(folder, "tokenised");
+  asked.tokenising_peak = 3_GiB;
+  TrainObserver nobody;
+  const TrainSummary summary = train(asked, nobody);
+  EXPECT_EQ(summary.measured_peak.at("host"), 3_GiB);
+  EXPECT_EQ(summary.tokenising_peak, 3_GiB);
+  EXPECT_LE(summary.beside_plan, 64_MiB);
+}
+
+}  // namespace
+}  // namespace ferry
