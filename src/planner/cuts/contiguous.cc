@@ -1,17 +1,17 @@
 #include "planner/cuts/contiguous.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
-#include <functional>
-#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
 namespace ferry {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 std::vector<double> prefix_sums(const std::vector<double>& weights) {
   std::vector<double> sums(weights.size() + 1, 0.0);
@@ -19,47 +19,85 @@ std::vector<double> prefix_sums(const std::vector<double>& weights) {
   return sums;
 }
 
-// cost(part, first, end) of one part, and how costs add up along the chain.
-struct CutCosts {
-  std::function<double(int, int, int)> part;  // kNever: not allowed
-  bool adds = false;                          // sum of the parts' costs, or their maximum
+// Of the parts of a cut, compared in this order; what does not count stays 0.
+struct CutCost {
+  double costliest = 0;
+  double squares = 0;
+  auto operator<=>(const CutCost&) const = default;
 };
 
-// best[p][end]: least cost of cutting the first `end` elements into p parts.
-std::optional<Cuts> best_cuts(int size, int parts, const CutCosts& costs) {
-  const auto n = static_cast<std::size_t>(size);
-  const auto row = n + 1;
-  std::vector<double> best((static_cast<std::size_t>(parts) + 1) * row, kNever);
-  std::vector<int> cut(best.size(), -1);
-  best[0] = costs.adds ? 0 : -kNever;
+// What of a cut counts, and which of equal ones is taken.
+struct CutRule {
+  bool costliest;
+  bool squares;
+  bool latest;
+};
+
+struct RatedCuts {
+  Cuts ends;
+  CutCost cost;
+};
+
+// best[p][end]: of cutting the first `end` elements into p parts.
+std::optional<RatedCuts> best_cuts(int size, int parts, const PartCost& cost, CutRule rule) {
+  struct Best {
+    CutCost cost = {kForbidden, kForbidden};
+    int first = -1;  // of the last part
+  };
+  std::vector<std::vector<Best>> best(index(parts) + 1, std::vector<Best>(index(size) + 1));
+  best[0][0].cost = {};
   for (int p = 1; p <= parts; ++p) {
     for (int end = p; end <= size - (parts - p); ++end) {
-      const std::size_t here = static_cast<std::size_t>(p) * row + static_cast<std::size_t>(end);
-      for (int first = p - 1; first < end; ++first) {
-        const double before =
-            best[(static_cast<std::size_t>(p) - 1) * row + static_cast<std::size_t>(first)];
-        if (before == kNever) continue;
-        const double part = costs.part(p - 1, first, end);
-        const double cost = costs.adds ? before + part : std::max(before, part);
-        if (cost < best[here]) {
-          best[here] = cost;
-          cut[here] = first;
-        }
+      Best& here = best[index(p)][index(end)];
+      for (int tried = 0; tried <= end - p; ++tried) {
+        const int first = rule.latest ? end - 1 - tried : p - 1 + tried;
+        CutCost made = best[index(p) - 1][index(first)].cost;
+        if (made.costliest == kForbidden) continue;
+        const double part = cost(p - 1, first, end);
+        if (part == kForbidden) continue;
+        if (rule.costliest) made.costliest = std::max(made.costliest, part);
+        if (rule.squares) made.squares += part * part;
+        if (made < here.cost) here = {made, first};
       }
     }
   }
-  if (best.back() == kNever) return std::nullopt;
-  Cuts ends(static_cast<std::size_t>(parts));
+  const CutCost reached = best.back().back().cost;
+  if (reached.costliest == kForbidden) return std::nullopt;
+  Cuts ends(index(parts));
   int end = size;
   for (int p = parts; p > 0; --p) {
-    ends[static_cast<std::size_t>(p) - 1] = end;
-    end = cut[static_cast<std::size_t>(p) * row + static_cast<std::size_t>(end)];
+    ends[index(p) - 1] = end;
+    end = best[index(p)][index(end)].first;
   }
+  return RatedCuts{std::move(ends), reached};
+}
+
+// Parts of at most `most` each, one filled after the other.
+Cuts filled(const std::vector<double>& weights, double most, const std::vector<PartLimit>& limits) {
+  // So that the bisection's rounding never parts equal sums.
+  constexpr double kSlack = 1 + 1e-12;
+  Cuts ends;
+  double weight = 0;
+  std::vector<double> taken(limits.size(), 0.0);
+  for (std::size_t b = 0; b < weights.size(); ++b) {
+    bool full = weight + weights[b] > most * kSlack;
+    for (std::size_t l = 0; l < limits.size(); ++l) {
+      full = full || taken[l] + limits[l].weights[b] > limits[l].most;
+    }
+    if (b > 0 && full) {
+      ends.push_back(static_cast<int>(b));
+      weight = 0;
+      std::ranges::fill(taken, 0.0);
+    }
+    weight += weights[b];
+    for (std::size_t l = 0; l < limits.size(); ++l) taken[l] += limits[l].weights[b];
+  }
+  ends.push_back(static_cast<int>(weights.size()));
   return ends;
 }
 
 double between(const std::vector<double>& sums, int first, int end) {
-  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
+  return sums[index(end)] - sums[index(first)];
 }
 
 double balance(const std::vector<double>& weights, const Cuts& cuts) {
@@ -81,24 +119,47 @@ double heaviest_part(const std::vector<double>& weights, const Cuts& cuts) {
   return heaviest;
 }
 
-Cuts min_max_cuts(const std::vector<double>& weights, int parts) {
-  FERRY_CHECK(parts >= 1 && static_cast<std::size_t>(parts) <= weights.size(),
-              "a chain has at most as many parts as elements");
-  const std::vector<double> sums = prefix_sums(weights);
-  const int size = static_cast<int>(weights.size());
-  const auto weigh = [&](int, int first, int end) { return between(sums, first, end); };
-  const Cuts lightest = best_cuts(size, parts, {weigh, false}).value();
-  double limit = 0;
-  int first_of_part = 0;
-  for (const int end : lightest) {
-    limit = std::max(limit, between(sums, first_of_part, end));
-    first_of_part = end;
-  }
-  const auto squares = [&](int, int first, int end) {
-    const double weight = between(sums, first, end);
-    return weight <= limit ? weight * weight : kNever;
+std::optional<Cuts> min_max_cuts(int size, int parts, const PartCost& cost, CutTies ties) {
+  FERRY_CHECK(parts >= 1 && parts <= size, "a chain has at most as many parts as elements");
+  const bool so_far = ties == CutTies::evenest_so_far;
+  const auto lightest =
+      best_cuts(size, parts, cost, {.costliest = true, .squares = so_far, .latest = so_far});
+  if (!lightest) return std::nullopt;
+  if (ties != CutTies::evenest) return lightest->ends;
+  const auto within = [&](int part, int first, int end) {
+    const double own = cost(part, first, end);
+    return own <= lightest->cost.costliest ? own : kForbidden;
   };
-  return best_cuts(size, parts, {squares, true}).value();
+  return best_cuts(size, parts, within, {.costliest = false, .squares = true, .latest = false})
+      ->ends;
+}
+
+Cuts min_max_cuts(const std::vector<double>& weights, int parts) {
+  const std::vector<double> sums = prefix_sums(weights);
+  const auto weigh = [&](int, int first, int end) { return between(sums, first, end); };
+  return min_max_cuts(static_cast<int>(weights.size()), parts, weigh, CutTies::evenest).value();
+}
+
+// By bisection on how full parts may get.
+Cuts packed_cuts(const std::vector<double>& weights, int parts, PackFill fill,
+                 const std::vector<PartLimit>& limits) {
+  FERRY_CHECK(!weights.empty() && parts >= 1, "something to cut, into at least one part");
+  constexpr int kHalvings = 60;
+  double enough = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double too_little =
+      fill == PackFill::to_mean ? enough / parts : *std::ranges::max_element(weights);
+  Cuts best = filled(weights, enough, limits);
+  for (int i = 0; i < kHalvings && too_little < enough; ++i) {
+    const double middle = too_little + (enough - too_little) / 2;
+    Cuts tried = filled(weights, middle, limits);
+    if (static_cast<int>(tried.size()) <= parts) {
+      best = std::move(tried);
+      enough = middle;
+    } else {
+      too_little = middle;
+    }
+  }
+  return best;
 }
 
 std::optional<Cuts> min_max_cuts_within(const LimitedChain& chain) {
@@ -108,10 +169,10 @@ std::optional<Cuts> min_max_cuts_within(const LimitedChain& chain) {
   const std::vector<double> times = prefix_sums(chain.times);
   const std::vector<double> sizes = prefix_sums(chain.sizes);
   const auto cost = [&](int part, int first, int end) {
-    const bool within = between(sizes, first, end) <= chain.limits[static_cast<std::size_t>(part)];
-    return within ? between(times, first, end) : kNever;
+    const bool within = between(sizes, first, end) <= chain.limits[index(part)];
+    return within ? between(times, first, end) : kForbidden;
   };
-  return best_cuts(size, parts, {cost, false});
+  return min_max_cuts(size, parts, cost, CutTies::earliest);
 }
 
 std::vector<ParetoCut> contiguous_pareto(const std::vector<double>& times,
@@ -128,7 +189,7 @@ std::vector<ParetoCut> contiguous_pareto(const std::vector<double>& times,
   limits.erase(rest.begin(), rest.end());
 
   std::vector<ParetoCut> pareto;
-  double least = kNever;
+  double least = kForbidden;
   for (const double limit : limits) {
     const LimitedChain chain{times, sizes,
                              std::vector<double>(static_cast<std::size_t>(parts), limit)};

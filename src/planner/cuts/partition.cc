@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "planner/cuts/contiguous.h"
 
 namespace ferry {
 namespace {
@@ -122,30 +123,6 @@ class CutSearch {
   double backward_total_ = 0;
   BestPartitions best_;
 };
-
-// Stages of at most `limit` time each, closed early when memory asks for it.
-Ends packed(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks, double limit) {
-  Ends ends;
-  double time = 0;
-  double forward_memory = 0;
-  double backward_memory = 0;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const BlockCosts& block = blocks[b];
-    const double block_time = block.forward_time + block.backward_time;
-    const bool full = time + block_time > limit * (1 + 1e-12) ||
-                      forward_memory + block.forward_memory > problem.memory ||
-                      backward_memory + block.backward_memory > problem.memory;
-    if (b > 0 && full) {
-      ends.push_back(static_cast<int>(b));
-      time = forward_memory = backward_memory = 0;
-    }
-    time += block_time;
-    forward_memory += block.forward_memory;
-    backward_memory += block.backward_memory;
-  }
-  ends.push_back(static_cast<int>(blocks.size()));
-  return ends;
-}
 
 // Every partition that differs by one cut: moved by one block, removed, or added.
 std::vector<Ends> neighbours(const Ends& ends) {
@@ -348,25 +325,17 @@ std::vector<StageCosts> stages_of(const std::vector<BlockCosts>& blocks,
   return stages;
 }
 
-// By bisection on the longest stage.
 std::vector<int> balanced_partition(const EvaluatorProblem& problem,
                                     const std::vector<BlockCosts>& blocks, int stages) {
-  double total = 0;
-  for (const BlockCosts& block : blocks) total += block.forward_time + block.backward_time;
-  double low = total / stages;
-  double high = total;
-  Ends best = packed(problem, blocks, high);
-  for (int round = 0; round < 30; ++round) {
-    const double limit = (low + high) / 2;
-    Ends ends = packed(problem, blocks, limit);
-    if (ends.size() <= static_cast<std::size_t>(stages)) {
-      best = std::move(ends);
-      high = limit;
-    } else {
-      low = limit;
-    }
+  std::vector<double> times;
+  PartLimit forward{{}, problem.memory};
+  PartLimit backward{{}, problem.memory};
+  for (const BlockCosts& block : blocks) {
+    times.push_back(block.forward_time + block.backward_time);
+    forward.weights.push_back(block.forward_memory);
+    backward.weights.push_back(block.backward_memory);
   }
-  return best;
+  return packed_cuts(times, stages, PackFill::to_mean, {forward, backward});
 }
 
 std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,

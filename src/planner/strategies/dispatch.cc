@@ -33,45 +33,7 @@ std::vector<DirectedStage> stages_in_order(const Packs& packs, bool train) {
   return stages;
 }
 
-// Greedy parts of at most `most` each; more than `parts` of them when `most` is too small.
-std::vector<int> greedy_cuts(const std::vector<double>& costs, double most) {
-  std::vector<int> ends;
-  double sum = 0;
-  for (std::size_t b = 0; b < costs.size(); ++b) {
-    if (b > 0 && sum + costs[b] > most) {
-      ends.push_back(static_cast<int>(b));
-      sum = 0;
-    }
-    sum += costs[b];
-  }
-  ends.push_back(static_cast<int>(costs.size()));
-  return ends;
-}
-
 }  // namespace
-
-std::vector<int> even_cuts(const std::vector<double>& costs, int parts) {
-  FERRY_CHECK(!costs.empty() && parts >= 1, "something to cut, into at least one part");
-  double least = 0;
-  double most = 0;
-  for (const double cost : costs) {
-    least = std::max(least, cost);
-    most += cost;
-  }
-  constexpr int kHalvings = 60;
-  std::vector<int> best = greedy_cuts(costs, most);
-  for (int i = 0; i < kHalvings && least < most; ++i) {
-    const double middle = least + (most - least) / 2;
-    std::vector<int> tried = greedy_cuts(costs, middle);
-    if (static_cast<int>(tried.size()) <= parts) {
-      best = std::move(tried);
-      most = middle;
-    } else {
-      least = middle;
-    }
-  }
-  return best;
-}
 
 std::vector<StageVisit> dispatch(const Packs& packs, int devices, int micro_batches, int round,
                                  bool train) {

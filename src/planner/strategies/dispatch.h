@@ -18,9 +18,6 @@ struct Packs {
   bool operator==(const Packs&) const = default;
 };
 
-/// At most `parts` consecutive parts of `costs` whose largest sum is least; as ends.
-std::vector<int> even_cuts(const std::vector<double>& costs, int parts);
-
 /// Stages in turn on `devices` devices, backward going on where forward stopped; the micro-batches
 /// in rounds of at most `round` (Harmony's pipeline mode: one round; RoundPipe, section 3.2). When
 /// `train` is false, forward alone.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/cuts/asked_stages.h"
+#include "planner/cuts/contiguous.h"
 #include "planner/strategies/dispatch.h"
 #include "planner/strategies/streaming.h"
 #include "spec/strategy_names.h"
@@ -82,13 +83,14 @@ class Dispatched {
     for (const int per_device : kStagesPerDevice) {
       const int stages = per_device * devices();
       if (stages > blocks) break;
-      const std::vector<int> backward = even_cuts(backward_, stages);
+      const std::vector<int> backward = packed_cuts(backward_, stages, PackFill::to_heaviest);
       const auto before_last = backward.size() > 1 ? backward[backward.size() - 2] : 0;
       for (const int share : {1, 3}) {
         Packs packs{{}, backward};
         if (before_last > 0) {
           const std::vector<double> costs(forward_.begin(), forward_.begin() + before_last);
-          packs.forward = even_cuts(costs, std::max(1, (stages + share - 1) / share));
+          packs.forward =
+              packed_cuts(costs, std::max(1, (stages + share - 1) / share), PackFill::to_heaviest);
         }
         add(std::move(packs));
       }

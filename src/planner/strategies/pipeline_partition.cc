@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <utility>
 
 #include "base/check.h"
 #include "planner/write/allocate.h"
@@ -12,44 +10,11 @@
 namespace ferry {
 namespace {
 
-constexpr double kImpossible = std::numeric_limits<double>::infinity();
 constexpr int kGradientSlots = 2;  // a block reads one and writes another
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 }  // namespace
-
-std::vector<int> least_costliest(int blocks, int stages, const StageCost& cost) {
-  FERRY_CHECK(stages >= 1 && stages <= blocks, "every stage has a block");
-  struct Best {
-    double costliest = kImpossible;
-    double squares = kImpossible;
-    int first = -1;  // of the last stage
-  };
-  // best[s][e]: of the first e blocks in s + 1 stages.
-  std::vector<std::vector<Best>> best(index(stages), std::vector<Best>(index(blocks + 1)));
-  for (int s = 0; s < stages; ++s) {
-    for (int end = s + 1; end <= blocks - (stages - 1 - s); ++end) {
-      Best& here = best[index(s)][index(end)];
-      for (int first = s == 0 ? 0 : end - 1; first >= s; --first) {
-        const Best before = s == 0 ? Best{0, 0, -1} : best[index(s - 1)][index(first)];
-        const double own = cost(s, first, end);
-        const Best made{std::max(before.costliest, own), before.squares + own * own, first};
-        if (std::pair(made.costliest, made.squares) < std::pair(here.costliest, here.squares)) {
-          here = made;
-        }
-      }
-    }
-  }
-  std::vector<int> ends(index(stages));
-  int end = blocks;
-  if (best.back()[index(end)].costliest == kImpossible) return {};
-  for (int s = stages - 1; s >= 0; --s) {
-    ends[index(s)] = end;
-    end = best[index(s)][index(end)].first;
-  }
-  return ends;
-}
 
 StageMemory::StageMemory(const PlanQuestion& question, const Chain& chain) : chain_(chain) {
   FERRY_CHECK(question.mode == PlanMode::train, "memory is that of training");

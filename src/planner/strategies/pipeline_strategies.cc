@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "planner/costs/queues.h"
 #include "planner/cuts/asked_stages.h"
+#include "planner/cuts/contiguous.h"
 #include "planner/cuts/mapping.h"
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
@@ -27,7 +27,6 @@ namespace {
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-constexpr double kImpossible = std::numeric_limits<double>::infinity();
 constexpr int kRoomySpare = 4;  // slots with which copies no longer wait for slots, as a rule
 constexpr int kDefaultChunks = 2;
 constexpr int kMostShifts = 64;
@@ -126,11 +125,10 @@ class PipelineSearch {
     best_schedule_ = schedule_of(least_memory, 0);
     if (auto lacking = try_schedule(best_schedule_)) return *lacking;
     if (!given) {
-      const std::vector<int> even = fastest_ends(false);
-      if (!even.empty()) {
-        try_roomiest(shifted(even));
-        try_roomiest(even);
-        try_roomiest(fastest_ends(true));
+      if (const auto even = fastest_ends(false)) {
+        try_roomiest(shifted(*even));
+        try_roomiest(*even);
+        try_roomiest(fastest_ends(true).value());
       }
     }
     try_roomiest(least_memory);
@@ -179,18 +177,20 @@ class PipelineSearch {
     const bool one_each = std::ranges::all_of(stages_of_device_, [](int n) { return n <= 1; });
     double most = 0;
     for (int s = 0; s < stages_; ++s) most = std::max(most, share(s));
-    return least_costliest(blocks_, stages_, [&](int stage, int first, int end) {
+    const auto cost = [&](int stage, int first, int end) {
       return need(stage, first, end) + (one_each ? most - share(stage) : 0.0);
-    });
+    };
+    return min_max_cuts(blocks_, stages_, cost, CutTies::evenest_so_far).value();
   }
 
-  std::vector<int> fastest_ends(bool with_updates) const {
-    return least_costliest(blocks_, stages_, [&](int stage, int first, int end) {
-      if (need(stage, first, end) > share(stage)) return kImpossible;
+  std::optional<Cuts> fastest_ends(bool with_updates) const {
+    const auto time = [&](int stage, int first, int end) {
+      if (need(stage, first, end) > share(stage)) return kForbidden;
       double micros = 0;
       for (int b = first; b < end; ++b) micros += time_of(b, with_updates);
       return micros;
-    });
+    };
+    return min_max_cuts(blocks_, stages_, time, CutTies::evenest_so_far);
   }
 
   double time_of(int b, bool with_update) const {
