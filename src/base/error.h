@@ -14,6 +14,19 @@ class UserError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A key of the job does not go with the rest of the question. "plan.devices: expected ..."; where
+/// the key was given is known to whoever holds the job (spec/job.h, with_origin()).
+class JobKeyError : public UserError {
+ public:
+  JobKeyError(const std::string& key, const std::string& message)
+      : UserError(key + ": " + message), key_(key) {}
+
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
+};
+
 /// The machine refused: memory, disk space, a device, a permission. Exit code 3.
 /// The text names device or file, offset, errno, need and have.
 class ResourceError : public std::runtime_error {

@@ -21,7 +21,8 @@ int run_plan(const PlanCommand& command) {
   const Question question = read_question(command.job, command.overrides, say);
   // A paper's program may depend on more than the question's text, and is quick to make.
   const bool pure = question.job.papers.pure;
-  const PlanAnswer answer = pure ? papers::answer(question.plan) : plan_or_cached(question.plan);
+  const Planner planner = with_origins(pure ? papers::answer : plan_or_cached, question.job);
+  const PlanAnswer answer = planner(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);
     return kDoesNotFit;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/python_tools.h"
@@ -92,6 +93,16 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     plan.sequence = plan.profile.sequence;
   }
   return question;
+}
+
+Planner with_origins(Planner planner, const Job& job) {
+  return [planner = std::move(planner), &job](const PlanQuestion& question) {
+    try {
+      return planner(question);
+    } catch (const JobKeyError& error) {
+      throw with_origin(job, error);
+    }
+  };
 }
 
 Tokens token_file(const Job& job, const std::string& source) {

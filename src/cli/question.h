@@ -26,6 +26,10 @@ struct Question {
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
                        const std::function<void(const std::string&)>& say);
 
+/// `planner` for the job's questions: what it throws about a key says where the job gave it.
+/// `job` must outlive it.
+Planner with_origins(Planner planner, const Job& job);
+
 /// Where a job's tokens are, and what the process that made them held of DRAM; 0: none was needed.
 struct Tokens {
   std::filesystem::path file;

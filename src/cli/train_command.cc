@@ -55,7 +55,7 @@ class Console final : public TrainObserver {
 };
 
 /// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
-std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion& question) {
+std::optional<Planned> plan_for(const TrainCommand& command, const Question& question) {
   if (!command.plan.empty()) {
     Planned planned;
     planned.plan = read_plan(command.plan);
@@ -64,7 +64,7 @@ std::optional<Planned> plan_for(const TrainCommand& command, const PlanQuestion&
     planned.lower_bound = planned.prediction.busiest;
     return planned;
   }
-  PlanAnswer answer = plan_or_cached(question);
+  PlanAnswer answer = with_origins(plan_or_cached, question.job)(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs(does_not_fit_text(*no).c_str(), stdout);
     return std::nullopt;
@@ -114,7 +114,7 @@ int run_train(const TrainCommand& command) {
   const Job& job = question.job;
   require_trainable(job);
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
-  auto planned = plan_for(command, question.plan);
+  auto planned = plan_for(command, question);
   if (!planned) return kDoesNotFit;
   require_same_question(planned->plan, question.plan, command.plan);
   std::fputs(plan_table(question.plan, *planned).c_str(), stdout);

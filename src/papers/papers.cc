@@ -49,13 +49,14 @@ const NamedProgram& program_of(const PlanQuestion& question) {
     names += std::string(names.empty() ? "" : ", ") + program.strategy;
   }
   if (question.strategy == strategy_name::kAuto) {
-    throw UserError(
-        "papers.pure: papers' programs have cost models of their own and do not compete; "
-        "expected strategy to be one of " +
-        names);
+    throw JobKeyError(
+        "papers.pure",
+        "papers' programs have cost models of their own and do not compete; expected strategy to "
+        "be one of " +
+            names);
   }
-  throw UserError("strategy '" + question.strategy + "' has no pure program; expected one of " +
-                  names);
+  throw JobKeyError("strategy",
+                    "'" + question.strategy + "' has no pure program; expected one of " + names);
 }
 
 AnswerWithoutRemedies answer_without_remedies(const PlanQuestion& question) {

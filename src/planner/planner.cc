@@ -31,8 +31,8 @@ std::vector<const Strategy*> asked_strategies(const PlanQuestion& question) {
     if (asked || question.strategy == strategy_name::kAuto) result.push_back(&strategy);
   }
   if (!result.empty()) return result;
-  throw UserError("strategy '" + question.strategy +
-                  "' has no plan of its own; expected auto or one of " + names);
+  throw JobKeyError("strategy", "'" + question.strategy +
+                                    "' has no plan of its own; expected auto or one of " + names);
 }
 
 std::string lack_text(const Shortage& lacking) {

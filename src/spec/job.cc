@@ -345,6 +345,12 @@ std::string origin(const Job& job, std::string_view key) {
   return found == job.origins.by_key.end() ? "default" : found->second.text;
 }
 
+UserError with_origin(const Job& job, const JobKeyError& error) {
+  const auto found = job.origins.by_key.find(error.key());
+  if (found == job.origins.by_key.end()) return error;
+  return UserError(found->second.text + ": " + error.what());
+}
+
 std::string to_yaml(const Job& job) {
   Job copy = job;
   return write_fields(fields_of(copy), 0, true);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "spec/origin.h"
 #include "spec/precision.h"
@@ -129,6 +130,10 @@ void require_trainable(const Job& job);
 /// The same from text; `source` stands for the file in messages and in the default of `out`.
 Job parse_job(const std::string& text, const std::string& source,
               std::span<const std::string> overrides = {});
+
+/// An error about a key behind where the job gave that key: "jobs/7b.yaml:12: plan.devices:
+/// expected ..."; as it is when the job did not.
+UserError with_origin(const Job& job, const JobKeyError& error);
 
 /// Where `key` ("budget.device") was set: "jobs/7b.yaml:12", "command line" or "default".
 std::string origin(const Job& job, std::string_view key);

@@ -262,5 +262,17 @@ TEST(Job, TheDocumentedKeysAreTheOnesThatAreRead) {
       << job_reference();
 }
 
+TEST(Job, AnErrorAboutAKeyNamesWhereTheKeyWasGiven) {
+  const JobKeyError error("plan.devices", "expected devices from 0 to 1, found 7");
+  const Job in_file = parse(with("plan: {devices: [7]}"));
+  EXPECT_STREQ(with_origin(in_file, error).what(),
+               "jobs/7b.yaml:4: plan.devices: expected devices from 0 to 1, found 7");
+  const Job overridden = parse(kSmallest, {"plan.devices=[7]"});
+  EXPECT_STREQ(with_origin(overridden, error).what(),
+               "command line: plan.devices: expected devices from 0 to 1, found 7");
+  EXPECT_STREQ(with_origin(parse(kSmallest), error).what(),
+               "plan.devices: expected devices from 0 to 1, found 7");
+}
+
 }  // namespace
 }  // namespace ferry

@@ -44,6 +44,38 @@ def test_bad_values_exit_2_and_name_what_is_wrong(box, override, said):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("changes", "override", "key", "found"),
+    [
+        ({"strategy": "1f1b"}, "plan.devices=[0,7]", "plan.devices", "found 7"),
+        ({"strategy": "mobius"}, "plan.devices=[7]", "plan.devices", "found 7"),
+        ({"strategy": "1f1b"}, "plan.stages=[1,1]", "plan.stages", "have 2 blocks"),
+        ({"strategy": "mobius"}, "plan.stages=[1,1]", "plan.stages", "have 2 blocks"),
+        ({"strategy": "roundpipe"}, "plan.backward_stages=[1,1]", "plan.backward_stages", "have 2 blocks"),
+        ({"strategy": "mobius"}, "plan.map=v", "plan.map", "cross or sequential"),
+        ({"papers": {"pure": True}, "strategy": "gpipe"}, "plan.stages=[1,1]", "plan.stages", "have 2 blocks"),
+        ({"papers": {"pure": True}, "strategy": "harmony-pp"}, "plan.backward_stages=[1]", "plan.backward_stages",
+         "have 1 blocks"),
+        ({"papers": {"pure": True}, "strategy": "harmony-pp"}, "papers.packing=best", "papers.packing", "not known"),
+        ({"strategy": "auto"}, "papers.pure=true", "papers.pure", "do not compete"),
+    ],
+)
+def test_what_planning_refuses_names_where_the_key_was_given(box, changes, override, key, found):
+    file = box.folder / "misfit.yaml"
+    file.write_text(json.dumps(box.job("misfit", **changes, plan={"profile": "estimate"})))
+    done = ferry("plan", str(file), override, expect=2)
+    assert done.stderr.splitlines()[-1].startswith(f"command line: {key}: "), done.stderr
+    assert found in done.stderr
+
+
+def test_what_planning_refuses_names_the_line_of_the_job_file(box):
+    file = box.folder / "misfit-line.yaml"
+    job = json.dumps(box.job("misfit-line", strategy="1f1b"))
+    file.write_text(job[:-1] + ',\n "plan": {"profile": "estimate",\n  "devices": [0, 7]}}\n')
+    done = ferry("plan", str(file), expect=2)
+    assert done.stderr.splitlines()[-1].startswith(f"{file}:3: plan.devices: expected devices from 0 to"), done.stderr
+
+
 def test_a_plan_for_another_job_is_refused(box):
     file = box.folder / "other.yaml"
     file.write_text(json.dumps(box.job("other")))

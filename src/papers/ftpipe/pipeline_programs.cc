@@ -31,13 +31,24 @@ struct CutPipeline {
   std::vector<StageCosts> costs;
 };
 
+// plan.devices, if given, names one for every stage.
+std::vector<int> one_device_each(const PlanQuestion& question, std::size_t stages) {
+  const auto& asked = question.options.devices;
+  if (asked && asked->size() != stages) {
+    throw JobKeyError("plan.devices", "expected a device for each of the " +
+                                          std::to_string(stages) + " stages, found " +
+                                          std::to_string(asked->size()));
+  }
+  return asked_map(question, static_cast<int>(stages));
+}
+
 CutPipeline program_of(const PlanQuestion& question, int chunks) {
   CutPipeline program;
   program.pipeline.devices = static_cast<int>(question.machine.devices.size());
   program.pipeline.micro_batches = question.micro_batches;
-  program.ends = asked_ends(question, program.pipeline.devices * chunks);
+  program.ends = asked_or_even_ends(question, program.pipeline.devices * chunks);
   program.costs = stages_of(profile_costs(question.profile), program.ends);
-  program.pipeline.device = asked_map(question, static_cast<int>(program.ends.size()));
+  program.pipeline.device = one_device_each(question, program.ends.size());
   for (const StageCosts& stage : program.costs) {
     program.pipeline.forward.push_back(stage.forward_time);
     program.pipeline.backward.push_back(stage.backward_time);
@@ -240,9 +251,9 @@ SteadyOrder steady_order(const PlanQuestion& question, const CutPipeline& progra
   const int window = question.papers.window;
   if (one_stage_per_device(program.pipeline)) return steady_one_f_one_b(program.pipeline, window);
   if (window > 0) {
-    throw UserError(
-        "papers.window: several stages share a device, whose planned order has a window "
-        "of its own; expected one stage per device, or no window");
+    throw JobKeyError("papers.window",
+                      "several stages share a device, whose planned order has a window of its "
+                      "own; expected one stage per device, or no window");
   }
   PeriodicSearch search;
   search.input_bytes.assign(program.costs.size(), 0.0);

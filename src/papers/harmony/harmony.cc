@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "papers/harmony/harmony_search.h"
+#include "planner/cuts/asked_stages.h"
 
 namespace ferry {
 namespace {
@@ -35,8 +36,8 @@ HarmonyProblem problem_of(const PlanQuestion& question, HarmonyMode mode) {
       std::int64_t{question.micro_batches} * std::int64_t{question.micro_batch_size};
   constexpr std::int64_t kMostSamples = 100'000;
   if (samples > kMostSamples) {
-    throw UserError("harmony: a step of " + std::to_string(samples) +
-                    " samples; expected at most 100000");
+    throw JobKeyError("train.micro_batches", "harmony: a step of " + std::to_string(samples) +
+                                                 " samples; expected at most 100000");
   }
   problem.minibatch = static_cast<int>(samples);
   return problem;
@@ -50,22 +51,25 @@ Bytes capacity_of(const PlanQuestion& question) {
   return capacity;
 }
 
-// plan.stages and plan.backward_stages as packs. Without the latter, stages of all layers are the
-// packs of both passes.
+// The packs of plan.stages or plan.backward_stages, which make up `layers`.
+HarmonyPacks asked_packs(const std::vector<int>& counts, int layers, const std::string& key) {
+  ends_of(counts, layers, key);
+  return packs_of(counts);
+}
+
+// plan.stages and plan.backward_stages as packs; forward ends where the fused pack begins. Without
+// the latter, stages of all layers are the packs of both passes.
 void set_packs(HarmonySearch& search, const PlanJob& options, int layers) {
-  if (options.backward_stages) search.backward = packs_of(*options.backward_stages);
-  if (!options.stages) return;
-  HarmonyPacks packs = packs_of(*options.stages);
-  if (!search.backward) {
-    if (packs.empty() || packs.back().end != layers) {
-      throw UserError("plan.stages without plan.backward_stages cover " +
-                      std::to_string(packs.empty() ? 0 : packs.back().end) + " layers; expected " +
-                      std::to_string(layers) + ", the packs of both passes");
-    }
-    search.backward = packs;
-    packs.pop_back();
+  if (options.backward_stages) {
+    search.backward = asked_packs(*options.backward_stages, layers, "plan.backward_stages");
   }
-  search.forward = std::move(packs);
+  if (!options.stages) return;
+  if (search.backward) {
+    search.forward = asked_packs(*options.stages, search.backward->back().first, "plan.stages");
+    return;
+  }
+  search.backward = search.forward = asked_packs(*options.stages, layers, "plan.stages");
+  search.forward->pop_back();
 }
 
 HarmonySearch search_of(const PlanQuestion& question, const HarmonyProblem& problem) {
@@ -97,9 +101,9 @@ ProgramAnswer nothing_found(const PlanQuestion& question, const HarmonyProblem& 
                             const HarmonySearch& search, const HarmonyFound& found) {
   if (found.candidates > 0) throw UserError("harmony: every candidate of the search deadlocks");
   if (backward_batches(problem, search).empty()) {
-    throw UserError("harmony: no micro-batch size that " + problem.profile.source +
-                    " measures divides " + std::to_string(problem.samples()) +
-                    " samples\n  try: another train.micro_batches");
+    throw JobKeyError("train.micro_batches", "harmony: no micro-batch size that " +
+                                                 problem.profile.source + " measures divides " +
+                                                 std::to_string(problem.samples()) + " samples");
   }
   const Bytes least = least_capacity(problem, search);
   if (least >= search.capacity) {
@@ -109,8 +113,9 @@ ProgramAnswer nothing_found(const PlanQuestion& question, const HarmonyProblem& 
                     search.capacity,
                     {{"the largest layer in backward", least}}};
   }
-  throw UserError("papers.packing: '" + question.papers.packing + "' finds no packs within " +
-                  to_string(search.capacity) + "\n  try: papers.packing: greedy");
+  throw JobKeyError("papers.packing", "'" + question.papers.packing + "' finds no packs within " +
+                                          to_string(search.capacity) +
+                                          "\n  try: papers.packing: greedy");
 }
 
 void report_packs(const HarmonyProblem& problem, const HarmonyTuple& tuple, PlanReport& report) {

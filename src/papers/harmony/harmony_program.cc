@@ -51,9 +51,10 @@ HarmonyServer harmony_server(const Machine& machine) {
 
 void check_problem(const HarmonyProblem& problem) {
   if (problem.mode == HarmonyMode::pipeline || problem.minibatch % problem.gpus() == 0) return;
-  throw UserError("harmony-dp: " + std::to_string(problem.minibatch) + " samples on " +
-                  std::to_string(problem.gpus()) + " GPUs; expected a multiple of " +
-                  std::to_string(problem.gpus()));
+  throw JobKeyError("train.micro_batches", "harmony-dp: " + std::to_string(problem.minibatch) +
+                                               " samples on " + std::to_string(problem.gpus()) +
+                                               " GPUs; expected a multiple of " +
+                                               std::to_string(problem.gpus()));
 }
 
 void check_tuple(const HarmonyProblem& problem, const HarmonyTuple& tuple) {

@@ -121,8 +121,9 @@ std::vector<PackingMethod> read_methods(std::string_view list) {
       }
     }
     if (!known) {
-      throw UserError("papers.packing: '" + std::string(word) +
-                      "' is not known; expected time, memory, greedy or reuse");
+      throw JobKeyError("papers.packing", "'" + std::string(word) +
+                                              "' is not known; expected time, memory, greedy or "
+                                              "reuse");
     }
     list.remove_prefix(std::min(end + 1, list.size()));
   }
@@ -150,9 +151,10 @@ HarmonyFound search_harmony(const HarmonyProblem& problem, const HarmonySearch& 
   }
   if (search.forward) check_cover(*search.forward, search.backward->back().first, "forward");
   if (search.forward_batch > 0 && search.forward_batch < search.backward_batch) {
-    throw UserError("papers.forward_batch is " + std::to_string(search.forward_batch) +
-                    "; expected at least papers.backward_batch, " +
-                    std::to_string(search.backward_batch));
+    throw JobKeyError("papers.forward_batch", "expected at least papers.backward_batch, " +
+                                                  std::to_string(search.backward_batch) +
+                                                  ", found " +
+                                                  std::to_string(search.forward_batch));
   }
   return Searcher(problem, search).run();
 }
@@ -181,8 +183,10 @@ void set_methods(HarmonySearch& search, const std::string& text) {
       slash == std::string::npos ? search.forward_methods : read_methods(text.substr(slash + 1));
   std::erase(search.backward_methods, PackingMethod::reuse);
   if (search.backward_methods.empty() || search.forward_methods.empty()) {
-    throw UserError("papers.packing: '" + text +
-                    "' has no method for a pass; expected for instance 'time, reuse / time'");
+    throw JobKeyError("papers.packing",
+                      "'" + text +
+                          "' has no method for a pass; expected for instance 'time, reuse / "
+                          "time'");
   }
 }
 

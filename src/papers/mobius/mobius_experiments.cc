@@ -68,7 +68,7 @@ double bytes_above(const Plan& plan, const Simulation& simulation, double rate) 
 std::optional<MobiusProgram> even_program(const PlanQuestion& question, int stages, bool cross) {
   MobiusProgram program;
   program.problem = pure_problem(question);
-  program.ends = asked_ends(question, stages);
+  program.ends = asked_or_even_ends(question, stages);
   program.stages = stages_of(profile_costs(question.profile), program.ends);
   if (!evaluate_stages(program.problem, program.stages).feasible) return std::nullopt;
   const int count = static_cast<int>(program.stages.size());

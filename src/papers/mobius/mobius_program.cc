@@ -267,9 +267,8 @@ MobiusChoice choose_mobius_program(const PlanQuestion& question) {
   const std::vector<BlockCosts> blocks = profile_costs(question.profile);
   MobiusProgram program;
   program.problem = pure_problem(question);
-  if (question.options.stages) {
-    program.ends =
-        ends_of(*question.options.stages, static_cast<int>(blocks.size()), "plan.stages");
+  if (auto asked = asked_ends(question, static_cast<int>(blocks.size()))) {
+    program.ends = std::move(*asked);
     program.lower_bound = partition_lower_bound(program.problem, blocks);
   } else {
     const bool by_mip = question.options.partition == Partitioner::mip;

@@ -93,8 +93,8 @@ ProgramAnswer answer(const PlanQuestion& asked, HandlerOrder order) {
 
 FuyouProblem fuyou_problem(const PlanQuestion& asked, HandlerOrder order) {
   if (asked.model.layers < 1) {
-    throw UserError(
-        "strategy 'fuyou' needs a model: its program works with layers and their width");
+    throw JobKeyError("strategy",
+                      "'fuyou' needs a model: its program works with layers and their width");
   }
   const DriveArray drives = drive_array(asked.machine);
   if (!drives.read.limited() || !drives.write.limited()) {

@@ -11,15 +11,11 @@ namespace ferry {
 
 /// plan.stages, or the most even cut of the profile's chain into `stages` (as many as blocks at
 /// most).
-std::vector<int> asked_ends(const PlanQuestion& question, int stages);
+std::vector<int> asked_or_even_ends(const PlanQuestion& question, int stages);
 
 /// Figures "traffic_up_bytes" and "traffic_down_bytes" of activations and their gradients that pass
 /// between stages on different devices through the host, for one step.
 void add_boundary_traffic(PlanReport& report, const std::vector<StageCosts>& stages,
                           const std::vector<int>& device, int micro_batches);
-
-/// The stages as a report lists them.
-std::vector<StageReport> stage_reports(const Machine& machine, const std::vector<int>& ends,
-                                       const std::vector<int>& device);
 
 }  // namespace ferry

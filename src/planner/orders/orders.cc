@@ -96,9 +96,9 @@ DeviceOrders interleaved(const Pipeline& pipeline) {
         std::to_string(pipeline.stages()) + " stages on " + std::to_string(devices) + " devices");
   }
   if (pipeline.micro_batches % devices != 0) {
-    throw UserError("interleaved: micro-batches have to be a multiple of the " +
-                    std::to_string(devices) + " devices, found " +
-                    std::to_string(pipeline.micro_batches));
+    throw JobKeyError("train.micro_batches", "interleaved: expected a multiple of the " +
+                                                 std::to_string(devices) + " devices, found " +
+                                                 std::to_string(pipeline.micro_batches));
   }
   const auto chunk_task = [&](int rank, int k, bool backward) {
     const int group = k / (devices * chunks);

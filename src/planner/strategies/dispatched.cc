@@ -105,7 +105,7 @@ class Dispatched {
     const auto blocks = static_cast<int>(chain_.size());
     Packs packs;
     packs.backward = backward_stages ? ends_of(*backward_stages, blocks, "plan.backward_stages")
-                                     : ends_of(*stages, blocks, "plan.stages");
+                                     : *asked_ends(question_, blocks);
     const int before_last =
         packs.backward.size() > 1 ? packs.backward[packs.backward.size() - 2] : 0;
     if (stages) {

@@ -186,9 +186,7 @@ class MobiusSearch {
   }
 
   std::vector<std::vector<int>> candidates() const {
-    if (question_.options.stages) {
-      return {ends_of(*question_.options.stages, static_cast<int>(chain_.size()), "plan.stages")};
-    }
+    if (auto asked = asked_ends(question_, static_cast<int>(chain_.size()))) return {*asked};
     std::vector<std::vector<int>> result;
     const auto add = [&](const std::vector<int>& ends) {
       if (ends.empty() || std::find(result.begin(), result.end(), ends) != result.end()) return;

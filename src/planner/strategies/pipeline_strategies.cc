@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "planner/costs/queues.h"
 #include "planner/cuts/asked_stages.h"
 #include "planner/cuts/contiguous.h"
-#include "planner/cuts/mapping.h"
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
 #include "planner/strategies/mixed_schedules.h"
@@ -37,67 +34,13 @@ struct PipelineStrategy {
   bool mixed = false;  // stages may also lie as Mixed-pipe puts them
 };
 
-/// The job's keys about stages and devices, checked, and what follows from them.
-class PipelineChoices {
- public:
-  PipelineChoices(const PlanQuestion& question, int blocks, OrderRule rule)
-      : question_(question), blocks_(blocks) {
-    const PlanJob& options = question.options;
-    if (options.stages) ends_ = ends_of(*options.stages, blocks, "plan.stages");
-    std::vector<int> slots(question.machine.devices.size());
-    std::iota(slots.begin(), slots.end(), 0);
-    if (options.devices) slots = checked(*options.devices);
-    const int stages = stage_count(static_cast<int>(slots.size()), rule);
-    if (options.map == MapRule::cross && !options.devices)
-      slots = cross_mapping(roots_of(question_.machine), stages);
-    const auto width = slots.size();
-    for (std::size_t s = 0; s < index(stages); ++s) {
-      const bool back = options.map == MapRule::v && s / width % 2 == 1;
-      device_of_stage_.push_back(slots[back ? width - 1 - s % width : s % width]);
-    }
-  }
-
-  /// As given; empty: to be searched.
-  const std::vector<int>& ends() const { return ends_; }
-  const std::vector<int>& device_of_stage() const { return device_of_stage_; }
-
-  /// Where devices share root complexes, neighbours below different ones may be faster.
-  std::optional<std::vector<int>> cross_mapped() const {
-    const PlanJob& options = question_.options;
-    if (options.map != MapRule::automatic || options.devices) return std::nullopt;
-    if (question_.machine.roots.empty()) return std::nullopt;
-    const int stages = static_cast<int>(device_of_stage_.size());
-    const std::vector<int> slots = cross_mapping(roots_of(question_.machine), stages);
-    std::vector<int> result;
-    for (std::size_t s = 0; s < index(stages); ++s) result.push_back(slots[s % slots.size()]);
-    if (result == device_of_stage_) return std::nullopt;
-    return result;
-  }
-
- private:
-  const std::vector<int>& checked(const std::vector<int>& slots) const {
-    const int devices = static_cast<int>(question_.machine.devices.size());
-    if (slots.empty()) throw UserError("plan.devices names no device; leave it out for all");
-    for (const int d : slots) {
-      if (d >= 0 && d < devices) continue;
-      throw UserError("plan.devices has device " + std::to_string(d) + "; expected 0 to " +
-                      std::to_string(devices - 1) + ", the machine's");
-    }
-    return slots;
-  }
-
-  int stage_count(int slots, OrderRule rule) const {
-    if (!ends_.empty()) return static_cast<int>(ends_.size());
-    const int asked = question_.options.chunks > 0 ? question_.options.chunks : kDefaultChunks;
-    const int chunks = rule == OrderRule::interleaved ? asked : 1;
-    return std::min(slots, blocks_) * std::clamp(blocks_ / slots, 1, chunks);
-  }
-
-  const PlanQuestion& question_;
-  int blocks_;
-  std::vector<int> ends_;
-  std::vector<int> device_of_stage_;
-};
+int stage_count(const PlanQuestion& question, int blocks, OrderRule rule) {
+  if (question.options.stages) return static_cast<int>(question.options.stages->size());
+  const int slots = static_cast<int>(asked_devices(question).size());
+  const int asked = question.options.chunks > 0 ? question.options.chunks : kDefaultChunks;
+  const int chunks = rule == OrderRule::interleaved ? asked : 1;
+  return std::min(slots, blocks) * std::clamp(blocks / slots, 1, chunks);
+}
 
 class PipelineSearch {
  public:
@@ -107,9 +50,9 @@ class PipelineSearch {
         strategy_(strategy),
         memory_(question, chain),
         blocks_(static_cast<int>(chain.size())),
-        choices_(question, blocks_, strategy.rule),
-        device_of_stage_(choices_.device_of_stage()),
-        stages_(static_cast<int>(device_of_stage_.size())),
+        asked_ends_(asked_ends(question, blocks_)),
+        stages_(stage_count(question, blocks_, strategy.rule)),
+        device_of_stage_(asked_map(question, stages_)),
         stages_of_device_(question.machine.devices.size()) {
     for (const int d : device_of_stage_) ++stages_of_device_[index(d)];
     const Pipeline pipeline = pipeline_of(even_ends());
@@ -120,8 +63,8 @@ class PipelineSearch {
   StrategyAnswer run() {
     // Whether the strategy fits at all is decided by its schedule of least memory alone, so that
     // more memory never hurts.
-    const bool given = !choices_.ends().empty();
-    const std::vector<int> least_memory = given ? choices_.ends() : least_memory_ends();
+    const bool given = asked_ends_.has_value();
+    const std::vector<int> least_memory = given ? *asked_ends_ : least_memory_ends();
     best_schedule_ = schedule_of(least_memory, 0);
     if (auto lacking = try_schedule(best_schedule_)) return *lacking;
     if (!given) {
@@ -144,7 +87,7 @@ class PipelineSearch {
   // ---- schedules ----
 
   std::vector<int> even_ends() const {
-    if (!choices_.ends().empty()) return choices_.ends();
+    if (asked_ends_) return *asked_ends_;
     std::vector<int> ends;
     for (int s = 1; s <= stages_; ++s) ends.push_back(blocks_ * s / stages_);
     return ends;
@@ -291,10 +234,14 @@ class PipelineSearch {
     if (may_keep) try_schedule(schedule_of(ends, 0));
   }
 
+  /// Where devices share root complexes, neighbours below different ones may be faster.
   void try_cross_mapping() {
-    const auto cross = choices_.cross_mapped();
-    if (!cross) return;
-    device_of_stage_ = *cross;
+    const PlanJob& options = question_.options;
+    if (options.map != MapRule::automatic || options.devices) return;
+    if (question_.machine.roots.empty()) return;
+    std::vector<int> cross = cross_map(question_, stages_);
+    if (cross == device_of_stage_) return;
+    device_of_stage_ = std::move(cross);
     try_schedule(schedule_of(best_schedule_.ends, best_schedule_.spare_slots));
   }
 
@@ -312,9 +259,9 @@ class PipelineSearch {
   const PipelineStrategy& strategy_;
   StageMemory memory_;
   int blocks_;
-  PipelineChoices choices_;
-  std::vector<int> device_of_stage_;
+  std::optional<std::vector<int>> asked_ends_;
   int stages_;
+  std::vector<int> device_of_stage_;
   std::vector<int> stages_of_device_;
   std::vector<int> in_flight_;  // by stage
   PipelineSchedule best_schedule_;
@@ -328,15 +275,9 @@ PlanReport report_of(const PlanQuestion& question, const PipelineSchedule& sched
   pipeline.device = schedule.device_of_stage;
   const std::vector<int> held = stages_in_flight(pipeline, {schedule.order});
   report.series["in_flight"] = std::vector<double>(held.begin(), held.end());
-  int first = 0;
-  for (std::size_t s = 0; s < schedule.ends.size(); ++s) {
-    const auto device = index(schedule.device_of_stage[s]);
-    const Direction direction =
-        question.mode == PlanMode::train ? Direction::both : Direction::forward;
-    report.stages.push_back(
-        {direction, question.machine.devices[device].name, first, schedule.ends[s]});
-    first = schedule.ends[s];
-  }
+  report.stages =
+      stage_reports(question.machine, schedule.ends, schedule.device_of_stage,
+                    question.mode == PlanMode::train ? Direction::both : Direction::forward);
   return report;
 }
 

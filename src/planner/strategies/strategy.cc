@@ -21,6 +21,30 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 
 }  // namespace
 
+std::vector<StageReport> stage_reports(const Machine& machine,
+                                       const std::vector<StageVisit>& visits) {
+  std::vector<StageReport> reports;
+  for (const StageVisit& visit : visits) {
+    if (visit.first_batch > 0) continue;
+    reports.push_back({visit.direction,
+                       machine.devices[static_cast<std::size_t>(visit.device)].name, visit.first,
+                       visit.end});
+  }
+  return reports;
+}
+
+std::vector<StageReport> stage_reports(const Machine& machine, const std::vector<int>& ends,
+                                       const std::vector<int>& device_of_stage,
+                                       Direction direction) {
+  std::vector<StageVisit> visits;
+  int first = 0;
+  for (std::size_t s = 0; s < ends.size(); ++s) {
+    visits.push_back({direction, device_of_stage[s], first, ends[s], 0, 1});
+    first = ends[s];
+  }
+  return stage_reports(machine, visits);
+}
+
 std::vector<Shortage> shortages(const Plan& plan) {
   std::vector<Shortage> result;
   for (std::size_t p = 0; p < plan.places.size(); ++p) {

@@ -12,6 +12,7 @@
 #include "planner/costs/chain.h"
 #include "planner/costs/direction.h"
 #include "planner/costs/question.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
@@ -55,6 +56,15 @@ struct Strategy {
   StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);
   Micros (*lower_bound)(const PlanQuestion&, const Chain&);
 };
+
+/// The stages of visits (stream_schedule.h), in order of their first run.
+std::vector<StageReport> stage_reports(const Machine& machine,
+                                       const std::vector<StageVisit>& visits);
+
+/// Those that stay on their devices.
+std::vector<StageReport> stage_reports(const Machine& machine, const std::vector<int>& ends,
+                                       const std::vector<int>& device_of_stage,
+                                       Direction direction = Direction::both);
 
 /// The places beyond their limits, with what they hold by kind of value; the worst first.
 std::vector<Shortage> shortages(const Plan& plan);

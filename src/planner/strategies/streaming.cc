@@ -40,19 +40,6 @@ Bytes host_peak(const Plan& plan) {
   return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
 }
 
-// In order of their first run.
-std::vector<StageReport> stage_reports(const PlanQuestion& question,
-                                       const StreamSchedule& schedule) {
-  std::vector<StageReport> reports;
-  for (const StageVisit& visit : schedule.visits) {
-    if (visit.first_batch > 0) continue;
-    reports.push_back({visit.direction,
-                       question.machine.devices[static_cast<std::size_t>(visit.device)].name,
-                       visit.first, visit.end});
-  }
-  return reports;
-}
-
 }  // namespace
 
 StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
@@ -233,7 +220,7 @@ StrategyPlan StreamSearch::take(const std::string& remark) {
   StrategyPlan answer{std::move(best_->plan), std::move(best_->prediction), remark};
   answer.remark += ", " + std::to_string(best_->schedule.activation_slots) + " activation slots";
   if (best_->schedule.uses_drives()) answer.remark += ", drives";
-  answer.report.stages = stage_reports(question_, best_->schedule);
+  answer.report.stages = stage_reports(question_.machine, best_->schedule.visits);
   return answer;
 }
 
