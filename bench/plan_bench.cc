@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   question.micro_batches = number(5, 8);
   question.sequence = 1024;
   question.precision = Precision::bf16;
-  question.device_budget = 24_GiB;
+  set_device_budgets(question, 24_GiB);
   question.host_budget = question.machine.host.memory;
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {1, 1024});

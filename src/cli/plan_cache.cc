@@ -30,8 +30,11 @@ std::string question_text(const PlanQuestion& question) {
        << to_yaml(job) << to_yaml(question.machine) << to_yaml(question.profile)
        << question.micro_batches << ' ' << question.micro_batch_size << ' ' << question.sequence
        << ' ' << to_string(question.precision) << ' ' << question.clips << ' '
-       << static_cast<int>(question.mode) << ' ' << question.device_budget.count << ' '
-       << question.host_budget.count << ' ' << question.model.tied << "\n";
+       << static_cast<int>(question.mode) << ' ' << question.host_budget.count << ' '
+       << question.model.tied << "\n";
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    text << device_budget(question, d).bytes.count << "\n";
+  }
   for (const BlockSpec& block : question.model.blocks) {
     text << similarity_key(question.model, block) << ' ' << block.numel() << "\n";
   }

@@ -19,7 +19,10 @@ using Json = nlohmann::ordered_json;
 
 Bytes limit_of(const PlanQuestion& question, const Place& place) {
   if (place.kind == PlaceKind::drive) return place.budget;
-  return place.kind == PlaceKind::device ? question.device_budget : question.host_budget;
+  if (place.kind == PlaceKind::host) return question.host_budget;
+  const auto& devices = question.machine.devices;
+  const auto device = std::ranges::find(devices, place.name, &MachineDevice::name);
+  return device_budget(question, static_cast<int>(device - devices.begin())).bytes;
 }
 
 double tokens_per_second(const Plan& plan, Micros step) {
@@ -65,9 +68,8 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
   std::vector<PlaceId> shown;
   for (const Column& column : columns_of(plan)) {
     text += print(" %12s", column.name.c_str());
-    const auto fullest = std::ranges::max_element(column.places, {}, [&](PlaceId id) {
-      return planned.prediction.peak[id];
-    });
+    const auto fullest = std::ranges::max_element(
+        column.places, {}, [&](PlaceId id) { return planned.prediction.peak[id]; });
     shown.push_back(*fullest);
     sums.push_back(bytes_by_purpose(plan, *fullest));
   }

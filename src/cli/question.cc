@@ -1,6 +1,5 @@
 #include "cli/question.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -72,14 +71,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.clips = job.optim.clip > 0;
   plan.strategy = job.strategy;
 
-  Bytes smallest = plan.machine.devices.front().memory;
-  for (const MachineDevice& device : plan.machine.devices) {
-    smallest = std::min(smallest, device.memory);
-  }
-  const bool capped = job.budget.device && *job.budget.device < smallest;
-  plan.device_budget = capped ? *job.budget.device : smallest;
-  plan.device_budget_source =
-      capped ? "budget.device, " + origin(job, "budget.device") : plan.machine.source.text;
+  plan.device_budgets = device_budgets(job, plan.machine);
   const bool host_capped = job.budget.host && *job.budget.host < plan.machine.host.memory;
   plan.host_budget = host_capped ? *job.budget.host : plan.machine.host.memory;
   plan.host_budget_source =

@@ -133,7 +133,6 @@ int run_train(const TrainCommand& command) {
                    .resume = command.resume,
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = tokens.peak};
-  setup.job.budget.device = question.plan.device_budget;
   if (job.data.eval) {
     const Tokens held_out = token_file(job, *job.data.eval);
     setup.eval_tokens = held_out.file;

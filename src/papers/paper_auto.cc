@@ -82,9 +82,8 @@ PlanQuestion auto_question(const AutoCase& one, const std::filesystem::path& mac
   question.micro_batch_size = one.micro_batch_size;
   question.sequence = one.sequence;
   question.precision = Precision::bf16;
-  question.device_budget = question.machine.devices.front().memory;
   question.host_budget = question.machine.host.memory;
-  question.device_budget_source = question.host_budget_source = question.machine.source.text;
+  question.host_budget_source = question.machine.source.text;
   question.profile = estimate_profile(question.model, question.machine, question.precision,
                                       {question.micro_batch_size, question.sequence});
   return question;

@@ -86,7 +86,8 @@ TEST(Properties, AutoIsNoSlowerThanAnyStrategy) {
   seeds.push_back(kLostMobius);
   for (const std::uint64_t seed : seeds) {
     PlanQuestion question = random_question(seed, seed % 4 != 0);
-    if (seed == kLostMobius) question.device_budget = Bytes{question.device_budget.count * 23 / 20};
+    if (seed == kLostMobius)
+      set_device_budgets(question, Bytes{device_budget(question, 0).bytes.count * 23 / 20});
     question.strategy = "auto";
     const PlanAnswer chosen = make_plan(question);
     if (!std::holds_alternative<Planned>(chosen)) continue;
@@ -112,7 +113,7 @@ TEST(Properties, ALittleMoreMemoryDoesNotLoseTheBestPartition) {
     for (const int percent : {102, 115, 140}) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", percent " + std::to_string(percent));
       PlanQuestion roomier = question;
-      roomier.device_budget = Bytes{question.device_budget.count * percent / 100};
+      set_device_budgets(roomier, Bytes{device_budget(question, 0).bytes.count * percent / 100});
       EXPECT_LE(must_fit(roomier).prediction.step.count, before.count * (1 + 1e-8));
     }
   }
@@ -123,7 +124,7 @@ class More : public testing::TestWithParam<const char*> {};
 
 PlanQuestion with_more(PlanQuestion question, const std::string& what) {
   Machine& machine = question.machine;
-  if (what == "device memory") question.device_budget = question.device_budget * 2;
+  if (what == "device memory") set_device_budgets(question, device_budget(question, 0).bytes * 2);
   if (what == "host memory") question.host_budget = question.host_budget * 2;
   if (what == "a drive" && !machine.drives.empty()) {
     machine.drives.push_back(machine.drives.front());

@@ -52,7 +52,7 @@ TEST(Planner, MoreDeviceMemoryNeverHurts) {
     bool fitted = false;
     for (std::int64_t budget = 20'000; budget < 60'000'000; budget = budget * 3 / 2) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", budget " + std::to_string(budget));
-      question.device_budget = {budget};
+      set_device_budgets(question, {budget});
       const PlanAnswer answer = make_plan(question);
       const bool fits = std::holds_alternative<Planned>(answer);
       EXPECT_TRUE(fits || !fitted);
@@ -70,7 +70,7 @@ TEST(Planner, StreamingFitsIntoAnEighthOfTheStates) {
       machine.devices = devices;
       PlanQuestion question =
           sample_question({.layers = 12, .hidden = 128, .vocab = 256}, machine, micro_batches);
-      question.device_budget = {states_of(question).count / 8};
+      set_device_budgets(question, {states_of(question).count / 8});
       const Planned planned = must_fit(question);
       const std::set<std::string> at_home_on_devices = {"resident", "1f1b", "gpipe", "interleaved",
                                                         "mixed-pipe"};
@@ -126,7 +126,7 @@ TEST(Planner, AHundredBlocksOnFourDevicesTakeASecond) {
   machine.devices = 4;
   machine.link_rate = 1e9;
   PlanQuestion question = sample_question({.layers = 49, .hidden = 128}, machine, 4);
-  question.device_budget = {states_of(question).count / 8};
+  set_device_budgets(question, {states_of(question).count / 8});
   const auto start = std::chrono::steady_clock::now();
   must_fit(question);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

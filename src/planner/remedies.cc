@@ -1,10 +1,14 @@
 #include "planner/remedies.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "planner/costs/estimate.h"
+#include "spec/quantity.h"
 #include "spec/strategy_names.h"
 
 namespace ferry {
@@ -28,12 +32,14 @@ std::variant<Change, Shortage> try_change(Change change, const Answerer& answer)
 
 std::string mib_text(Bytes bytes) { return std::to_string(bytes.count >> 20) + " MiB"; }
 
-// Raises the limits to what is needed. Physical memory bounds a budget, so it is raised where the
-// budget alone would not do, and the text then speaks of hardware to buy.
+// Raises the limits to what is needed: of devices that are alike those of all, else of the one that
+// lacks. Physical memory bounds a budget, so it is raised where the budget alone would not do, and
+// the text then speaks of hardware to buy.
 class MoreMemory {
  public:
   /// `answer` must outlive this.
-  MoreMemory(const PlanQuestion& question, const Answerer& answer) : answer_(answer) {
+  MoreMemory(const PlanQuestion& question, const Answerer& answer)
+      : answer_(answer), alike_(equal_budgets(question)) {
     change_.question = question;
   }
 
@@ -44,8 +50,8 @@ class MoreMemory {
       raise(lacking);
       std::variant<Change, Shortage> tried = try_change(change_, answer_);
       if (auto* fits = std::get_if<Change>(&tried)) {
-        fits->text =
-            device_text_ + (device_text_.empty() || host_text_.empty() ? "" : ", ") + host_text_;
+        const std::string devices = alike_ ? device_text_ : unequal_devices_text();
+        fits->text = devices + (devices.empty() || host_text_.empty() ? "" : ", ") + host_text_;
         return std::move(*fits);
       }
       lacking = std::get<Shortage>(std::move(tried));
@@ -66,20 +72,57 @@ class MoreMemory {
       host_text_ = (buys ? "a host of " : "budget.host: ") + mib_text(enough);
       return;
     }
-    question.device_budget = std::max(question.device_budget, enough);
-    for (MachineDevice& device : question.machine.devices) {
-      if (device.memory >= enough) continue;
-      device.memory = enough;
-      buys = true;
+    for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
+      MachineDevice& device = question.machine.devices[d];
+      if (!alike_ && device.name != lacking.place) continue;
+      if (d < question.device_budgets.size()) {
+        Bytes& budget = question.device_budgets[d].bytes;
+        budget = std::max(budget, enough);
+      }
+      const bool buys_this = std::exchange(device.memory, std::max(device.memory, enough)) < enough;
+      (buys_this ? bought_ : raised_).insert(device.name);
+      buys = buys || buys_this;
     }
     device_text_ = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
   }
 
+  /// The devices to buy, and budget.device with its other entries when one of them is raised.
+  std::string unequal_devices_text() const {
+    const PlanQuestion& question = change_.question;
+    std::string bought;
+    std::string budgets;
+    for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
+      const MachineDevice& device = question.machine.devices[d];
+      const Bytes budget = device_budget(question, static_cast<int>(d)).bytes;
+      if (bought_.contains(device.name)) {
+        bought += (bought.empty() ? "" : ", ") + device.name + " of " + bytes_text(device.memory);
+      } else if (raised_.contains(device.name) || budget < device.memory) {
+        budgets += (budgets.empty() ? "" : ", ") + device.name + ": " + bytes_text(budget);
+      }
+    }
+    if (raised_.empty()) return bought;
+    return bought + (bought.empty() ? "" : ", ") + "budget.device: {" + budgets + "}";
+  }
+
   const Answerer& answer_;
+  const bool alike_;
+  std::set<std::string> bought_;  // devices by name
+  std::set<std::string> raised_;
   Change change_;
   std::string device_text_;
   std::string host_text_;
 };
+
+// Where the limit of a place comes from; drives have no budget.
+std::string limit_source(const PlanQuestion& question, const Shortage& lacking) {
+  if (lacking.kind == PlaceKind::host) return question.host_budget_source;
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    const bool it_lacks =
+        question.machine.devices[static_cast<std::size_t>(d)].name == lacking.place;
+    if (it_lacks) return device_budget(question, d).source;
+  }
+  return question.machine.source.text;
+}
 
 std::optional<Change> fitting(Change change, const Answerer& answer) {
   std::variant<Change, Shortage> tried = try_change(std::move(change), answer);
@@ -169,12 +212,11 @@ std::vector<Change> find_changes_of_size(const PlanQuestion& question, const Sho
 
 DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
                         std::vector<Change> changes) {
-  const bool on_host = lacking.kind == PlaceKind::host;
   DoesNotFit result;
+  result.limit_source = limit_source(question, lacking);
   result.place = std::move(lacking.place);
   result.need = lacking.need;
   result.have = lacking.have;
-  result.limit_source = on_host ? question.host_budget_source : question.device_budget_source;
   result.breakdown = std::move(lacking.breakdown);
   for (Change& change : changes) result.remedies.push_back({std::move(change.text), change.step});
   return result;

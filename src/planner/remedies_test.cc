@@ -33,7 +33,7 @@ TEST(Remedies, EachOneFitsAndIsTimed) {
 
 TEST(Remedies, ABudgetIsJustLargeEnough) {
   PlanQuestion question = sample_question({}, {}, 2);
-  question.device_budget = 10_KiB;
+  set_device_budgets(question, 10_KiB);
   const PlanAnswer answer = make_plan(question);
   const auto& lacking = std::get<DoesNotFit>(answer);
   EXPECT_EQ(lacking.place, "gpu0");
@@ -61,7 +61,7 @@ TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
 TEST(Remedies, AnotherStrategyIsOneOfThem) {
   PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
   question.strategy = "resident";
-  question.device_budget = {states_of(question).count * 7 / 8};
+  set_device_budgets(question, {states_of(question).count * 7 / 8});
   const PlanAnswer answer = make_plan(question);
   bool offered = false;
   for (const Remedy& remedy : std::get<DoesNotFit>(answer).remedies) {

@@ -102,9 +102,9 @@ PlanQuestion sample_question(const SampleModel& model, const SampleMachine& mach
   question.micro_batches = micro_batches;
   question.micro_batch_size = 1;
   question.sequence = 16;
-  question.device_budget = 4_GiB;
+  question.device_budgets.assign(question.machine.devices.size(),
+                                 {4_GiB, "budget.device, job.yaml:9"});
   question.host_budget = 16_GiB;
-  question.device_budget_source = "budget.device, job.yaml:9";
   question.host_budget_source = "budget.host, job.yaml:9";
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {1, 16});
@@ -148,9 +148,9 @@ PlanQuestion random_question(std::uint64_t seed, bool small) {
   question.profile = estimate_profile(question.model, question.machine, question.precision,
                                       {question.micro_batch_size, question.sequence});
   const double share = pick(random, {2, 8, 20, 40, 80, 200, 400}) * 0.01;
-  question.device_budget = {
-      static_cast<std::int64_t>(share * static_cast<double>(states_of(question).count)) +
-      pick(random, {10'000, 100'000, 1'000'000})};
+  set_device_budgets(
+      question, {static_cast<std::int64_t>(share * static_cast<double>(states_of(question).count)) +
+                 pick(random, {10'000, 100'000, 1'000'000})});
   add_drives(question.machine, random);
   const double host_share = pick(random, {5, 25, 50, 100, 200, 400}) * 0.01;
   question.host_budget = {

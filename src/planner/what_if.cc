@@ -52,7 +52,14 @@ PlanQuestion with_drives(PlanQuestion question, std::size_t count) {
   return question;
 }
 
+// A further device is as one of those there, its budget too.
 PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
+  std::vector<Budget> budgets;
+  for (std::size_t d = 0; d < count; ++d) {
+    const std::size_t like = d % question.machine.devices.size();
+    budgets.push_back(device_budget(question, static_cast<int>(like)));
+  }
+  question.device_budgets = std::move(budgets);
   question.machine.devices = resized(question.machine.devices, count, "gpu");
   for (std::size_t d = 0; d < count; ++d) {
     question.machine.devices[d].index = static_cast<int>(d);

@@ -47,11 +47,13 @@ bool zero_is_unknown(const Field& field) {
 }
 
 using Wholes = std::optional<std::vector<int>>;
+using MaybeSizes = std::optional<Sizes>;
 
 bool is_nullable(const Field& field) {
   return zero_is_unknown(field) || field.may_be_empty ||
          std::holds_alternative<std::optional<int>*>(field.member) ||
          std::holds_alternative<std::optional<Bytes>*>(field.member) ||
+         std::holds_alternative<MaybeSizes*>(field.member) ||
          std::holds_alternative<std::optional<std::string>*>(field.member) ||
          std::holds_alternative<Wholes*>(field.member) ||
          (std::holds_alternative<Nested>(field.member) && !field.required);
@@ -92,6 +94,7 @@ std::optional<Bytes> bytes_in_bounds(const Field& field, const std::string& text
 bool set_null(const Field& field) {
   return std::visit(Match{[](std::optional<int>* member) { return member->reset(), true; },
                           [](std::optional<Bytes>* member) { return member->reset(), true; },
+                          [](MaybeSizes* member) { return member->reset(), true; },
                           [](std::optional<std::string>* member) { return member->reset(), true; },
                           [](Wholes* member) { return member->reset(), true; },
                           [&](std::string* member) {
@@ -142,6 +145,11 @@ bool set_text(const Field& field, const std::string& text) {
               if (size) *member = size;
               return size.has_value();
             },
+            [&](MaybeSizes* member) {
+              const auto size = bytes_in_bounds(field, text);
+              if (size) *member = Sizes{.each = *size};
+              return size.has_value();
+            },
             [&](std::string* member) { return *member = text, !text.empty(); },
             [&](std::optional<std::string>* member) { return *member = text, !text.empty(); },
             [&](const Choice& member) {
@@ -178,6 +186,24 @@ bool set_wholes(const Field& field, const Node& node) {
   return true;
 }
 
+// A list of sizes, or sizes by name.
+bool set_sizes(const Field& field, const Node& node) {
+  const auto* member = std::get_if<MaybeSizes*>(&field.member);
+  if (!member || node.children.empty()) return false;
+  Sizes sizes;
+  for (const Node& item : node.children) {
+    const auto size = bytes_in_bounds(field, item.text);
+    if (item.kind != Node::Kind::scalar || !size) return false;
+    if (node.kind == Node::Kind::list) {
+      sizes.in_order.push_back(*size);
+    } else {
+      sizes.by_name[item.key] = *size;
+    }
+  }
+  **member = std::move(sizes);
+  return true;
+}
+
 bool set_node(const Field& field, const Node& node) {
   if (const Nested* nested = std::get_if<Nested>(&field.member); nested) {
     if (node.kind == Node::Kind::null) return is_nullable(field);
@@ -190,9 +216,9 @@ bool set_node(const Field& field, const Node& node) {
     case Node::Kind::scalar:
       return set_text(field, node.text);
     case Node::Kind::list:
-      return set_pair(field, node) || set_wholes(field, node);
+      return set_pair(field, node) || set_wholes(field, node) || set_sizes(field, node);
     case Node::Kind::map:
-      return false;
+      return set_sizes(field, node);
   }
   FERRY_UNREACHABLE("node kind");
 }
@@ -230,6 +256,7 @@ std::string bound_text(const Field& field, double bound) {
                           },
                           [&](Bytes*) { return bytes_text({std::llround(bound)}); },
                           [&](std::optional<Bytes>*) { return bytes_text({std::llround(bound)}); },
+                          [&](MaybeSizes*) { return bytes_text({std::llround(bound)}); },
                           [&](std::array<double, 2>*) { return real_text(bound); },
                           [&](const auto&) { return std::to_string(std::llround(bound)); }},
                     field.member);
@@ -303,24 +330,41 @@ std::string bad_value(const Field& field, const Node& node) {
   return "'" + field.name + "' must be " + expectation(field) + "; found " + found(node);
 }
 
-// Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list of
-// numbers has structure.
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+bool is_enclosed(std::string_view value, char begin, char end) {
+  return value.size() >= 2 && value.front() == begin && value.back() == end;
+}
+
+// Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list and
+// "{a: 1 B, b: 2 B}" for sizes by name have structure.
 Node override_node(const Field& field, std::string_view value) {
   Node node{.kind = Node::Kind::scalar, .text = std::string(value), .line = 1};
   if (value.empty() || value == "null" || value == "~") node.kind = Node::Kind::null;
-  const bool is_list = std::holds_alternative<std::array<double, 2>*>(field.member) ||
+  const bool is_sizes = std::holds_alternative<MaybeSizes*>(field.member);
+  const bool is_list = is_sizes || std::holds_alternative<std::array<double, 2>*>(field.member) ||
                        std::holds_alternative<Wholes*>(field.member);
-  if (!is_list) return node;
-  if (value.size() < 2 || value.front() != '[' || value.back() != ']') return node;
+  const bool named = is_sizes && is_enclosed(value, '{', '}');
+  if (!named && !(is_list && is_enclosed(value, '[', ']'))) return node;
 
-  node.kind = Node::Kind::list;
+  node.kind = named ? Node::Kind::map : Node::Kind::list;
   std::string_view rest = value.substr(1, value.size() - 2);
   for (bool more = true; more;) {
     const std::size_t comma = rest.find(',');
-    std::string_view item = rest.substr(0, comma);
-    while (item.starts_with(' ')) item.remove_prefix(1);
-    while (item.ends_with(' ')) item.remove_suffix(1);
-    node.children.push_back({.kind = Node::Kind::scalar, .text = std::string(item), .line = 1});
+    std::string_view item = trimmed(rest.substr(0, comma));
+    Node child{.kind = Node::Kind::scalar, .line = 1};
+    if (named) {
+      const std::size_t colon = item.find(':');
+      if (colon == std::string_view::npos) child.kind = Node::Kind::null;
+      child.key = trimmed(item.substr(0, colon));
+      item = colon == std::string_view::npos ? "" : trimmed(item.substr(colon + 1));
+    }
+    child.text = item;
+    node.children.push_back(std::move(child));
     more = comma != std::string_view::npos;
     if (more) rest.remove_prefix(comma + 1);
   }
@@ -332,6 +376,16 @@ std::string wholes_text(const Wholes& values) {
   std::string text;
   for (const int value : *values) text += (text.empty() ? "" : ", ") + std::to_string(value);
   return "[" + text + "]";
+}
+
+std::string sizes_text(const Sizes& sizes) {
+  std::string text;
+  for (const Bytes size : sizes.in_order) text += (text.empty() ? "" : ", ") + bytes_text(size);
+  if (!text.empty()) return "[" + text + "]";
+  for (const auto& [name, size] : sizes.by_name) {
+    text += (text.empty() ? "" : ", ") + yaml_text(name) + ": " + bytes_text(size);
+  }
+  return text.empty() ? bytes_text(sizes.each) : "{" + text + "}";
 }
 
 std::string table_cell(std::string text) {
@@ -439,6 +493,7 @@ std::string expectation(const Field& field) {
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
             [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
             [&](Bytes*) { return size(); }, [&](std::optional<Bytes>*) { return size(); },
+            [&](MaybeSizes*) { return size() + ", a list of such sizes or sizes by name"; },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },
             [](const Choice& member) {
@@ -450,37 +505,36 @@ std::string expectation(const Field& field) {
 }
 
 std::string field_text(const Field& field) {
-  return std::visit(Match{[](int* member) { return std::to_string(*member); },
-                          [](std::int64_t* member) { return std::to_string(*member); },
-                          [](std::optional<int>* member) {
-                            return *member ? std::to_string(**member) : std::string("null");
-                          },
-                          [](bool* member) { return std::string(*member ? "true" : "false"); },
-                          [&](Real member) {
-                            if (member.dimension == Dimension::number)
-                              return real_text(*member.value);
-                            if (*member.value == 0 && zero_is_unknown(field))
-                              return std::string("null");
-                            return quantity_text(*member.value, units_of(member.dimension));
-                          },
-                          [](std::array<double, 2>* member) {
-                            return "[" + real_text((*member)[0]) + ", " + real_text((*member)[1]) +
-                                   "]";
-                          },
-                          [](Wholes* member) { return wholes_text(*member); },
-                          [](Bytes* member) { return bytes_text(*member); },
-                          [](std::optional<Bytes>* member) {
-                            return *member ? bytes_text(**member) : std::string("null");
-                          },
-                          [](std::string* member) {
-                            return member->empty() ? std::string("null") : yaml_text(*member);
-                          },
-                          [](std::optional<std::string>* member) {
-                            return *member ? yaml_text(**member) : std::string("null");
-                          },
-                          [](const Choice& member) { return member.words[member.get()]; },
-                          [](Nested) { return std::string("null"); }},
-                    field.member);
+  return std::visit(
+      Match{[](int* member) { return std::to_string(*member); },
+            [](std::int64_t* member) { return std::to_string(*member); },
+            [](std::optional<int>* member) {
+              return *member ? std::to_string(**member) : std::string("null");
+            },
+            [](bool* member) { return std::string(*member ? "true" : "false"); },
+            [&](Real member) {
+              if (member.dimension == Dimension::number) return real_text(*member.value);
+              if (*member.value == 0 && zero_is_unknown(field)) return std::string("null");
+              return quantity_text(*member.value, units_of(member.dimension));
+            },
+            [](std::array<double, 2>* member) {
+              return "[" + real_text((*member)[0]) + ", " + real_text((*member)[1]) + "]";
+            },
+            [](Wholes* member) { return wholes_text(*member); },
+            [](Bytes* member) { return bytes_text(*member); },
+            [](std::optional<Bytes>* member) {
+              return *member ? bytes_text(**member) : std::string("null");
+            },
+            [](MaybeSizes* member) { return *member ? sizes_text(**member) : std::string("null"); },
+            [](std::string* member) {
+              return member->empty() ? std::string("null") : yaml_text(*member);
+            },
+            [](std::optional<std::string>* member) {
+              return *member ? yaml_text(**member) : std::string("null");
+            },
+            [](const Choice& member) { return member.words[member.get()]; },
+            [](Nested) { return std::string("null"); }},
+      field.member);
 }
 
 std::string write_fields(std::span<const Field> fields, int indent, bool with_nulls) {

@@ -19,6 +19,7 @@
 
 #include "base/units.h"
 #include "spec/document.h"
+#include "spec/sizes.h"
 
 namespace ferry {
 
@@ -57,8 +58,8 @@ struct Nested {
 /// Where a field's value lives.
 using Member =
     std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::array<double, 2>*,
-                 Bytes*, std::optional<Bytes>*, std::string*, std::optional<std::string>*,
-                 std::optional<std::vector<int>>*, Choice, Nested>;
+                 Bytes*, std::optional<Bytes>*, std::optional<Sizes>*, std::string*,
+                 std::optional<std::string>*, std::optional<std::vector<int>>*, Choice, Nested>;
 
 /// Lifetime: not longer than the struct whose members it is bound to.
 struct Field {

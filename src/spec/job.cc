@@ -151,7 +151,9 @@ std::vector<Field> run_fields(Job& job) {
       {.name = "budget.device",
        .member = &job.budget.device,
        .least = 1,
-       .meaning = "most memory ferry takes on each device; null: what the machine has"},
+       .meaning =
+           "most memory ferry takes on each device: one size, a list in the machine's order, "
+           "or sizes by device name; null: what the machine has"},
       {.name = "budget.host",
        .member = &job.budget.host,
        .least = 1,

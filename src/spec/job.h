@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "spec/origin.h"
 #include "spec/precision.h"
+#include "spec/sizes.h"
 
 namespace ferry {
 
@@ -61,7 +62,7 @@ struct OptimJob {
 };
 
 struct BudgetJob {
-  std::optional<Bytes> device;  // of each device; none: the machine's
+  std::optional<Sizes> device;  // of each device; none, or no entry: the machine's
   std::optional<Bytes> host;    // none: the machine's
 
   bool operator==(const BudgetJob&) const = default;

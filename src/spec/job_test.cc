@@ -56,7 +56,7 @@ TEST(Job, EveryKeyOfTheFileArrives) {
   EXPECT_EQ(job.optim.schedule, Schedule::cosine);
   EXPECT_EQ(job.optim.warmup_steps, 3);
   EXPECT_EQ(job.machine, "machines/cpu2.yaml");
-  EXPECT_EQ(job.budget.device, 64_MiB);
+  EXPECT_EQ(job.budget.device, Sizes{.each = 64_MiB});
   EXPECT_EQ(job.budget.host, 4_GiB);
   EXPECT_EQ(job.strategy, "mobius");
   EXPECT_EQ(job.out, "runs/gsm8k");
@@ -79,7 +79,7 @@ TEST(Job, OverridesWinOverTheFileAndLaterOnesOverEarlier) {
   EXPECT_EQ(job.train.steps, 6);
   EXPECT_EQ(job.optim.betas, (std::array<double, 2>{0.8, 0.99}));
   EXPECT_EQ(job.data.eval, "a=b#c: d");
-  EXPECT_EQ(job.budget.device, 1536_MiB);
+  EXPECT_EQ(job.budget.device, Sizes{.each = 1536_MiB});
   EXPECT_EQ(job.machine, std::nullopt);
   EXPECT_EQ(origin(job, "train.steps"), "command line");
   EXPECT_EQ(origin(job, "budget.host"), "jobs/7b.yaml:8");
@@ -171,7 +171,8 @@ TEST(Job, ABadValueIsRefusedWithLineExpectationAndFinding) {
             "found 'abc'");
   EXPECT_EQ(error_of(with("budget: {device: 64}")),
             "jobs/7b.yaml:4: 'budget.device' must be a size of at least 1 B with a unit (B, KiB, "
-            "MiB, GiB, TiB, KB, MB, GB, TB), or null; found '64'");
+            "MiB, GiB, TiB, KB, MB, GB, TB), a list of such sizes or sizes by name, or null; found "
+            "'64'");
   EXPECT_EQ(error_of(with("optim: {betas: [0.9, 1.0]}")),
             "jobs/7b.yaml:4: 'optim.betas' must be a list of two numbers from 0 to below 1; found "
             "a list of 2");
@@ -260,6 +261,25 @@ TEST(Job, TheDocumentedKeysAreTheOnesThatAreRead) {
   EXPECT_NE(text.str().find(job_reference()), std::string::npos)
       << "docs/formats/job.md must hold this table:\n"
       << job_reference();
+}
+
+TEST(Job, ABudgetOfDevicesIsOneSizeOrOneOfEach) {
+  const Sizes in_order = {.in_order = {24_GiB, 11_GiB}};
+  const Sizes by_name = {.by_name = {{"gpu0", 24_GiB}, {"gpu1", 11_GiB}}};
+  EXPECT_EQ(parse(with("budget: {device: [24 GiB, 11 GiB]}")).budget.device, in_order);
+  EXPECT_EQ(parse(kSmallest, {"budget.device=[24 GiB, 11 GiB]"}).budget.device, in_order);
+  EXPECT_EQ(parse(with("budget: {device: {gpu0: 24 GiB, gpu1: 11 GiB}}")).budget.device, by_name);
+  EXPECT_EQ(parse(kSmallest, {"budget.device={gpu0: 24 GiB, gpu1: 11 GiB}"}).budget.device,
+            by_name);
+  for (const Sizes& sizes : {in_order, by_name}) {
+    Job job = parse(kSmallest);
+    job.budget.device = sizes;
+    EXPECT_EQ(parse(to_yaml(job)), job);
+  }
+  for (const char* bad : {"[24 GiB, 11]", "[]", "{}", "{gpu0: 3}", "{24 GiB}", "[[1 GiB]]"}) {
+    EXPECT_NE(error_of(with(std::string("budget: {device: ") + bad + "}")), "no error") << bad;
+    EXPECT_NE(error_of(kSmallest, {std::string("budget.device=") + bad}), "no error") << bad;
+  }
 }
 
 TEST(Job, AnErrorAboutAKeyNamesWhereTheKeyWasGiven) {

@@ -48,18 +48,20 @@ bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::
 OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choices) {
   Links links(machine);
   SimOptions options;
-  for (const MachineDevice& device : machine.devices) {
+  for (std::size_t d = 0; d < machine.devices.size(); ++d) {
+    const MachineDevice& device = machine.devices[d];
     if (!simulated(device)) {
       names_.push_back("cuda:" + std::to_string(device.index));
       continue;
     }
     names_.push_back("sim:" + std::to_string(options.devices.size()));
-    options.devices.push_back(
-        {.memory = choices.memory ? std::min(*choices.memory, device.memory) : device.memory,
-         .threads = choices.threads > 0 ? choices.threads : device.threads,
-         .up = links.draws(device, true),
-         .down = links.draws(device, false),
-         .latency_micros = device.latency.count});
+    options.devices.push_back({.memory = choices.memory.empty()
+                                             ? device.memory
+                                             : std::min(choices.memory.at(d), device.memory),
+                               .threads = choices.threads > 0 ? choices.threads : device.threads,
+                               .up = links.draws(device, true),
+                               .down = links.draws(device, false),
+                               .latency_micros = device.latency.count});
   }
   options.pool_capacities = links.capacities;
   options.poison = choices.poison;

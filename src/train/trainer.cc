@@ -146,12 +146,27 @@ std::vector<const Plan*> plans_of(const TrainSetup& setup) {
   return plans;
 }
 
+// What the plans may take of each device; the machine's memory of one that they leave alone.
+std::vector<Bytes> device_caps(const TrainSetup& setup) {
+  std::vector<Bytes> caps;
+  for (const MachineDevice& device : setup.machine.devices) {
+    std::optional<Bytes> cap;
+    for (const Plan* plan : plans_of(setup)) {
+      for (const Place& place : plan->places) {
+        if (place.name == device.name) cap = std::max(cap.value_or(Bytes{}), place.budget);
+      }
+    }
+    caps.push_back(cap.value_or(device.memory));
+  }
+  return caps;
+}
+
 Run::Run(const TrainSetup& setup, TrainObserver& observer)
     : setup_(setup),
       observer_(observer),
       job_(setup.job),
       held_before_(held_before()),
-      devices_(setup.machine, {.memory = setup.job.budget.device, .threads = setup.job.threads}),
+      devices_(setup.machine, {.memory = device_caps(setup), .threads = setup.job.threads}),
       host_memory_([this] { return own_memory(getpid()) - held_before_ - devices_.host_memory(); }),
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),

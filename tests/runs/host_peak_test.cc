@@ -69,7 +69,7 @@ TrainSetup setup(const ScratchFolder& folder, const std::string& out) {
   question.precision = Precision::fp32;
   question.strategy = "mobius";
   question.clips = setup.job.optim.clip > 0;
-  question.device_budget = 64_MiB;
+  set_device_budgets(question, 64_MiB);
   question.host_budget = 1_GiB;
   question.profile =
       estimate_profile(setup.model, setup.machine, question.precision, {1, question.sequence});

@@ -51,9 +51,11 @@ Machine machine(int devices) {
 
 /// Every test opens four devices, whatever its plan uses: torch's autograd counts them once.
 OpenDevices open_devices(Bytes memory, bool checked) {
-  return OpenDevices(
-      machine(4),
-      {.memory = memory, .threads = 1, .poison = checked, .hazards = checked, .strict = checked});
+  return OpenDevices(machine(4), {.memory = std::vector<Bytes>(kOpenDevices, memory),
+                                  .threads = 1,
+                                  .poison = checked,
+                                  .hazards = checked,
+                                  .strict = checked});
 }
 
 PlanQuestion question(int devices) {
@@ -64,9 +66,9 @@ PlanQuestion question(int devices) {
   question.micro_batch_size = 2;
   question.sequence = 16;
   question.strategy = "mobius";
-  question.device_budget = 720_KiB;
+  set_device_budgets(question, 720_KiB);
   question.host_budget = 1_GiB;
-  question.device_budget_source = question.host_budget_source = "the test";
+  question.host_budget_source = "the test";
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {2, 16});
   return question;
@@ -89,7 +91,7 @@ PlanQuestion pipeline_question(const char* strategy, int devices) {
   asked.model = parse_model_spec(config, "config");
   asked.profile = estimate_profile(asked.model, asked.machine, asked.precision, {2, 16});
   asked.strategy = strategy;
-  asked.device_budget = 64_MiB;
+  set_device_budgets(asked, 64_MiB);
   asked.clips = devices != 4;
   return asked;
 }
@@ -169,7 +171,7 @@ class Recorder final : public Observer {
 struct Training {
   Training(const PlanQuestion& asked, const Plan& given, bool checked)
       : plan(&given),
-        devices(open_devices(asked.device_budget, checked)),
+        devices(open_devices(device_budget(asked, 0).bytes, checked)),
         places({&plan, 1}, devices.names(), 1),
         runner({.model = asked.model,
                 .plan = given,

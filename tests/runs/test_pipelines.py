@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import Box, Run, expect_predicted_peaks, machine
+from conftest import Box, Run, expect_predicted_peaks, machine, states_bytes
 
 STEPS = 4
 
@@ -46,6 +46,24 @@ def test_a_pipeline_equals_resident(box, resident, strategy, devices, micro_batc
 def test_a_pipeline_on_throttled_links_equals_resident(box, resident):
     run = train(box, "throttled", strategy="1f1b", devices=4, rate="100 MB/s", train__micro_batches=4)
     same_bits(run, resident[4])
+
+
+def test_each_device_trains_within_its_own_budget(box, resident):
+    """Twice the smaller budget would not hold the states, and a smaller device does not shrink the larger."""
+    states = states_bytes(box.model)
+    budgets = {"gpu0": states * 5 // 4, "gpu1": states * 3 // 5}
+    run = train(
+        box,
+        "unequal",
+        strategy="1f1b",
+        devices=2,
+        train__micro_batches=4,
+        budget__device={name: f"{size} B" for name, size in budgets.items()},
+    )
+    same_bits(run, resident[4])
+    peaks = run.summary["measured_peak_bytes"]
+    assert budgets["gpu1"] < peaks["gpu0"] <= budgets["gpu0"]
+    assert 0 < peaks["gpu1"] <= budgets["gpu1"]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -43,14 +43,6 @@ HarmonyProblem problem_of(const PlanQuestion& question, HarmonyMode mode) {
   return problem;
 }
 
-Bytes capacity_of(const PlanQuestion& question) {
-  Bytes capacity = question.device_budget;
-  for (const MachineDevice& device : question.machine.devices) {
-    capacity = std::min(capacity, device.memory);
-  }
-  return capacity;
-}
-
 // The packs of plan.stages or plan.backward_stages, which make up `layers`.
 HarmonyPacks asked_packs(const std::vector<int>& counts, int layers, const std::string& key) {
   ends_of(counts, layers, key);
@@ -75,7 +67,7 @@ void set_packs(HarmonySearch& search, const PlanJob& options, int layers) {
 HarmonySearch search_of(const PlanQuestion& question, const HarmonyProblem& problem) {
   HarmonySearch search;
   set_methods(search, question.papers.packing);
-  search.capacity = capacity_of(question);
+  search.capacity = device_budget(question, least_device(question)).bytes;
   search.prefetch = question.papers.prefetch;
   search.forward_batch = question.papers.forward_batch;
   search.backward_batch = question.papers.backward_batch;
@@ -107,7 +99,7 @@ ProgramAnswer nothing_found(const PlanQuestion& question, const HarmonyProblem& 
   }
   const Bytes least = least_capacity(problem, search);
   if (least >= search.capacity) {
-    return Shortage{question.machine.devices.front().name,
+    return Shortage{question.machine.devices[static_cast<std::size_t>(least_device(question))].name,
                     PlaceKind::device,
                     least + 1_B,
                     search.capacity,

@@ -41,7 +41,7 @@ PlanQuestion pure_question(const HarmonyProfile& profile, const char* strategy, 
   question.micro_batches = samples;
   question.strategy = strategy;
   question.papers.pure = true;
-  question.device_budget = 10_GiB;
+  set_device_budgets(question, 10_GiB);
   question.host_budget = {std::int64_t{1} << 50};
   return question;
 }
@@ -128,7 +128,7 @@ TEST(HarmonyStrategy, AnOrdinaryProfileHasItsOneSize) {
   question.harmony.reset();
   question.profile = profile;
   question.micro_batch_size = 2;
-  question.device_budget = 5_GiB;  // two layers
+  set_device_budgets(question, 5_GiB);  // two layers
   const Planned planned_one = planned(question);
   EXPECT_EQ(planned_one.report.figures.at("u_fwd"), 2);
   EXPECT_EQ(planned_one.report.figures.at("u_bwd"), 2);
@@ -139,7 +139,7 @@ TEST(HarmonyStrategy, AnOrdinaryProfileHasItsOneSize) {
 TEST(HarmonyStrategy, WhatCannotBePackedIsSaid) {
   const HarmonyProblem small = round_harmony(HarmonyMode::pipeline, 4, 2, 8);
   PlanQuestion question = pure_question(small.profile, "harmony-pp", 2, 8);
-  question.device_budget = 299_B;
+  set_device_budgets(question, 299_B);
   const ProgramAnswer answer = program_harmony_pp(question);
   ASSERT_TRUE(std::holds_alternative<Shortage>(answer));
   EXPECT_EQ(std::get<Shortage>(answer).need, 301_B);
@@ -151,10 +151,10 @@ TEST(HarmonyStrategy, WhatCannotBePackedIsSaid) {
   EXPECT_EQ(lacking.remedies.front().change, "budget.device: 1 MiB");
   EXPECT_GT(lacking.remedies.front().step, Micros{});
 
-  question.device_budget = 300_B;  // fits, but greedy wants less than that
+  set_device_budgets(question, 300_B);  // fits, but greedy wants less than that
   question.papers.packing = "greedy";
   ASSERT_TRUE(std::holds_alternative<Shortage>(program_harmony_pp(question)));
-  question.device_budget = 10_GiB;
+  set_device_budgets(question, 10_GiB);
   question.strategy = "harmony-dp";
   question.micro_batches = 9;
   EXPECT_THROW(papers::answer(question), UserError);  // nine samples on two GPUs

@@ -46,7 +46,6 @@ PlanQuestion question_of(const Machine& machine, const GptShape& shape) {
   question.papers.pure = true;
   const double flops = machine.devices.front().flops_bf16;
   question.profile = gpt_profile(shape, kSequence, kEfficiency * (flops > 0 ? flops : kPeakFlops));
-  question.device_budget = machine.devices.front().memory;
   question.host_budget = machine.host.memory;
   return question;
 }

@@ -252,7 +252,7 @@ Shortage shortage_of(const PlanQuestion& question, const EvaluatorProblem& probl
     need = std::max({need, stage.forward_memory, stage.backward_memory});
   }
   Shortage shortage;
-  shortage.place = question.machine.devices.front().name;
+  shortage.place = question.machine.devices[index(least_device(question))].name;
   shortage.need = {static_cast<std::int64_t>(std::ceil(need))};
   shortage.have = {static_cast<std::int64_t>(problem.memory)};
   shortage.breakdown = {{"the largest stage", shortage.need}};

@@ -29,7 +29,7 @@ PlanQuestion server_question(const std::string& model, int batch, double host_gi
   MachineDevice gpu;
   gpu.name = "gpu0";
   gpu.kind = DeviceKind::cuda;
-  gpu.memory = question.device_budget = 24_GiB;
+  gpu.memory = 24_GiB;
   gpu.flops_fp32 = 82.6e12;
   gpu.flops_bf16 = 160e12;
   gpu.memory_bandwidth = {1008e9};
@@ -114,7 +114,7 @@ TEST(FuyouStrategy, OrdersAreSlowerTheLessTheyOverlap) {
 
 TEST(FuyouStrategy, EachPlaceThatLacksMemoryIsNamed) {
   PlanQuestion asked = server_question("ratel-175b", 8, 256);
-  asked.device_budget = 4_GiB;
+  set_device_budgets(asked, 4_GiB);
   EXPECT_EQ(std::get<Shortage>(plan_fuyou_program(asked)).place, "gpu0");
   asked = server_question("ratel-175b", 8, 256);
   asked.host_budget = 20_GiB;

@@ -122,7 +122,7 @@ Shortage shortage_of(const PlanQuestion& question, const std::vector<BlockCosts>
   }
   const double lacking = 2 * (need - stage_memory(problem, blocks));
   Shortage shortage;
-  shortage.place = question.machine.devices.front().name;
+  shortage.place = question.machine.devices[index(least_device(question))].name;
   shortage.have = {static_cast<std::int64_t>(problem.memory)};
   shortage.need = shortage.have + Bytes{static_cast<std::int64_t>(lacking + 1)};
   shortage.breakdown = {

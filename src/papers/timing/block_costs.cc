@@ -40,11 +40,9 @@ std::vector<BlockCosts> profile_costs(const Profile& profile) {
 
 EvaluatorProblem pure_problem(const PlanQuestion& question) {
   const int devices = static_cast<int>(question.machine.devices.size());
-  Bytes memory{std::numeric_limits<std::int64_t>::max()};
   double rate = std::numeric_limits<double>::infinity();
   for (int d = 0; d < devices; ++d) {
     const MachineDevice& device = question.machine.devices[static_cast<std::size_t>(d)];
-    memory = std::min({memory, question.device_budget, device.memory});
     const Rate up = question.profile.up.limited() ? question.profile.up : device.up;
     if (!up.limited()) {
       throw UserError("machine '" + question.machine.name + "': device '" + device.name +
@@ -55,7 +53,7 @@ EvaluatorProblem pure_problem(const PlanQuestion& question) {
   EvaluatorProblem problem;
   problem.devices = devices;
   problem.micro_batches = question.micro_batches;
-  problem.memory = as_double(memory);
+  problem.memory = as_double(device_budget(question, least_device(question)).bytes);
   problem.bandwidth = rate * 1e-6;
   return problem;
 }

@@ -35,7 +35,7 @@ PlanQuestion pure_question(const std::string& strategy, int devices, int micro_b
   question.micro_batches = micro_batches;
   question.strategy = strategy;
   question.papers.pure = true;
-  question.device_budget = question.host_budget = 64_GiB;
+  question.host_budget = 64_GiB;
   return question;
 }
 

@@ -3,9 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "plan/plan.h"
+#include "spec/device_budgets.h"
 #include "spec/harmony_profile.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -31,12 +33,23 @@ struct PlanQuestion {
   std::optional<HarmonyProfile> harmony;  // the profile, when it came in Harmony's form: all sizes
   /// Of no use unless faster than this: strategies leave out shapes that cannot be.
   std::optional<Micros> faster_than = {};
-  Bytes device_budget;  // per device
+  std::vector<Budget> device_budgets;  // in the machine's order; one without: its memory
   Bytes host_budget;
-  std::string device_budget_source;  // where the limit comes from, for messages: "budget.device,
-                                     // job.yaml:9"
-  std::string host_budget_source;
+  std::string host_budget_source;  // where the limit comes from, for messages: "budget.host,
+                                   // job.yaml:10"
 };
+
+/// Gives every device the same budget; what was said of where it comes from stays.
+void set_device_budgets(PlanQuestion& question, Bytes each);
+
+/// What ferry may take of a device: its budget or its memory, whichever is less.
+Budget device_budget(const PlanQuestion& question, int device);
+
+/// Whether that is the same for all devices.
+bool equal_budgets(const PlanQuestion& question);
+
+/// The device with the least of them, the first of several: what papers' programs count on.
+int least_device(const PlanQuestion& question);
 
 /// Throws UserError for a question whose parts do not belong together.
 void check_question(const PlanQuestion& question);

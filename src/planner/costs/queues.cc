@@ -216,7 +216,7 @@ DriveArray drive_array(const Machine& machine) {
 }
 
 Bytes device_limit(const PlanQuestion& question, int device) {
-  const Bytes limit = std::min(question.device_budget, device_of(question, device).memory);
+  const Bytes limit = device_budget(question, device).bytes;
   // Allocators hand out whole multiples of 512 bytes, so the rest of a budget is out of reach.
   return limit - Bytes{limit.count % 512};
 }

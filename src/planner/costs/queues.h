@@ -52,7 +52,7 @@ DriveArray drive_array(const Machine& machine);
 /// G.
 inline constexpr double kUpdateTraffic = 28;
 
-/// What one device may use: the job's budget or the device's memory, whichever is less.
+/// What a plan may use of a device: its budget, as far as allocators can hand it out.
 Bytes device_limit(const PlanQuestion& question, int device);
 Bytes host_limit(const PlanQuestion& question);
 

@@ -24,14 +24,6 @@ namespace {
 constexpr int kPartitionsTried = 6;
 constexpr int kSmallPartitionsTried = 12;  // of a small step
 
-Bytes least_device_limit(const PlanQuestion& question) {
-  Bytes least{std::numeric_limits<std::int64_t>::max()};
-  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
-    least = std::min(least, device_limit(question, d));
-  }
-  return least;
-}
-
 double bytes_per_micro(double bytes_per_second) { return bytes_per_second * 1e-6; }
 
 double as_double(Bytes bytes) { return static_cast<double>(slot_size(bytes).count); }
@@ -72,7 +64,8 @@ EvaluatorProblem problem_of(const PlanQuestion& question, const Chain& chain) {
   EvaluatorProblem problem;
   problem.devices = devices;
   problem.micro_batches = question.micro_batches;
-  problem.memory = static_cast<double>((least_device_limit(question) - workspace - rings).count);
+  problem.memory = static_cast<double>(
+      (device_limit(question, least_device(question)) - workspace - rings).count);
   problem.bandwidth = bytes_per_micro(rate);
   problem.switches.first_loads = true;
   problem.switches.gradient_downloads = train;

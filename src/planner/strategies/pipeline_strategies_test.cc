@@ -49,7 +49,7 @@ TEST(Pipelines, EveryAnswerHoldsWhatItPromises) {
       SCOPED_TRACE("seed " + std::to_string(seed) + " " + strategy);
       PlanQuestion question = random_question(seed);
       question.strategy = strategy;
-      question.device_budget.count *= 3;
+      set_device_budgets(question, device_budget(question, 0).bytes * 3);
       question.clips = seed % 2 == 0;
       const PlanAnswer answer = make_plan(question);
       if (const auto* lacking = std::get_if<DoesNotFit>(&answer)) {
@@ -73,7 +73,7 @@ TEST(Pipelines, MoreDeviceMemoryNeverHurts) {
       bool fitted = false;
       int changes = 0;
       for (std::int64_t budget = 20'000; budget < 2'000'000; budget = budget * 8 / 5) {
-        question.device_budget = {budget};
+        set_device_budgets(question, {budget});
         const bool fits = std::holds_alternative<Planned>(make_plan(question));
         EXPECT_TRUE(fits || !fitted) << strategy << " " << budget;
         changes += fits != fitted ? 1 : 0;

@@ -89,7 +89,7 @@ TEST(ActivationPolicies, ShortMemoryKeepsTheBlocksThatSaveMostPerByte) {
   }
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
   const Bytes spare = 4 * 256_KiB + 1_MiB + 16_KiB;
-  question.device_budget = recomputing.prediction.peak.front() + spare;
+  set_device_budgets(question, recomputing.prediction.peak.front() + spare);
 
   const Planned keeping = planned_with(question, ActivationRule::automatic);
 
@@ -99,7 +99,7 @@ TEST(ActivationPolicies, ShortMemoryKeepsTheBlocksThatSaveMostPerByte) {
     EXPECT_EQ(policies[b], ActivationPolicy::keep) << b;
   }
   EXPECT_LT(count(keeping.plan, ActivationPolicy::keep), saving_blocks(keeping.plan));
-  EXPECT_LE(keeping.prediction.peak.front(), question.device_budget);
+  EXPECT_LE(keeping.prediction.peak.front(), device_budget(question, 0).bytes);
 }
 
 TEST(ActivationPolicies, PipelinesHoldWhatIsInFlight) {
@@ -118,7 +118,7 @@ TEST(ActivationPolicies, SwappingPaysWhereTheLinkIsIdle) {
   for (const char* strategy : {"mobius", "harmony-pp", "harmony-dp", "zero", "fuyou"}) {
     SCOPED_TRACE(strategy);
     PlanQuestion question = saving_question({.devices = 2, .link_rate = 2e9, .cores = 8}, strategy);
-    question.device_budget = 3_MiB;
+    set_device_budgets(question, 3_MiB);
     const Planned recomputing = planned_with(question, ActivationRule::recompute);
     const Planned swapping = planned_with(question, ActivationRule::swap);
     const Planned chosen = planned_with(question, ActivationRule::automatic);
@@ -131,9 +131,9 @@ TEST(ActivationPolicies, SwappingPaysWhereTheLinkIsIdle) {
 
 TEST(ActivationPolicies, RecomputingPaysWhereTheLinkIsBusy) {
   PlanQuestion question = saving_question({.link_rate = 50e6, .cores = 8}, "fuyou");
-  question.device_budget = 3_MiB;
+  set_device_budgets(question, 3_MiB);
   for (BlockProfile& block : question.profile.blocks) block.saved = 1_MiB;
-  question.device_budget = 5_MiB;
+  set_device_budgets(question, 5_MiB);
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
   const Planned swapping = planned_with(question, ActivationRule::swap);
   const Planned chosen = planned_with(question, ActivationRule::automatic);
@@ -186,7 +186,7 @@ TEST(ActivationPolicies, DrivesTakeWhatDramDoesNotHold) {
   for (const char* strategy : {"mobius", "harmony-pp", "fuyou"}) {
     SCOPED_TRACE(strategy);
     PlanQuestion question = saving_question({.link_rate = 2e9, .cores = 8}, strategy);
-    question.device_budget = 3_MiB;
+    set_device_budgets(question, 3_MiB);
     for (BlockProfile& block : question.profile.blocks) block.saved = 512_KiB;
     const Planned recomputing = planned_with(question, ActivationRule::recompute);
     question.host_budget = recomputing.prediction.peak[1] + 2_MiB;
@@ -204,7 +204,7 @@ TEST(ActivationPolicies, DrivesTakeWhatDramDoesNotHold) {
 
 TEST(ActivationPolicies, SlowDrivesTakeNothing) {
   PlanQuestion question = saving_question({.link_rate = 2e9, .cores = 8}, "fuyou");
-  question.device_budget = 3_MiB;
+  set_device_budgets(question, 3_MiB);
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
   question.host_budget = recomputing.prediction.peak[1] + 1_MiB;
   add_drive(question, 1e6);
@@ -221,7 +221,7 @@ TEST(ActivationPolicies, WithoutDrivesNoBlockCanSwapToThem) {
 TEST(ActivationPolicies, WhatIsAskedForAndDoesNotFitSaysWhatWould) {
   PlanQuestion question = saving_question({}, "resident");
   const Planned recomputing = planned_with(question, ActivationRule::recompute);
-  question.device_budget = recomputing.prediction.peak.front() + 64_KiB;
+  set_device_budgets(question, recomputing.prediction.peak.front() + 64_KiB);
   question.options.activations = ActivationRule::keep;
 
   const PlanAnswer answer = make_plan(question);

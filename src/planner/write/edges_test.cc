@@ -77,7 +77,7 @@ TEST(Edges, EveryEdgeOfAPlanIsNeeded) {
   model.tied = true;
   PlanQuestion question = sample_question(model, machine, 3);
   question.strategy = "mobius";
-  question.device_budget = {states_of(question).count / 2 + 300'000};
+  set_device_budgets(question, {states_of(question).count / 2 + 300'000});
   const Plan whole = must_fit(question).plan;
   for (std::size_t t = 0; t < whole.tasks.size(); ++t) {
     for (const auto edges : {&Task::after, &Task::after_previous}) {

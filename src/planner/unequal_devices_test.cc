@@ -1,0 +1,134 @@
+// Devices of one machine that differ in memory or in budget.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "planner/costs/estimate.h"
+#include "planner/planner.h"
+#include "planner/sample_questions.h"
+
+namespace ferry {
+namespace {
+
+// 2.07 billion parameters: 30.8 GiB of weights, states and gradient sums.
+constexpr const char* kModel = R"({
+  "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2560,
+  "intermediate_size": 6912, "num_hidden_layers": 24, "num_attention_heads": 20,
+  "num_key_value_heads": 20, "vocab_size": 32000, "tie_word_embeddings": false,
+  "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096})";
+
+PlanQuestion on_24_and_11_gib() {
+  PlanQuestion question;
+  question.model = parse_model_spec(kModel, "config.json");
+  question.machine = parse_machine(
+      "name: pair\n"
+      "host: {cores: 16, memory: 128 GiB, memory_bandwidth: 50 GB/s}\n"
+      "devices:\n"
+      "  - {kind: cuda, memory: 24 GiB, fp32: 40 TFLOP/s, bf16: 80 TFLOP/s, up: 13 GB/s, down: 13 "
+      "GB/s}\n"
+      "  - {kind: cuda, memory: 11 GiB, fp32: 40 TFLOP/s, bf16: 80 TFLOP/s, up: 13 GB/s, down: 13 "
+      "GB/s}\n",
+      "pair.yaml");
+  question.micro_batches = 4;
+  question.sequence = 512;
+  question.precision = Precision::bf16;
+  question.host_budget = question.machine.host.memory;
+  question.profile = estimate_profile(question.model, question.machine, question.precision,
+                                      {question.micro_batch_size, question.sequence});
+  return question;
+}
+
+// Every place within its own device's budget; drives and the host as the plan says.
+void expect_own_budgets(const PlanQuestion& question, const Planned& planned) {
+  expect_promises_hold(planned);
+  const Plan& plan = planned.plan;
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    const std::string& name = question.machine.devices[static_cast<std::size_t>(d)].name;
+    for (const PlaceId p : plan.places.ids()) {
+      if (plan.places[p].name != name) continue;
+      EXPECT_LE(plan.places[p].budget, device_budget(question, d).bytes) << name;
+      EXPECT_LE(planned.prediction.peak[p], device_budget(question, d).bytes) << name;
+    }
+  }
+}
+
+TEST(UnequalDevices, TheLargerOneIsUsedBeyondTheSmallerOnesMemory) {
+  PlanQuestion question = on_24_and_11_gib();
+  PlanQuestion held = question;
+  set_device_budgets(held, 11_GiB);
+  for (const char* strategy : {"1f1b", "auto"}) {
+    SCOPED_TRACE(strategy);
+    question.strategy = held.strategy = strategy;
+    const Planned planned = must_fit(question);
+    expect_own_budgets(question, planned);
+    EXPECT_GT(*std::ranges::max_element(planned.prediction.peak), 11_GiB);
+    const PlanAnswer before = make_plan(held);
+    if (const auto* slower = std::get_if<Planned>(&before)) {
+      EXPECT_LT(planned.prediction.step, slower->prediction.step);
+    }
+  }
+}
+
+// A budget that one device has beyond the least never makes a question not fit.
+TEST(UnequalDevices, EachKeepsToItsOwnBudget) {
+  int planned_ones = 0;
+  int more_than_least = 0;
+  for (std::uint64_t seed = 1; seed <= 160; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PlanQuestion question = random_question(seed, true);
+    if (question.machine.devices.size() < 2) continue;
+    std::mt19937_64 random(seed);
+    for (Budget& budget : question.device_budgets) {
+      budget.bytes =
+          Bytes{budget.bytes.count * static_cast<std::int64_t>(30 + random() % 400) / 100};
+    }
+    const Bytes least = device_budget(question, least_device(question)).bytes;
+    PlanQuestion held = question;
+    set_device_budgets(held, least);
+    const PlanAnswer answer = make_plan(question);
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (!planned) {
+      EXPECT_TRUE(std::holds_alternative<DoesNotFit>(make_plan(held)));
+      continue;
+    }
+    ++planned_ones;
+    expect_own_budgets(question, *planned);
+    for (const PlaceId p : planned->plan.places.ids()) {
+      const bool device = planned->plan.places[p].kind == PlaceKind::device;
+      if (device && planned->prediction.peak[p] > least) {
+        ++more_than_least;
+        break;
+      }
+    }
+  }
+  EXPECT_GT(planned_ones, 40);
+  EXPECT_GT(more_than_least, 10);
+}
+
+// Only the device that lacks is raised, and the job that the remedy spells asks that question.
+TEST(UnequalDevices, RemediesNameTheOneThatLacks) {
+  SampleMachine machine;
+  machine.devices = 2;
+  PlanQuestion question = sample_question({}, machine, 2);
+  question.strategy = "mobius";
+  question.device_budgets[1].bytes = 10_KiB;
+  const PlanAnswer answer = make_plan(question);
+  const auto& lacking = std::get<DoesNotFit>(answer);
+  EXPECT_EQ(lacking.place, "gpu1");
+  EXPECT_EQ(lacking.have, 10_KiB);
+  EXPECT_EQ(lacking.limit_source, "budget.device, job.yaml:9");
+  const auto raised = std::ranges::find_if(lacking.remedies, [](const Remedy& remedy) {
+    return remedy.change.starts_with("budget.device: {gpu0: 4 GiB, gpu1: ");
+  });
+  ASSERT_NE(raised, lacking.remedies.end());
+  std::string change = raised->change;
+  change.replace(change.find(": "), 2, "=");
+  const std::vector<std::string> overrides = {change};
+  question.device_budgets =
+      device_budgets(parse_job("model: m", "job.yaml", overrides), question.machine);
+  EXPECT_EQ(must_fit(question).prediction.step, raised->step);
+}
+
+}  // namespace
+}  // namespace ferry
