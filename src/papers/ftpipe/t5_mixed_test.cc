@@ -94,19 +94,6 @@ TEST(T5, TheCallersScoreDecides) {
   EXPECT_NEAR(result.gap, result.objective / 4.05 - 1, 1e-12);
 }
 
-// FTPipe page, section 7.2: 24 / 8 / 8 / 7.
-TEST(T5, EncoderOutputIsSentOncePerDestinationGpu) {
-  const BlockGraph graph = t5_fixture(8, 1000_B);
-  const std::vector<MixedStage> stages =
-      StageBuilder(graph).build({cyclic_mixed_map(), cyclic_mixed_map()});
-  ASSERT_EQ(stages.size(), 16U);
-  const FanOut sent = fan_out(graph, 23, stages);
-  EXPECT_EQ(sent.fine_edges, 24);
-  EXPECT_EQ(sent.direct, 8);
-  EXPECT_EQ(sent.relay, 8);
-  EXPECT_EQ(sent.destination_gpus, 7);
-}
-
 // The load model counts what the table counts: the encoder output alone, 7 + 1 crossings.
 TEST(T5, LoadOfTheEncoderOutputIsEightCrossings) {
   BlockGraph graph = t5_fixture(8, 1000_B);

@@ -132,18 +132,9 @@ class MemorySum {
 
 }  // namespace
 
-HoldsRule holds_all(int micro_batches, bool fused_last) {
-  return per_stage(
-      [=](const MixedStage& stage) { return fused_last && stage.depth == 0 ? 1 : micro_batches; });
-}
-
 HoldsRule holds_1f1b(int micro_batches) {
   return per_stage(
       [=](const MixedStage& stage) { return std::min(micro_batches, stage.depth + 1); });
-}
-
-HoldsRule holds_async(int window) {
-  return per_stage([=](const MixedStage& stage) { return std::min(window, stage.depth + 1); });
 }
 
 std::vector<Bytes> stage_memory(const MemoryModel& model, const std::vector<MixedStage>& stages,

@@ -21,13 +21,8 @@ struct StageHolds {
 /// The schedule's answer for all stages of a candidate, in their order.
 using HoldsRule = std::function<std::vector<StageHolds>(const std::vector<MixedStage>&)>;
 
-/// GPipe and stage visits: every micro-batch of the step; one in the last stage, whose backward
-/// follows its forward at once, when `fused_last`.
-HoldsRule holds_all(int micro_batches, bool fused_last);
 /// Synchronous 1F1B: min(M, d + 1).
 HoldsRule holds_1f1b(int micro_batches);
-/// Asynchronous 1F1B and PipeDream: min(d + 1, W), with W micro-batches in the pipeline at most.
-HoldsRule holds_async(int window);
 
 /// A graph, a machine and what stays on its GPUs: everything that memory follows from.
 struct MemoryModel {

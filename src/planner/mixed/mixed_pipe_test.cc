@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "planner/mixed/coarsen.h"
 #include "planner/mixed/mixed_seeds.h"
 #include "planner/mixed/sample_graphs.h"
-#include "planner/mixed/skip_tensors.h"
 
 namespace ferry {
 namespace {
@@ -54,7 +54,7 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
     const StageBuilder builder(job.graph);
     const MixedScore score = [&](const MixedCandidate& candidate) {
       ++candidates;
-      EXPECT_TRUE(builder.in_topological_order(candidate.stages)) << "seed " << seed;
+      EXPECT_TRUE(in_topological_order(builder, candidate.stages)) << "seed " << seed;
       for (std::size_t g = 0; g < candidate.memory.size(); ++g) {
         EXPECT_LE(candidate.memory[g], job.machine.gpus[g].budget) << "seed " << seed;
       }
@@ -87,6 +87,16 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
 }
 
 // What a candidate says it moves is what its stages' tensors move, counted one by one.
+// GPUs that read the tensor and do not make it.
+int destinations(const GraphTensor& tensor, const std::vector<int>& gpu_of) {
+  std::set<int> gpus;
+  for (const int reader : tensor.consumers) gpus.insert(gpu_of[static_cast<std::size_t>(reader)]);
+  gpus.erase(gpu_of[static_cast<std::size_t>(tensor.producer)]);
+  return static_cast<int>(gpus.size());
+}
+
+// Through the host: written once, read by each destination. Tied replicas are summed there, one
+// gradient down and one weight up.
 TEST(MixedPipe, TrafficIsOncePerDestinationGpuInEveryResult) {
   int checked = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -99,17 +109,16 @@ TEST(MixedPipe, TrafficIsOncePerDestinationGpuInEveryResult) {
     if (!result.fits) continue;
     ++checked;
     Bytes total;
-    for (int t = 0; t < static_cast<int>(job.graph.tensors.size()); ++t) {
-      const GraphTensor& tensor = job.graph.tensors[static_cast<std::size_t>(t)];
-      const int q = fan_out(job.graph, t, result.best.stages).destination_gpus;
-      total += job.rules.micro_batches * link_crossings(SkipRoute::staged, q, false) *
-               (tensor.forward + tensor.gradient);
+    const std::vector<int>& gpu_of = result.best.placement.gpu_of;
+    for (const GraphTensor& tensor : job.graph.tensors) {
+      const int gpus = destinations(tensor, gpu_of);
+      const int crossings = gpus == 0 ? 0 : gpus + 1;
+      total += job.rules.micro_batches * crossings * (tensor.forward + tensor.gradient);
     }
     for (const TiedWeight& tied : job.graph.tied) {
-      const std::vector<int>& gpu_of = result.best.placement.gpu_of;
       const bool together = gpu_of[static_cast<std::size_t>(tied.owner)] ==
                             gpu_of[static_cast<std::size_t>(tied.readers.front())];
-      total += replica_step_bytes(tied, together ? 1 : 2);
+      if (!together) total += tied.weight + tied.gradient;
     }
     EXPECT_EQ(result.best.step_bytes, total) << "seed " << seed;
   }
@@ -247,11 +256,15 @@ TEST(MixedPipe, InputsInFlightCountAgainstTheBudget) {
   for (GraphBlock& block : graph.blocks) block.weight = 50_B;
   MixedPipeOptions options = options_for(equal_gpus(2, 95_B));
   options.rules.micro_batches = 8;
-  options.holds = holds_all(1, false);
+  options.holds = [](const std::vector<MixedStage>& stages) {
+    return std::vector<StageHolds>(stages.size(), {1});
+  };
   EXPECT_FALSE(mixed_pipe(graph, options).fits);  // 50 + 2 * 20 of buffers + 10
   options.machine = equal_gpus(2, 100_B);
   EXPECT_TRUE(mixed_pipe(graph, options).fits);
-  options.holds = holds_all(8, false);
+  options.holds = [](const std::vector<MixedStage>& stages) {
+    return std::vector<StageHolds>(stages.size(), {8});
+  };
   const MixedPipeResult result = mixed_pipe(graph, options);
   EXPECT_TRUE(result.fits);  // ... but then both blocks share one GPU
   EXPECT_EQ(result.empty_gpus.size(), 1U);

@@ -145,14 +145,6 @@ std::vector<std::vector<int>> StageBuilder::sources(const std::vector<MixedStage
   return result;
 }
 
-bool StageBuilder::in_topological_order(const std::vector<MixedStage>& stages) const {
-  const std::vector<std::vector<int>> reads = sources(stages);
-  for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
-    if (std::ranges::any_of(reads[at(s)], [&](int source) { return source >= s; })) return false;
-  }
-  return true;
-}
-
 std::vector<int> stage_of_block(const std::vector<MixedStage>& stages, int blocks) {
   std::vector<int> stage_of(at(blocks), -1);
   for (int s = 0; s < static_cast<int>(stages.size()); ++s) {

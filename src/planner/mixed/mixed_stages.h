@@ -33,9 +33,6 @@ class StageBuilder {
   /// The stages that each stage reads from, ascending. Requires: every block in one stage.
   std::vector<std::vector<int>> sources(const std::vector<MixedStage>& stages) const;
 
-  /// Whether every stage reads from earlier ones only.
-  bool in_topological_order(const std::vector<MixedStage>& stages) const;
-
  private:
   std::vector<int> components(const Placement& placement) const;
 

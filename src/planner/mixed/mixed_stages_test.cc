@@ -86,7 +86,7 @@ TEST(MixedStages, AnyPlacementOfAnyGraphGivesStagesInTopologicalOrder) {
     }
     placement.bin_of = placement.gpu_of;
     const std::vector<MixedStage> stages = builder.build(placement);
-    ASSERT_TRUE(builder.in_topological_order(stages)) << "seed " << seed;
+    ASSERT_TRUE(in_topological_order(builder, stages)) << "seed " << seed;
     std::vector<int> seen(placement.gpu_of.size(), 0);
     for (const MixedStage& stage : stages) {
       for (const int block : stage.blocks) {

@@ -139,6 +139,16 @@ RandomJob random_job(std::uint64_t seed, int most) {
   return job;
 }
 
+bool in_topological_order(const StageBuilder& builder, const std::vector<MixedStage>& stages) {
+  const std::vector<std::vector<int>> sources = builder.sources(stages);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const int source : sources[s]) {
+      if (source >= static_cast<int>(s)) return false;
+    }
+  }
+  return true;
+}
+
 Items single_items(const BlockGraph& graph) {
   Items items;
   for (int b = 0; b < graph.size(); ++b) items.push_back({b});

@@ -7,6 +7,7 @@
 
 #include "planner/mixed/block_graph.h"
 #include "planner/mixed/mixed_load.h"
+#include "planner/mixed/mixed_stages.h"
 
 namespace ferry {
 
@@ -28,6 +29,9 @@ struct RandomJob {
   LoadRules rules;
 };
 RandomJob random_job(std::uint64_t seed, int most);
+
+/// Whether every stage reads from earlier ones only.
+bool in_topological_order(const StageBuilder& builder, const std::vector<MixedStage>& stages);
 
 /// Every block an item of its own.
 Items single_items(const BlockGraph& graph);

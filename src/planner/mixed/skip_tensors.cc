@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include "base/check.h"
-
 namespace ferry {
 namespace {
 
@@ -21,29 +19,6 @@ std::set<int> reading_stages(const GraphTensor& tensor, const std::vector<int>& 
 }
 
 }  // namespace
-
-FanOut fan_out(const BlockGraph& graph, int tensor, const std::vector<MixedStage>& stages) {
-  const GraphTensor& sent = graph.tensors[at(tensor)];
-  const std::vector<int> stage_of = stage_of_block(stages, graph.size());
-  const int producer = stage_of[at(sent.producer)];
-  FanOut result;
-  result.fine_edges = static_cast<int>(std::ranges::count_if(
-      sent.consumers, [&](int consumer) { return stage_of[at(consumer)] != producer; }));
-  const std::set<int> readers = reading_stages(sent, stage_of);
-  std::set<int> gpus;
-  for (const int stage : readers) gpus.insert(stages[at(stage)].gpu);
-  gpus.erase(stages[at(producer)].gpu);
-  result.direct = static_cast<int>(readers.size());
-  result.relay = static_cast<int>(readers.size());
-  result.destination_gpus = static_cast<int>(gpus.size());
-  return result;
-}
-
-int link_crossings(SkipRoute route, int transfers, bool peer_to_peer) {
-  if (transfers == 0) return 0;
-  if (route == SkipRoute::staged) return transfers + 1;
-  return peer_to_peer ? transfers : 2 * transfers;
-}
 
 std::vector<char> rematerialised_tensors(const BlockGraph& graph, const MixedMachine& machine) {
   double rate = std::numeric_limits<double>::infinity();
@@ -68,15 +43,6 @@ std::vector<double> recompute_seconds(const BlockGraph& graph,
     }
   }
   return seconds;
-}
-
-Bytes replica_step_bytes(const TiedWeight& tied, int uses) {
-  FERRY_CHECK(uses >= 1, "a weight has a use");
-  return (uses - 1) * (tied.weight + tied.gradient);
-}
-
-Bytes travelling_step_bytes(const TiedWeight& tied, int uses, int micro_batches) {
-  return micro_batches * replica_step_bytes(tied, uses);
 }
 
 }  // namespace ferry

@@ -141,6 +141,31 @@ TEST(Staleness, SteadyMeansAreDepthOverAccumulation) {
   }
 }
 
+// By stage and micro-batch: the updates between its forward and its backward when a stage updates
+// its weights behind every `accumulate`-th of its backwards.
+std::vector<std::vector<int>> staleness_of(const Pipeline& pipeline, const DeviceOrders& orders,
+                                           int accumulate) {
+  const auto micro_batches = static_cast<std::size_t>(pipeline.micro_batches);
+  std::vector<std::vector<int>> version(static_cast<std::size_t>(pipeline.stages()),
+                                        std::vector<int>(micro_batches));
+  std::vector<std::vector<int>> staleness = version;
+  std::vector<int> backwards(static_cast<std::size_t>(pipeline.stages()), 0);
+  for (const auto& order : orders) {
+    for (const PipelineTask& task : order) {
+      const std::size_t s = static_cast<std::size_t>(task.stage);
+      const std::size_t m = static_cast<std::size_t>(task.micro_batch);
+      const int updates = backwards[s] / accumulate;
+      if (task.backward) {
+        staleness[s][m] = updates - version[s][m];
+        ++backwards[s];
+      } else {
+        version[s][m] = updates;
+      }
+    }
+  }
+  return staleness;
+}
+
 // tau(s, i) = floor(i / M) - floor(max(0, i - d) / M), counted task by task.
 TEST(Staleness, CountedFromTheOrderIsTheFormula) {
   for (const int accumulate : {1, 2, 5}) {

@@ -120,29 +120,6 @@ std::vector<int> devices_in_flight(const Pipeline& pipeline, const DeviceOrders&
   return most;
 }
 
-std::vector<std::vector<int>> staleness_of(const Pipeline& pipeline, const DeviceOrders& orders,
-                                           int accumulate) {
-  FERRY_CHECK(accumulate > 0, "an update follows at least one backward");
-  const auto micro_batches = index(pipeline.micro_batches);
-  std::vector<std::vector<int>> version(index(pipeline.stages()), std::vector<int>(micro_batches));
-  std::vector<std::vector<int>> staleness = version;
-  std::vector<int> backwards(index(pipeline.stages()), 0);
-  for (const auto& order : orders) {
-    for (const PipelineTask& task : order) {
-      const std::size_t s = index(task.stage);
-      const std::size_t m = index(task.micro_batch);
-      const int updates = backwards[s] / accumulate;
-      if (task.backward) {
-        staleness[s][m] = updates - version[s][m];
-        ++backwards[s];
-      } else {
-        version[s][m] = updates;
-      }
-    }
-  }
-  return staleness;
-}
-
 Staleness steady_staleness(int depth, int accumulate) {
   FERRY_CHECK(depth >= 0 && accumulate > 0, "a depth and a number of backwards per update");
   Staleness result{depth + 1, 0, 0};
@@ -162,11 +139,6 @@ double pipeline_efficiency(int micro_batches, int devices) {
 
 double interleaved_efficiency(int micro_batches, int devices, int chunks) {
   return micro_batches / (micro_batches + static_cast<double>(devices - 1) / chunks);
-}
-
-double looped_bubble(int micro_batches, int devices, int stages) {
-  const double fill = static_cast<double>(devices) * (devices - 1);
-  return fill / (static_cast<double>(stages) * micro_batches + fill);
 }
 
 }  // namespace ferry

@@ -63,11 +63,6 @@ std::vector<int> stages_in_flight(const Pipeline& pipeline, const DeviceOrders& 
 /// By device: likewise over all of its stages.
 std::vector<int> devices_in_flight(const Pipeline& pipeline, const DeviceOrders& orders);
 
-/// By stage and micro-batch: the updates between its forward and its backward when a stage updates
-/// its weights behind every `accumulate`-th of its backwards.
-std::vector<std::vector<int>> staleness_of(const Pipeline& pipeline, const DeviceOrders& orders,
-                                           int accumulate);
-
 struct Staleness {
   int least = 0;
   int most = 0;
@@ -84,7 +79,5 @@ Staleness steady_staleness(int depth, int accumulate);
 double pipeline_efficiency(int micro_batches, int devices);
 /// Interleaved, `chunks` stages per device: M / (M + (P - 1) / v).
 double interleaved_efficiency(int micro_batches, int devices, int chunks);
-/// A looped pipeline of `stages` visits: the bubble N (N - 1) / (S M + N (N - 1)).
-double looped_bubble(int micro_batches, int devices, int stages);
 
 }  // namespace ferry
