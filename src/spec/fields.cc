@@ -47,6 +47,7 @@ bool zero_is_unknown(const Field& field) {
 }
 
 using Wholes = std::optional<std::vector<int>>;
+using Texts = std::optional<std::vector<std::string>>;
 
 bool is_nullable(const Field& field) {
   return zero_is_unknown(field) || field.may_be_empty ||
@@ -54,6 +55,7 @@ bool is_nullable(const Field& field) {
          std::holds_alternative<std::optional<Bytes>*>(field.member) ||
          std::holds_alternative<std::optional<std::string>*>(field.member) ||
          std::holds_alternative<Wholes*>(field.member) ||
+         std::holds_alternative<Texts*>(field.member) ||
          (std::holds_alternative<Nested>(field.member) && !field.required);
 }
 
@@ -94,6 +96,7 @@ bool set_null(const Field& field) {
                           [](std::optional<Bytes>* member) { return member->reset(), true; },
                           [](std::optional<std::string>* member) { return member->reset(), true; },
                           [](Wholes* member) { return member->reset(), true; },
+                          [](Texts* member) { return member->reset(), true; },
                           [&](std::string* member) {
                             if (field.may_be_empty) member->clear();
                             return field.may_be_empty;
@@ -178,6 +181,18 @@ bool set_wholes(const Field& field, const Node& node) {
   return true;
 }
 
+bool set_texts(const Field& field, const Node& node) {
+  const auto* member = std::get_if<Texts*>(&field.member);
+  if (!member) return false;
+  std::vector<std::string> values;
+  for (const Node& item : node.children) {
+    if (item.kind != Node::Kind::scalar) return false;
+    values.push_back(item.text);
+  }
+  **member = std::move(values);
+  return true;
+}
+
 bool set_node(const Field& field, const Node& node) {
   if (const Nested* nested = std::get_if<Nested>(&field.member); nested) {
     if (node.kind == Node::Kind::null) return is_nullable(field);
@@ -190,7 +205,7 @@ bool set_node(const Field& field, const Node& node) {
     case Node::Kind::scalar:
       return set_text(field, node.text);
     case Node::Kind::list:
-      return set_pair(field, node) || set_wholes(field, node);
+      return set_pair(field, node) || set_wholes(field, node) || set_texts(field, node);
     case Node::Kind::map:
       return false;
   }
@@ -303,13 +318,14 @@ std::string bad_value(const Field& field, const Node& node) {
   return "'" + field.name + "' must be " + expectation(field) + "; found " + found(node);
 }
 
-// Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list of
-// numbers has structure.
+// Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list has
+// structure.
 Node override_node(const Field& field, std::string_view value) {
   Node node{.kind = Node::Kind::scalar, .text = std::string(value), .line = 1};
   if (value.empty() || value == "null" || value == "~") node.kind = Node::Kind::null;
   const bool is_list = std::holds_alternative<std::array<double, 2>*>(field.member) ||
-                       std::holds_alternative<Wholes*>(field.member);
+                       std::holds_alternative<Wholes*>(field.member) ||
+                       std::holds_alternative<Texts*>(field.member);
   if (!is_list) return node;
   if (value.size() < 2 || value.front() != '[' || value.back() != ']') return node;
 
@@ -331,6 +347,13 @@ std::string wholes_text(const Wholes& values) {
   if (!values) return "null";
   std::string text;
   for (const int value : *values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "[" + text + "]";
+}
+
+std::string texts_text(const Texts& values) {
+  if (!values) return "null";
+  std::string text;
+  for (const std::string& value : *values) text += (text.empty() ? "" : ", ") + yaml_text(value);
   return "[" + text + "]";
 }
 
@@ -438,6 +461,7 @@ std::string expectation(const Field& field) {
             },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
             [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
+            [](Texts*) { return std::string("a list of texts"); },
             [&](Bytes*) { return size(); }, [&](std::optional<Bytes>*) { return size(); },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },
@@ -468,6 +492,7 @@ std::string field_text(const Field& field) {
                                    "]";
                           },
                           [](Wholes* member) { return wholes_text(*member); },
+                          [](Texts* member) { return texts_text(*member); },
                           [](Bytes* member) { return bytes_text(*member); },
                           [](std::optional<Bytes>* member) {
                             return *member ? bytes_text(**member) : std::string("null");

@@ -55,10 +55,10 @@ struct Nested {
 };
 
 /// Where a field's value lives.
-using Member =
-    std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::array<double, 2>*,
-                 Bytes*, std::optional<Bytes>*, std::string*, std::optional<std::string>*,
-                 std::optional<std::vector<int>>*, Choice, Nested>;
+using Member = std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real,
+                            std::array<double, 2>*, Bytes*, std::optional<Bytes>*, std::string*,
+                            std::optional<std::string>*, std::optional<std::vector<int>>*,
+                            std::optional<std::vector<std::string>>*, Choice, Nested>;
 
 /// Lifetime: not longer than the struct whose members it is bound to.
 struct Field {

@@ -31,6 +31,9 @@ SteadyOrder steady_periodic(const Pipeline& pipeline, const PeriodicResult& resu
 /// By stage: micro-batches in flight.
 std::vector<int> steady_in_flight(const Pipeline& pipeline, const SteadyOrder& order);
 
+/// The same order for `pipeline.micro_batches` micro-batches alone, filled and drained.
+DeviceOrders filled_and_drained(const Pipeline& pipeline, const SteadyOrder& order);
+
 /// The most periods by which a task lags behind the one that it waits for.
 int longest_lag(const Pipeline& pipeline, const SteadyOrder& order);
 
