@@ -38,6 +38,10 @@ struct PlanQuestion {
   std::string host_budget_source;
 };
 
+/// Of a step, padding included; none where only samples are counted: Harmony's profiles have no
+/// sequence.
+std::optional<double> tokens_of(const PlanQuestion& question);
+
 /// Throws UserError for a question whose parts do not belong together.
 void check_question(const PlanQuestion& question);
 
