@@ -47,7 +47,7 @@ TEST(PipelinePrograms, StagesHoldWhatTheTableSays) {
   EXPECT_EQ(held("async-1f1b"), (std::vector<double>{4, 3, 2, 1}));
 }
 
-// Section 12.2, r = 1: eight GPUs with two stages each, in turn and folded.
+// Equal blocks on eight GPUs with two stages each, in turn and folded.
 TEST(PipelinePrograms, TheMapIsAnyVector) {
   PlanQuestion question = pure_question("gpipe", 8, 8, equal_profile(48, 20, 60));
   question.options.chunks = 2;

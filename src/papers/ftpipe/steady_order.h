@@ -1,5 +1,5 @@
 // A schedule that never drains, as one period that every device repeats: which task of which
-// micro-batch, counted back from the newest. (FTPipe page, sections 9.3 and 11.)
+// micro-batch, counted back from the newest: the asynchronous pipeline of FTPipe (USENIX ATC 2021).
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@ Machine server(const std::string& topology) {
   return read_machine(FERRY_SOURCE_DIR "/machines/" + topology + ".yaml");
 }
 
-// Section 10. The host's optimizer is left out on both sides. With eight devices ZeRO-3 moves 15
+// The host's optimizer is left out on both sides. With eight devices ZeRO-3 moves 15
 // times Mobius's bytes, and the band of the paper's four-GPU servers is left behind.
 TEST(MobiusExperiments, TheRatioToZeroIsInThePapersBandOnFourGpus) {
   for (const GptShape& shape : {GptShape{"3b", 32, 2816}, GptShape{"15b", 48, 5120}}) {

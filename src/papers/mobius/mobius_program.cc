@@ -190,7 +190,7 @@ class ProgramWriter {
   std::vector<std::pair<TaskId, double>> remainders_;  // micros of fractions of a byte
 };
 
-// Section 4, for whatever weights and gradients a profile has.
+// What moves (Mobius section 3.1), for whatever weights and gradients a profile has.
 void add_traffic(PlanReport& report, const MobiusProgram& program) {
   double up = 0;
   double down = 0;
