@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kWhat = 62;  // columns
+constexpr std::size_t kWhat = 54;  // columns
 
 std::string error_text(const PaperRow& row) {
   if (row.published.empty()) return "";
@@ -21,11 +21,16 @@ std::string error_text(const PaperRow& row) {
   return print(std::abs(percent) < 1 ? "%+.2f %%" : "%+.1f %%", percent);
 }
 
+// A name that is too long has a line of its own.
 std::string line_of(const PaperRow& row) {
-  std::string line = print("  %-*.*s %11.6g %11s %8s", kWhat, kWhat, row.what.c_str(), row.ours,
-                           row.published.c_str(), error_text(row).c_str());
-  if (!row.holds()) line += " !";
-  return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  const bool is_long = row.what.size() > kWhat;
+  const std::string source = row.published.empty() ? "" : to_string(row.provenance);
+  std::string line = print("  %-*s %11.6g %11s %-8s %8s", static_cast<int>(kWhat),
+                           is_long ? "" : row.what.c_str(), row.ours, row.published.c_str(),
+                           source.c_str(), error_text(row).c_str());
+  if (row.scored() && !row.holds()) line += " !";
+  return (is_long ? "  " + row.what + "\n" : "") +
+         line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }
 
 constexpr std::size_t kIndent = 6;
@@ -34,13 +39,15 @@ std::string remark_line(const std::string& remark) {
   return std::string(kIndent, ' ') + wrap_text(remark, kIndent);
 }
 
-bool promised(const PaperRow& row) { return std::isfinite(row.allowed); }
-
 }  // namespace
 
 std::string paper_text(const PaperTable& table, const std::vector<PaperRow>& rows) {
   std::string text = print("%s: %s\n", table.name, table.about);
-  text += print("  %-*s %11s %11s %8s\n", kWhat, "", "ours", "published", "error");
+  const double allowed = rows.empty() ? 0 : 100 * rows.front().allowed;
+  const std::string errors =
+      allowed < 0.01 ? "errors are rounding" : print("errors up to %.3g %% are allowed", allowed);
+  text += "  " + wrap_text(errors + "; " + table.fitted, 2);
+  text += print("  %-*s %11s %11s %-8s %8s\n", static_cast<int>(kWhat), "", "ours", "published", "source", "error");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += line_of(rows[i]);
     const bool last = i + 1 == rows.size() || rows[i + 1].remark != rows[i].remark;
@@ -54,7 +61,7 @@ std::string paper_summary(const std::vector<PaperRow>& rows) {
   int held = 0;
   std::string broken;
   for (const PaperRow& row : rows) {
-    if (!promised(row)) continue;
+    if (!row.scored()) continue;
     ++count;
     if (row.holds()) {
       ++held;
@@ -63,7 +70,7 @@ std::string paper_summary(const std::vector<PaperRow>& rows) {
                       row.what.c_str());
     }
   }
-  return print("%d rows; %d of %d that have an allowed error are within it\n",
+  return print("%d rows; %d of %d that are scored are within their table's error\n",
                static_cast<int>(rows.size()), held, count) +
          broken;
 }
@@ -71,13 +78,17 @@ std::string paper_summary(const std::vector<PaperRow>& rows) {
 std::string paper_json(const std::vector<PaperRow>& rows) {
   Json list = Json::array();
   for (const PaperRow& row : rows) {
-    list.push_back({{"table", row.table},
-                    {"what", row.what},
-                    {"ours", row.ours},
-                    {"published", row.published.empty() ? Json(nullptr) : Json(row.published)},
-                    {"error", row.error},
-                    {"allowed", promised(row) ? Json(row.allowed) : Json(nullptr)},
-                    {"remark", row.remark}});
+    list.push_back(
+        {{"table", row.table},
+         {"what", row.what},
+         {"ours", row.ours},
+         {"published", row.published.empty() ? Json(nullptr) : Json(row.published)},
+         {"provenance", row.published.empty() ? Json(nullptr) : Json(to_string(row.provenance))},
+         {"error", row.error},
+         {"rounding", row.rounding},
+         {"allowed", row.allowed},
+         {"scored", row.scored()},
+         {"remark", row.remark}});
   }
   return list.dump(1) + "\n";
 }

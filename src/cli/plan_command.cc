@@ -31,6 +31,7 @@ int run_plan(const PlanCommand& command) {
   const std::filesystem::path file = command.output.empty()
                                          ? std::filesystem::path(question.job.out) / "plan"
                                          : std::filesystem::path(command.output);
+  if (command.output.empty()) std::filesystem::create_directories(file.parent_path());
   write_plan(planned.plan, file);
   std::vector<Variation> variations;
   if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -25,10 +26,13 @@ Bytes limit_of(const PlanQuestion& question, const Place& place) {
   return device_budget(question, static_cast<int>(device - devices.begin())).bytes;
 }
 
-double tokens_per_second(const Plan& plan, Micros step) {
-  const double tokens = 1.0 * plan.micro_batches * plan.micro_batch_size * plan.sequence;
-  return step.count > 0 ? tokens / step.seconds() : 0;
+std::optional<double> tokens_per_second(const PlanQuestion& question, Micros step) {
+  const std::optional<double> tokens = tokens_of(question);
+  if (!tokens) return std::nullopt;
+  return step.count > 0 ? *tokens / step.seconds() : 0;
 }
+
+Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
 double gap_of(Micros step, Micros bound) {
   return bound.count > 0 ? step.count / bound.count - 1 : 0.0;
@@ -203,6 +207,32 @@ Json tasks_json(const Planned& planned) {
   return tasks;
 }
 
+// Why the winner wins, as far as others were asked, and what there is to gain at most.
+std::string reasons(const Planned& planned) {
+  const Candidate& winner = planned.candidates.front();
+  const double gain = (1 - planned.lower_bound.count / planned.prediction.step.count) * 100;
+  const std::string bound = to_string(planned.lower_bound);
+  if (planned.plan.timing_only) {
+    return print("%s alone was asked for; under its program's own cost model, at least %s\n",
+                 winner.strategy.c_str(), bound.c_str());
+  }
+  const auto second = std::find_if(planned.candidates.begin() + 1, planned.candidates.end(),
+                                   [](const Candidate& candidate) { return candidate.fits; });
+  std::string text;
+  if (planned.candidates.size() == 1) {
+    text = print("%s alone was asked for\n", winner.strategy.c_str());
+  } else if (second == planned.candidates.end()) {
+    text = print("%s is the only one that fits\n", winner.strategy.c_str());
+  } else {
+    const double faster = second->step.count / winner.step.count;
+    text = print("%s wins: %.2fx as fast as %s; %s keeps it from being faster\n",
+                 winner.strategy.c_str(), faster, second->strategy.c_str(), winner.binding.c_str());
+  }
+  return text +
+         print("no schedule of any strategy is faster than %s here: at most %.1f%% to gain\n",
+               bound.c_str(), gain);
+}
+
 }  // namespace
 
 std::string plan_table(const PlanQuestion& question, const Planned& planned) {
@@ -217,10 +247,12 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
   const Micros step = planned.prediction.step;
-  text += print("step %s predicted (bound %s, critical: %s), %.0f tokens/s\n",
-                to_string(step).c_str(), to_string(planned.lower_bound).c_str(),
-                planned.prediction.busiest_name.c_str(), tokens_per_second(plan, step));
-  return text;
+  text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),
+                to_string(planned.lower_bound).c_str(), planned.prediction.busiest_name.c_str());
+  if (const auto tokens = tokens_per_second(question, step)) {
+    text += print(", %.*f tokens/s", *tokens < 10 ? 2 : 0, *tokens);
+  }
+  return text + "\n";
 }
 
 std::string explanation(const Planned& planned) {
@@ -237,30 +269,17 @@ std::string explanation(const Planned& planned) {
                   gap_of(candidate.step, candidate.lower_bound) * 100, candidate.binding.c_str(),
                   candidate.remark.c_str());
   }
-  const Candidate& winner = planned.candidates.front();
-  const auto second = std::find_if(planned.candidates.begin() + 1, planned.candidates.end(),
-                                   [](const Candidate& candidate) { return candidate.fits; });
-  if (second == planned.candidates.end()) {
-    text += print("%s is the only one that fits\n", winner.strategy.c_str());
-  } else {
-    const double faster = second->step.count / winner.step.count;
-    text +=
-        print("%s wins: %.2fx as fast as %s; %s keeps it from being faster\n",
-              winner.strategy.c_str(), faster, second->strategy.c_str(), winner.binding.c_str());
-  }
-  text += print("no schedule of any strategy is faster than %s here: at most %.1f%% to gain\n",
-                to_string(planned.lower_bound).c_str(),
-                (1 - planned.lower_bound.count / planned.prediction.step.count) * 100);
-  return text;
+  return text + reasons(planned);
 }
 
 std::string variations_table(const std::vector<Variation>& variations) {
   std::string text = print("%-28s %-14s %12s %12s\n", "with", "strategy", "step", "tokens/s");
   for (const Variation& variation : variations) {
     if (variation.fits) {
+      const auto tokens = variation.tokens_per_second;
       text +=
-          print("%-28s %-14s %12s %12.0f\n", variation.change.c_str(), variation.strategy.c_str(),
-                to_string(variation.step).c_str(), variation.tokens_per_second);
+          print("%-28s %-14s %12s %12s\n", variation.change.c_str(), variation.strategy.c_str(),
+                to_string(variation.step).c_str(), tokens ? print("%.0f", *tokens).c_str() : "-");
     } else {
       text +=
           print("%-28s does not fit: %s\n", variation.change.c_str(), variation.strategy.c_str());
@@ -282,7 +301,7 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
               {"lower_bound_seconds", planned.lower_bound.seconds()},
               {"gap", gap_of(step, planned.lower_bound)},
               {"critical", planned.prediction.busiest_name},
-              {"tokens_per_second", tokens_per_second(plan, step)},
+              {"tokens_per_second", or_null(tokens_per_second(question, step))},
               {"bubble", mean_bubble(idle)},
               {"mapping", planned.report.mapping},
               {"stages", stages_json(planned)},
@@ -300,7 +319,7 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
                                  {"fits", variation.fits},
                                  {"strategy", variation.strategy},
                                  {"step_seconds", variation.step.seconds()},
-                                 {"tokens_per_second", variation.tokens_per_second}});
+                                 {"tokens_per_second", or_null(variation.tokens_per_second)}});
   }
   return object.dump(1) + "\n";
 }

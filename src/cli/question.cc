@@ -76,7 +76,6 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.host_budget = host_capped ? *job.budget.host : plan.machine.host.memory;
   plan.host_budget_source =
       host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
-  std::filesystem::create_directories(job.out);
   plan.harmony = harmony_profile(job.plan);
   plan.profile =
       plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size) : profile_for(question, say);

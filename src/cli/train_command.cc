@@ -101,6 +101,7 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
 /// Writes what the run was asked for into its folder.
 void write_inputs(const Question& question, const Plan& plan) {
   const std::filesystem::path out = question.job.out;
+  std::filesystem::create_directories(out);
   write_file(out / "job.yaml", to_yaml(question.job));
   write_file(out / "machine.yaml", to_yaml(question.plan.machine));
   write_plan(plan, out / "plan");

@@ -46,6 +46,7 @@ Profile measured_profile(const Question& question,
                                      .device = devices.names().front(),
                                      .update_threads = question.plan.machine.host.cores});
   profile.name = key;
+  std::filesystem::create_directories(kept.parent_path());
   write_file(kept, to_yaml(profile));
   return profile;
 }

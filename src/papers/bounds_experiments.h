@@ -1,5 +1,5 @@
-// How fast a step on Ratel's server can be at all, and `auto` there beside what Ratel measured.
-// Source: sections 3.1 and 3.2 of the page on Fuyou, LoHan and Ratel.
+// How fast a step on Ratel's server (ICDE 2025, section V) can be at all, and `auto` there beside
+// what Ratel measured. The bounds are derived by hand (docs/planner.md).
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace ferry {
 TieredProblem ratel_bound(double parameters, double hidden, double layers, int batch, int drives);
 
 /// Per case the lower bound beside the tabulated one, and the simulated step of `auto` on the same
-/// machine and batch beside Ratel's measured step, whose error is the time that `auto` saves.
+/// machine and batch, which is to be shorter than Ratel's measured step.
 /// `everything`: `auto` also where it takes more than a few seconds.
 std::vector<PaperRow> bounds_experiments(const std::filesystem::path& machines, bool everything);
 

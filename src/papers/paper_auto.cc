@@ -32,9 +32,7 @@ std::string batch_of(const AutoCase& one) {
 
 // The step of `auto`; nothing was published.
 PaperRow auto_row(const std::string& what, const AutoComparison& result) {
-  PaperRow row;
-  row.what = what + ": auto, s";
-  row.ours = result.step;
+  PaperRow row = told_row(what + ": auto, s", result.step);
   row.remark = result.winner.empty()
                    ? "nothing fits"
                    : "by " + result.winner + ", bound " + rounded(result.lower_bound);
@@ -131,7 +129,6 @@ std::vector<PaperRow> auto_experiments(const std::filesystem::path& machines, bo
       if (!single.step) continue;
       const double ratio = *single.step / result.step;
       rows.push_back(band_row(where + ": " + single.strategy + " / auto", ratio, 1, kInfinity));
-      rows.back().allowed = kRounding;
       auto& [largest, at] = best[single.strategy];
       if (ratio > largest) {
         largest = ratio;
@@ -141,11 +138,10 @@ std::vector<PaperRow> auto_experiments(const std::filesystem::path& machines, bo
   }
   for (const char* strategy : {"mobius", "harmony-pp", "roundpipe", "fuyou"}) {
     const auto& [ratio, where] = best[strategy];
-    rows.push_back(
-        within_row(std::string("largest ") + strategy + " / auto", ratio, 1.2, kInfinity));
+    rows.push_back(band_row(std::string("largest ") + strategy + " / auto", ratio, 1.2, kInfinity));
     rows.back().remark = where;
   }
-  return rows;
+  return rows_from(Provenance::promise, kRounding, std::move(rows));
 }
 
 }  // namespace ferry

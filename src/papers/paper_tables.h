@@ -20,7 +20,8 @@ struct PaperSources {
 
 struct PaperTable {
   const char* name;
-  const char* about;  // one line
+  const char* about;   // one line
+  const char* fitted;  // what was fitted to the rows, in a sentence
   std::vector<PaperRow> (*rows)(const PaperSources&);
   bool needs_harmony = false;
 };
@@ -31,7 +32,8 @@ std::span<const PaperTable> paper_tables();
 /// The table of that name. Throws UserError that suggests the nearest.
 const PaperTable& paper_table(const std::string& name);
 
-/// Its rows, each with the table's name. Throws UserError for files that are not as they should be.
+/// Its rows, each with the table's name, all with one allowance. Throws UserError for files that
+/// are not as they should be.
 std::vector<PaperRow> rows_of(const PaperTable& table, const PaperSources& sources);
 
 }  // namespace ferry

@@ -67,6 +67,7 @@ AnswerWithoutRemedies answer_without_remedies(const PlanQuestion& question) {
   // Programs know micro-batches, not what is in them.
   program.plan.micro_batch_size = question.micro_batch_size;
   program.plan.sequence = question.sequence;
+  program.plan.precision = question.precision;
   Candidate candidate{named.strategy,
                       true,
                       program.prediction.step,

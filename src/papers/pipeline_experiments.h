@@ -1,6 +1,6 @@
 // Closed forms of pipelines, and RoundPipe's printed bubbles and makespans, beside schedules that
-// are run task by task: rows for `ferry papers`. Nothing is fitted per row. Sources: sections 12,
-// 13 and 18 of the Mobius and RoundPipe page; section 9.1 of the FTPipe page.
+// are run task by task: rows for `ferry papers`. Nothing is fitted. Sources: GPipe (2019),
+// Megatron-LM (2021), RoundPipe (2026) sections 3.3 and 4.4 and its simulated bubbles.
 #pragma once
 
 #include <vector>

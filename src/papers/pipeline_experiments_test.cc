@@ -18,9 +18,9 @@ TEST(RoundPipeExperiments, PrintedTablesHaveNoErrorBeyondTheirDigits) {
   int promised = 0;
   for (const PaperRow& row : roundpipe_experiments()) {
     EXPECT_TRUE(row.holds()) << row.what << ": " << row.ours << ", published " << row.published;
-    promised += row.allowed < 1 ? 1 : 0;
+    promised += row.scored() ? 1 : 0;
   }
-  EXPECT_EQ(promised, 12 + 10 + 12);
+  EXPECT_EQ(promised, 12 + 10 + 12 + 8);
 }
 
 }  // namespace

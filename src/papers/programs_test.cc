@@ -45,6 +45,17 @@ TEST(Programs, EveryPlanIsAFileThatReadsBack) {
   }
 }
 
+TEST(Programs, ThePlanSaysWhatWasAsked) {
+  for (const char* strategy : kPrograms) {
+    std::mt19937_64 random(5);
+    PlanQuestion question = random_program(strategy, random);
+    for (const Precision precision : {Precision::bf16, Precision::fp32}) {
+      question.precision = precision;
+      EXPECT_EQ(must_fit(question, papers::answer).plan.precision, precision) << strategy;
+    }
+  }
+}
+
 TEST(Programs, NoneIsFasterThanItsLowerBound) {
   std::mt19937_64 random(9);
   for (const char* strategy : kPrograms) {

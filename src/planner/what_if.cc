@@ -25,9 +25,9 @@ Variation answer(std::string change, const PlanQuestion& question, const Planner
   result.fits = true;
   result.strategy = planned.plan.strategy;
   result.step = planned.prediction.step;
-  const double tokens =
-      1.0 * question.micro_batches * question.micro_batch_size * question.sequence;
-  result.tokens_per_second = tokens / result.step.seconds();
+  const std::optional<double> tokens = tokens_of(question);
+  result.tokens_per_second.reset();
+  if (tokens) result.tokens_per_second = *tokens / result.step.seconds();
   return result;
 }
 

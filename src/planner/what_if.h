@@ -2,6 +2,7 @@
 // would bring.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct Variation {
   bool fits = false;
   std::string strategy;  // or the place that lacks memory
   Micros step;
-  double tokens_per_second = 0;
+  std::optional<double> tokens_per_second = 0;  // none: tokens are unknown
 };
 
 /// The question as it is, then with half and twice its DRAM, drives, devices and micro-batches,

@@ -48,6 +48,7 @@ bool zero_is_unknown(const Field& field) {
 
 using Wholes = std::optional<std::vector<int>>;
 using MaybeSizes = std::optional<Sizes>;
+using Texts = std::optional<std::vector<std::string>>;
 
 bool is_nullable(const Field& field) {
   return zero_is_unknown(field) || field.may_be_empty ||
@@ -56,6 +57,7 @@ bool is_nullable(const Field& field) {
          std::holds_alternative<MaybeSizes*>(field.member) ||
          std::holds_alternative<std::optional<std::string>*>(field.member) ||
          std::holds_alternative<Wholes*>(field.member) ||
+         std::holds_alternative<Texts*>(field.member) ||
          (std::holds_alternative<Nested>(field.member) && !field.required);
 }
 
@@ -97,6 +99,7 @@ bool set_null(const Field& field) {
                           [](MaybeSizes* member) { return member->reset(), true; },
                           [](std::optional<std::string>* member) { return member->reset(), true; },
                           [](Wholes* member) { return member->reset(), true; },
+                          [](Texts* member) { return member->reset(), true; },
                           [&](std::string* member) {
                             if (field.may_be_empty) member->clear();
                             return field.may_be_empty;
@@ -204,6 +207,18 @@ bool set_sizes(const Field& field, const Node& node) {
   return true;
 }
 
+bool set_texts(const Field& field, const Node& node) {
+  const auto* member = std::get_if<Texts*>(&field.member);
+  if (!member) return false;
+  std::vector<std::string> values;
+  for (const Node& item : node.children) {
+    if (item.kind != Node::Kind::scalar) return false;
+    values.push_back(item.text);
+  }
+  **member = std::move(values);
+  return true;
+}
+
 bool set_node(const Field& field, const Node& node) {
   if (const Nested* nested = std::get_if<Nested>(&field.member); nested) {
     if (node.kind == Node::Kind::null) return is_nullable(field);
@@ -216,7 +231,8 @@ bool set_node(const Field& field, const Node& node) {
     case Node::Kind::scalar:
       return set_text(field, node.text);
     case Node::Kind::list:
-      return set_pair(field, node) || set_wholes(field, node) || set_sizes(field, node);
+      return set_pair(field, node) || set_wholes(field, node) || set_texts(field, node) ||
+             set_sizes(field, node);
     case Node::Kind::map:
       return set_sizes(field, node);
   }
@@ -347,7 +363,8 @@ Node override_node(const Field& field, std::string_view value) {
   if (value.empty() || value == "null" || value == "~") node.kind = Node::Kind::null;
   const bool is_sizes = std::holds_alternative<MaybeSizes*>(field.member);
   const bool is_list = is_sizes || std::holds_alternative<std::array<double, 2>*>(field.member) ||
-                       std::holds_alternative<Wholes*>(field.member);
+                       std::holds_alternative<Wholes*>(field.member) ||
+                       std::holds_alternative<Texts*>(field.member);
   const bool named = is_sizes && is_enclosed(value, '{', '}');
   if (!named && !(is_list && is_enclosed(value, '[', ']'))) return node;
 
@@ -386,6 +403,13 @@ std::string sizes_text(const Sizes& sizes) {
     text += (text.empty() ? "" : ", ") + yaml_text(name) + ": " + bytes_text(size);
   }
   return text.empty() ? bytes_text(sizes.each) : "{" + text + "}";
+}
+
+std::string texts_text(const Texts& values) {
+  if (!values) return "null";
+  std::string text;
+  for (const std::string& value : *values) text += (text.empty() ? "" : ", ") + yaml_text(value);
+  return "[" + text + "]";
 }
 
 std::string table_cell(std::string text) {
@@ -492,7 +516,8 @@ std::string expectation(const Field& field) {
             },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
             [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
-            [&](Bytes*) { return size(); }, [&](std::optional<Bytes>*) { return size(); },
+            [](Texts*) { return std::string("a list of texts"); }, [&](Bytes*) { return size(); },
+            [&](std::optional<Bytes>*) { return size(); },
             [&](MaybeSizes*) { return size() + ", a list of such sizes or sizes by name"; },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },
@@ -521,6 +546,7 @@ std::string field_text(const Field& field) {
               return "[" + real_text((*member)[0]) + ", " + real_text((*member)[1]) + "]";
             },
             [](Wholes* member) { return wholes_text(*member); },
+            [](Texts* member) { return texts_text(*member); },
             [](Bytes* member) { return bytes_text(*member); },
             [](std::optional<Bytes>* member) {
               return *member ? bytes_text(**member) : std::string("null");

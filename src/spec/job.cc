@@ -220,12 +220,60 @@ std::vector<Field> plan_fields(PlanJob& plan) {
                          ActivationRule::swap, ActivationRule::swap_to_drive}),
        .meaning = "what backward needs of forward: chosen by time, computed again, kept on the "
                   "device, in DRAM or on the drives meanwhile, by every block that can; fuyou, "
-                  "pure: what is swapped: chosen by cost, blocks' inputs only, or (keep, swap, "
+                  "pure: what is swapped: chosen by cost, blocks' inputs only, or (swap, "
                   "swap-to-drive) everything"},
   };
 }
 
-// The names that these keys had under `plan` are refused with the present ones.
+std::vector<Field> schedule_fields(PapersJob& papers) {
+  return {
+      {.name = "papers.order",
+       .member = &papers.order,
+       .meaning = "pipelines: per device what it runs in turn, F and B with stage and micro-batch "
+                  "(`F0.0 F0.1 B0.0 B0.1`); async-1f1b: of a period, by stage (`F0 B0`)"},
+      {.name = "papers.offsets",
+       .member = &papers.offsets,
+       .unit = "microseconds",
+       .meaning = "async-1f1b with `papers.order`: per device where in the period it begins; "
+                  "null: at 0"},
+      {.name = "papers.shared_links",
+       .member = &papers.shared_links,
+       .meaning = "mobius: copies on the machine's links, shared fairly, with first loads, "
+                  "gradients and updates"},
+      {.name = "papers.states",
+       .member = choice(papers.states, {StatesRule::host, StatesRule::drives}),
+       .meaning = "zero: weights and optimizer states rest in DRAM (ZeRO-3 with offload) or on "
+                  "the drives (ZeRO-Infinity)"},
+  };
+}
+
+std::vector<Field> fuyou_fields(PapersJob& papers) {
+  return {
+      {.name = "papers.elementwise",
+       .member = Real{&papers.elementwise.count, Dimension::time},
+       .meaning = "fuyou: of a layer's forward of one micro-batch, the time beside its matrix "
+                  "products, which are the profile's"},
+      {.name = "papers.swapped",
+       .member = &papers.swapped,
+       .least = 1,
+       .meaning = "fuyou: activations of a step that leave the GPU; null: by `plan.activations`"},
+      {.name = "papers.update_on_drives",
+       .member = &papers.update_on_drives,
+       .meaning = "fuyou: the host's update keeps the drives from reading and writing, as in "
+                  "Ratel's artifact"},
+      {.name = "papers.launch_stall",
+       .member = Real{&papers.launch_stall},
+       .most = 1,
+       .meaning = "fuyou-naive: the part of a handler's time for which the GPU waits"},
+      {.name = "papers.overlap_stretch",
+       .member = Real{&papers.overlap_stretch},
+       .least = 1,
+       .most = 100,
+       .meaning = "fuyou-naive: a handler's time beside backward over its time alone"},
+  };
+}
+
+// The names that the first of these keys had under `plan` are refused with the present ones.
 std::vector<Field> papers_fields(PapersJob& papers) {
   std::vector<Field> fields = {
       {.name = "papers.pure",
@@ -249,6 +297,9 @@ std::vector<Field> papers_fields(PapersJob& papers) {
   };
   for (Field& field : fields) {
     field.formerly = "plan" + field.name.substr(field.name.find('.'));
+  }
+  for (auto&& part : {schedule_fields(papers), fuyou_fields(papers)}) {
+    fields.insert(fields.end(), part.begin(), part.end());
   }
   return fields;
 }
@@ -415,6 +466,16 @@ std::string to_string(ActivationRule rule) {
       return "swap-to-drive";
   }
   FERRY_UNREACHABLE("unknown rule of activations");
+}
+
+std::string to_string(StatesRule rule) {
+  switch (rule) {
+    case StatesRule::host:
+      return "host";
+    case StatesRule::drives:
+      return "drives";
+  }
+  FERRY_UNREACHABLE("unknown rule of states");
 }
 
 }  // namespace ferry

@@ -87,6 +87,9 @@ struct PlanJob {
   bool operator==(const PlanJob&) const = default;
 };
 
+/// Where pure `zero` keeps weights and optimizer states.
+enum class StatesRule { host, drives };
+
 /// What is asked of a paper's program, which only tells time. Beside these, programs read PlanJob.
 struct PapersJob {
   /// The paper's program and cost model alone, where it leaves things out.
@@ -97,6 +100,16 @@ struct PapersJob {
   int backward_batch = 0;  // harmony: U_b
   std::string packing = "time, memory, greedy, reuse";  // harmony: packing methods of the search
   bool prefetch = true;  // harmony: the estimator's variant, and what the search ranks by
+  std::optional<std::vector<std::string>> order;  // pipelines: by device, "F0 B0"; none: the rule's
+  std::optional<std::vector<int>> offsets;        // async-1f1b, with `order`: microseconds
+  bool shared_links = false;                      // mobius: on links that devices share
+  StatesRule states = StatesRule::host;           // zero
+  // The rest are fuyou's.
+  Micros elementwise = {};        // of a layer's forward of a micro-batch, beside its products
+  std::optional<Bytes> swapped;   // activations of a step; none: as `plan.activations` says
+  bool update_on_drives = false;  // the host's update keeps the drives from moving
+  double launch_stall = 0;        // fuyou-naive: of a handler's time, how much the GPU waits
+  double overlap_stretch = 1;     // fuyou-naive: a handler's time beside backward over that alone
 
   bool operator==(const PapersJob&) const = default;
 };
@@ -150,5 +163,6 @@ std::string to_string(Schedule schedule);
 std::string to_string(Partitioner partitioner);
 std::string to_string(MapRule rule);
 std::string to_string(ActivationRule rule);
+std::string to_string(StatesRule rule);
 
 }  // namespace ferry

@@ -133,6 +133,17 @@ TEST(Job, AListOfWholeNumbersComesFromTheFileOrTheCommandLine) {
             "1, or null; found a list of 2");
 }
 
+TEST(Job, AListOfTextsComesFromTheFileOrTheCommandLine) {
+  const std::vector<std::string> order = {"F0 B0", "B1 F1"};
+  EXPECT_EQ(parse(with("papers: {order: [F0 B0, B1 F1]}")).papers.order, order);
+  const Job job = parse(kSmallest, {"papers.order=[F0 B0, B1 F1]"});
+  EXPECT_EQ(job.papers.order, order);
+  EXPECT_EQ(parse(to_yaml(job)).papers.order, order);
+  EXPECT_EQ(parse(kSmallest, {"papers.order=null"}).papers.order, std::nullopt);
+  EXPECT_EQ(error_of(with("papers: {order: F0 B0}")),
+            "jobs/7b.yaml:4: 'papers.order' must be a list of texts, or null; found 'F0 B0'");
+}
+
 TEST(Job, TheResolvedJobReadsBackEqual) {
   for (const auto& job :
        {parse(kSmallest), parse(kFull),

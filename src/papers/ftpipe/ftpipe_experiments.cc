@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "papers/ftpipe/t5_fixture.h"
@@ -14,13 +15,13 @@ namespace ferry {
 namespace {
 
 constexpr int kGpus = 8;
-constexpr double kPrintedBalance = 2e-3;  // three printed digits
+constexpr double kExact = 1e-9;  // rounding of sums, as a share
 
 double makespan(OrderRule rule, const Pipeline& pipeline) {
   return earliest_times(pipeline, order_of(rule, pipeline)).makespan;
 }
 
-// Section 12.2; the time unit is 1/20 of an encoder block's forward.
+// The time unit is 1/20 of an encoder block's forward.
 void add_steps(std::vector<PaperRow>& rows) {
   struct Step {
     double decoder;  // forward of a decoder block
@@ -38,7 +39,7 @@ void add_steps(std::vector<PaperRow>& rows) {
     const auto add = [&](const std::string& what, OrderRule rule, const std::vector<int>& blocks,
                          const std::vector<int>& map, double published) {
       const Pipeline pipeline = t5_pipeline(blocks, map, step.decoder, step.micro_batches);
-      rows.push_back(value_row(what + where, makespan(rule, pipeline), published, 0));
+      rows.push_back(value_row(what + where, makespan(rule, pipeline), published));
     };
     const auto chain = cyclic_map(kGpus, kGpus);
     const auto cyclic = cyclic_map(16, kGpus);
@@ -61,7 +62,7 @@ double best_time_balance(const std::vector<ParetoCut>& cuts, double memory_balan
   return best;
 }
 
-// Section 1: balance is mean / max over the GPUs.
+// Balance is mean / max over the GPUs.
 void add_balances(std::vector<PaperRow>& rows) {
   const BlockGraph graph = t5_fixture(kGpus, Bytes{});
   std::vector<double> times;
@@ -79,8 +80,8 @@ void add_balances(std::vector<PaperRow>& rows) {
                              Balance{"0.656", 0.656, 0.810}, Balance{"0.477", 0.477, 0.862},
                              Balance{"0.4375", 0.4375, 0.964}}) {
     rows.push_back(
-        value_row(std::string("compute balance, contiguous, memory balance ") + row.memory,
-                  best_time_balance(cuts, row.at_least), row.compute, kPrintedBalance));
+        printed_row(std::string("compute balance, contiguous, memory balance ") + row.memory,
+                    best_time_balance(cuts, row.at_least), row.compute, 1e-3));
   }
   MixedPipeOptions options;
   for (int g = 0; g < kGpus; ++g) {
@@ -89,8 +90,8 @@ void add_balances(std::vector<PaperRow>& rows) {
   }
   const MixedPipeResult mixed = mixed_pipe(graph, options);
   FERRY_CHECK(mixed.fits, "T5 on eight GPUs");
-  rows.push_back(value_row("compute balance, ours (mixed-pipe)", mixed.compute_balance, 1, 1e-9));
-  rows.push_back(value_row("memory balance, ours (mixed-pipe)", mixed.memory_balance, 1, 1e-9));
+  rows.push_back(value_row("compute balance, ours (mixed-pipe)", mixed.compute_balance, 1));
+  rows.push_back(value_row("memory balance, ours (mixed-pipe)", mixed.memory_balance, 1));
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ std::vector<PaperRow> ftpipe_experiments() {
   std::vector<PaperRow> rows;
   add_steps(rows);
   add_balances(rows);
-  return rows;
+  return rows_from(Provenance::derived, kExact, std::move(rows));
 }
 
 }  // namespace ferry

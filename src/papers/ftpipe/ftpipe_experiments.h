@@ -1,5 +1,6 @@
-// The T5-like fixture of the FTPipe page beside our planners: synchronous steps of contiguous and
-// mixed placements (section 12.2), and balances of compute and memory (section 1).
+// A T5-like chain (FTPipe's show-case, USENIX ATC 2021) beside our planners: synchronous steps of
+// contiguous and mixed placements, and balances of compute and memory. The figures are derived by
+// hand, the paper prints none of them.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Planned periodic orders for several stages per device: every device repeats one cyclic order of
 // its forwards and backwards back to back, so that the throughput is that of the fullest device and
-// only memory and latency are left to choose. (FTPipe page, section 11.)
+// only memory and latency are left to choose. Ours; FTPipe leaves co-located stages to the driver.
 #pragma once
 
 #include <cstdint>

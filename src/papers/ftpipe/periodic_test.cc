@@ -12,7 +12,7 @@
 namespace ferry {
 namespace {
 
-// "244: F0 B0 B8 F8" for every device, as section 11 writes orders.
+// "244: F0 B0 B8 F8" for every device: offset and order.
 PeriodicOrder order_from(const std::vector<std::string>& lines) {
   PeriodicOrder order;
   for (const std::string& line : lines) {
@@ -26,7 +26,7 @@ PeriodicOrder order_from(const std::vector<std::string>& lines) {
   return order;
 }
 
-// Section 11's fixture at r = 0.35: 8 encoder stages of 60 + 180, 8 decoder stages of 21 + 63.
+// T5's chain at r = 0.35: 8 encoder stages of 60 + 180, 8 decoder stages of 21 + 63.
 Pipeline mixed(std::vector<int> map, int micro_batches) {
   Pipeline pipeline;
   pipeline.devices = 8;

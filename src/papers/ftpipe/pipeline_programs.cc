@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "papers/ftpipe/asked_orders.h"
 #include "papers/ftpipe/steady_order.h"
 #include "papers/timing/block_costs.h"
 #include "papers/timing/program_stages.h"
@@ -157,7 +158,8 @@ Plan write_steady(const std::string& strategy, const PlanQuestion& question,
   return writer.plan().finish();
 }
 
-// FTPipe page, section 10, for weights and states that stay on the device.
+// Weights, gradients and states stay on the device, beside the inputs in flight and the largest
+// workspace.
 std::vector<double> device_bytes(const PlanQuestion& question, const CutPipeline& program,
                                  const std::vector<int>& in_flight) {
   const Profile& profile = question.profile;
@@ -227,7 +229,8 @@ std::string remark_of(const CutPipeline& program) {
 ProgramAnswer synchronous(const std::string& strategy, const PlanQuestion& question, OrderRule rule,
                           int chunks) {
   const CutPipeline program = program_of(question, chunks);
-  const DeviceOrders orders = order_of(rule, program.pipeline);
+  const DeviceOrders orders = question.papers.order ? asked_orders(question, program.pipeline)
+                                                    : order_of(rule, program.pipeline);
   Program answer;
   answer.plan = write_orders(strategy, question, program, orders);
   answer.prediction = simulate(answer.plan);
@@ -247,14 +250,13 @@ int asked_chunks(const PlanQuestion& question, int otherwise) {
   return question.options.chunks > 0 ? question.options.chunks : otherwise;
 }
 
-SteadyOrder steady_order(const PlanQuestion& question, const CutPipeline& program) {
-  const int window = question.papers.window;
-  if (one_stage_per_device(program.pipeline)) return steady_one_f_one_b(program.pipeline, window);
-  if (window > 0) {
-    throw JobKeyError("papers.window",
-                      "several stages share a device, whose planned order has a window of its "
-                      "own; expected one stage per device, or no window");
-  }
+// A steady order, and the planned times that it comes from, if it does.
+struct SteadySchedule {
+  SteadyOrder order;
+  std::optional<PeriodicResult> planned;
+};
+
+PeriodicOrder searched_period(const CutPipeline& program) {
   PeriodicSearch search;
   search.input_bytes.assign(program.costs.size(), 0.0);
   double total = 0;
@@ -262,9 +264,50 @@ SteadyOrder steady_order(const PlanQuestion& question, const CutPipeline& progra
     total += search.input_bytes[s] = program.costs[s - 1].activation;
   }
   if (total <= 0) search.input_bytes.clear();
-  return steady_periodic(
-      program.pipeline,
-      evaluate_periodic(program.pipeline, search_periodic(program.pipeline, search)));
+  return search_periodic(program.pipeline, search);
+}
+
+SteadySchedule steady_schedule(const PlanQuestion& question, const CutPipeline& program) {
+  const Pipeline& pipeline = program.pipeline;
+  const int window = question.papers.window;
+  const bool asked = question.papers.order.has_value();
+  if (question.papers.offsets && !asked) {
+    throw JobKeyError("papers.offsets", "where tasks of papers.order begin, which is not given");
+  }
+  if (!asked && one_stage_per_device(pipeline)) {
+    return {steady_one_f_one_b(pipeline, window), std::nullopt};
+  }
+  if (window > 0) {
+    throw JobKeyError("papers.window",
+                      "a planned order of devices with several stages, or papers.order, has a "
+                      "window of its own; expected one stage per device, or no window");
+  }
+  const PeriodicResult planned = evaluate_periodic(
+      pipeline, asked ? asked_period(question, pipeline) : searched_period(program));
+  return {steady_periodic(pipeline, planned), planned};
+}
+
+// What the order does in the steady state, and with the micro-batches of one step alone.
+void report_steady(PlanReport& report, const PlanQuestion& question, const CutPipeline& program,
+                   const SteadySchedule& schedule) {
+  const Pipeline& pipeline = program.pipeline;
+  const std::vector<int> in_flight = steady_in_flight(pipeline, schedule.order);
+  report_stages(report, question, program, in_flight);
+  std::vector<double>& device_held = report.series["device_in_flight"];
+  device_held.assign(index(pipeline.devices), 0.0);
+  std::vector<Staleness> staleness;
+  for (std::size_t s = 0; s < in_flight.size(); ++s) {
+    device_held[index(pipeline.device[s])] += in_flight[s];
+    staleness.push_back(steady_staleness(in_flight[s] - 1, pipeline.micro_batches));
+  }
+  report_staleness(report, staleness);
+  const DeviceOrders alone = filled_and_drained(pipeline, schedule.order);
+  const double makespan = earliest_times(pipeline, alone).makespan;
+  report.figures["makespan"] = makespan;
+  report.figures["bubble_first"] = 1 - efficiency(pipeline, makespan);
+  if (!schedule.planned) return;
+  report.figures["latency_planned"] = schedule.planned->latency;
+  report.figures["makespan_planned"] = periodic_makespan(pipeline, *schedule.planned);
 }
 
 }  // namespace
@@ -284,7 +327,8 @@ ProgramAnswer interleaved_program(const PlanQuestion& question) {
 ProgramAnswer async_one_f_one_b_program(const PlanQuestion& question) {
   const CutPipeline program = program_of(question, asked_chunks(question, 1));
   const Pipeline& pipeline = program.pipeline;
-  const SteadyOrder order = steady_order(question, program);
+  const SteadySchedule schedule = steady_schedule(question, program);
+  const SteadyOrder& order = schedule.order;
   // A task may wait for one of the step before, not for older ones.
   const int lag = std::max(1, longest_lag(pipeline, order));
   const int steps = (lag + pipeline.micro_batches - 1) / pipeline.micro_batches;
@@ -302,28 +346,11 @@ ProgramAnswer async_one_f_one_b_program(const PlanQuestion& question) {
   answer.prediction.step = {step};
   answer.prediction.busiest = answer.prediction.busiest * (1.0 / steps);
 
-  // While the pipeline fills, stages behind a window may hold more than they do later.
-  const DeviceOrders alone =
-      order_of(OrderRule::async_one_f_one_b, pipeline, {question.papers.window});
-  std::vector<int> most = stages_in_flight(pipeline, alone);
-  for (std::size_t s = 0; s < most.size(); ++s) most[s] = std::max(most[s], in_flight[s]);
-
   PlanReport& report = answer.report;
-  report_stages(report, question, program, most);
-  std::vector<double>& device_held = report.series["device_in_flight"];
-  device_held.assign(index(pipeline.devices), 0.0);
-  std::vector<Staleness> staleness;
-  for (std::size_t s = 0; s < in_flight.size(); ++s) {
-    device_held[index(pipeline.device[s])] += most[s];
-    staleness.push_back(steady_staleness(in_flight[s] - 1, pipeline.micro_batches));
-  }
-  report_staleness(report, staleness);
   report.figures["steps_in_plan"] = steps;
   report.figures["step"] = step;
   report.figures["bubble"] = 1 - efficiency(pipeline, step);
-  const double makespan = earliest_times(pipeline, alone).makespan;
-  report.figures["makespan"] = makespan;
-  report.figures["bubble_first"] = 1 - efficiency(pipeline, makespan);
+  report_steady(report, question, program, schedule);
   return answer;
 }
 

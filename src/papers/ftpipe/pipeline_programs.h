@@ -1,11 +1,12 @@
 // Strategies `gpipe`, `1f1b`, `interleaved` and `async-1f1b` as pure programs: a profile's chain in
-// stages on devices, a schedule of orders.h, transfers free. (FTPipe page, sections 9 to 11.)
+// stages on devices, a schedule of orders.h or papers.order, transfers free. (FTPipe, USENIX ATC
+// 2021; several stages per device are planned as periodic.h says.)
 //
 // Figures: "bubble" = 1 - busy / (devices * makespan), "makespan" (microseconds), staleness_min,
 // _max, _mean over stages, traffic through the host between stages. Series, by stage: "in_flight",
 // "staleness_min", "staleness_max", "staleness_mean"; by device: "device_in_flight",
-// "device_bytes" (section 10: weights, gradients, 10 bytes of states per parameter, inputs in
-// flight, the largest workspace). Memory is told, not limited.
+// "device_bytes" (weights, gradients, 10 bytes of states per parameter, inputs in flight, the
+// largest workspace). Memory is told, not limited.
 #pragma once
 
 #include "papers/timing/program.h"
@@ -23,8 +24,11 @@ ProgramAnswer interleaved_program(const PlanQuestion& question);
 
 /// The steady state without a flush; the plan is one step of it, whose backwards may be of earlier
 /// steps' micro-batches. One stage per device: the window d + 1, or papers.window. Several: a
-/// planned periodic order (periodic.h). Figures "bubble" and "step" are the steady state's,
-/// "makespan" and "bubble_first" those of a step on its own, filled and drained.
+/// planned periodic order (periodic.h), as papers.order and papers.offsets give it or searched.
+/// Figures "bubble" and "step" and the series are the steady state's, "makespan" and "bubble_first"
+/// those of the same order with one step's micro-batches alone, filled and drained, each task as
+/// early as it can; "latency_planned" and "makespan_planned" those of the planned times, where
+/// there are some. A stage's inputs have slots of their own: "device_in_flight" are sums.
 ProgramAnswer async_one_f_one_b_program(const PlanQuestion& question);
 
 }  // namespace ferry

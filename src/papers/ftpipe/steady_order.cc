@@ -97,6 +97,24 @@ std::vector<int> steady_in_flight(const Pipeline& pipeline, const SteadyOrder& o
   return held;
 }
 
+DeviceOrders filled_and_drained(const Pipeline& pipeline, const SteadyOrder& order) {
+  int oldest = 0;
+  for (const auto& tasks : order) {
+    for (const SteadyTask& task : tasks) oldest = std::max(oldest, task.lag);
+  }
+  DeviceOrders orders(order.size());
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    for (int period = 0; period < pipeline.micro_batches + oldest; ++period) {
+      for (const SteadyTask& task : order[d]) {
+        const int micro_batch = period - task.lag;
+        if (micro_batch < 0 || micro_batch >= pipeline.micro_batches) continue;
+        orders[d].push_back({task.backward, task.stage, micro_batch});
+      }
+    }
+  }
+  return orders;
+}
+
 int longest_lag(const Pipeline& pipeline, const SteadyOrder& order) {
   const Seats seats = seats_of(pipeline, order);
   int longest = 0;

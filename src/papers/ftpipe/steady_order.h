@@ -1,5 +1,5 @@
 // A schedule that never drains, as one period that every device repeats: which task of which
-// micro-batch, counted back from the newest. (FTPipe page, sections 9.3 and 11.)
+// micro-batch, counted back from the newest: the asynchronous pipeline of FTPipe (USENIX ATC 2021).
 #pragma once
 
 #include <vector>
@@ -30,6 +30,9 @@ SteadyOrder steady_periodic(const Pipeline& pipeline, const PeriodicResult& resu
 
 /// By stage: micro-batches in flight.
 std::vector<int> steady_in_flight(const Pipeline& pipeline, const SteadyOrder& order);
+
+/// The same order for `pipeline.micro_batches` micro-batches alone, filled and drained.
+DeviceOrders filled_and_drained(const Pipeline& pipeline, const SteadyOrder& order);
 
 /// The most periods by which a task lags behind the one that it waits for.
 int longest_lag(const Pipeline& pipeline, const SteadyOrder& order);

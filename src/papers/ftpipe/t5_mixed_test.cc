@@ -34,7 +34,7 @@ std::vector<int> cyclic_mixed_map() {
   return gpu_of;
 }
 
-// FTPipe page, section 1: three encoder and three decoder layers on each GPU. A contiguous cut has
+// Three encoder and three decoder layers on each GPU. A contiguous cut has
 // at most 0.75 in the worse balance (T5.HasNoContiguousCutThatBalancesBoth).
 TEST(T5, IsBalancedInComputeAndMemory) {
   const BlockGraph graph = t5_fixture(8, 0_B);
@@ -104,7 +104,7 @@ TEST(T5, LoadOfTheEncoderOutputIsEightCrossings) {
   EXPECT_EQ(load_of(model, cyclic_mixed_map()).step_bytes(), 8 * 1000_B);
 }
 
-// Section 7.3: 134.2 MB at 12 GB/s are 11.2 ms, the gather at 550 GB/s takes 0.25 ms; the hidden
+// 134.2 MB at 12 GB/s are 11.2 ms, the gather at 550 GB/s takes 0.25 ms; the hidden
 // state cannot be made again.
 TEST(T5, PositionBiasIsMadeAgainAndHiddenStatesAreSent) {
   MixedMachine machine = equal_gpus(8, 11_GiB);
@@ -147,7 +147,7 @@ TEST(T5, GetsItsQuotasInBothHalves) {
   EXPECT_EQ(coarsen(graph, 48).size(), 48U);
 }
 
-// FTPipe page, section 1: the rows of its table, layers per GPU.
+// The best contiguous cuts, layers per GPU.
 TEST(T5, HasNoContiguousCutThatBalancesBoth) {
   std::vector<double> times(24, 1.0);
   std::vector<double> sizes_of(24, 50'333'696);
@@ -165,7 +165,7 @@ TEST(T5, HasNoContiguousCutThatBalancesBoth) {
                                {{4, 5, 5, 5, 5, 8, 8, 8}, 0.656, 0.810},
                                {{4, 4, 4, 4, 4, 6, 11, 11}, 0.477, 0.862},
                                {{4, 4, 4, 4, 4, 4, 12, 12}, 0.4375, 0.964}};
-  // The page leaves out one cut, which has 5e-6 more memory balance than its first row.
+  // The table leaves out one cut, which has 5e-6 more memory balance than its first row.
   ASSERT_EQ(pareto.size(), table.size() + 1);
   EXPECT_LT(pareto[0].time_balance, 0.51);
   EXPECT_NEAR(pareto[0].size_balance, pareto[1].size_balance, 1e-5);

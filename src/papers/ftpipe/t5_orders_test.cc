@@ -60,7 +60,7 @@ TEST(T5, EfficienciesAreThoseOfTheTable) {
   EXPECT_NEAR(reached_by(kMixed, v_map(16, 8), 20), 0.7407, 5e-5);
 }
 
-// The greedy table of section 11: window d + 1, M = 200, both ways to treat simultaneous ends. The
+// Greedy rules: window d + 1, M = 200, both ways to treat simultaneous ends. The
 // table was rounded to four digits first: 0.70349 and 0.66946 stand in it as 0.704 and 0.670.
 TEST(T5, GreedyRulesSwingAsTheTableSays) {
   struct Row {

@@ -110,6 +110,17 @@ ProgramAnswer nothing_found(const PlanQuestion& question, const HarmonyProblem& 
                                           "\n  try: papers.packing: greedy");
 }
 
+// Nothing that was found runs within the devices' memory.
+Shortage too_large(const PlanQuestion& question, const HarmonySearch& search,
+                   const HarmonyFound& found) {
+  const auto least = std::ranges::min_element(found.ranked, {}, &HarmonyCandidate::peak);
+  return {question.machine.devices.front().name,
+          PlaceKind::device,
+          least->peak,
+          search.capacity,
+          {{"the task that needs most, of packs " + least->packing, least->peak}}};
+}
+
 void report_packs(const HarmonyProblem& problem, const HarmonyTuple& tuple, PlanReport& report) {
   const bool rotates = problem.mode == HarmonyMode::pipeline;
   const auto add = [&](Direction pass, HarmonyPack pack) {
@@ -147,8 +158,7 @@ void report_variant(const HarmonyEstimate& estimated, bool prefetch, PlanReport&
 }
 
 // "8, 12, 8, 13 by reuse / time; best of 42".
-std::string remark_of(const HarmonyFound& found) {
-  const HarmonyCandidate& best = found.ranked.front();
+std::string remark_of(const HarmonyFound& found, const HarmonyCandidate& best) {
   std::string text = std::to_string(best.tuple.forward_batch);
   for (const std::size_t number :
        {best.tuple.forward.size(), static_cast<std::size_t>(best.tuple.backward_batch),
@@ -166,7 +176,11 @@ ProgramAnswer program(const PlanQuestion& question, HarmonyMode mode) {
   const HarmonySearch search = search_of(question, problem);
   const HarmonyFound found = search_harmony(problem, search);
   if (found.ranked.empty()) return nothing_found(question, problem, search, found);
-  const HarmonyTuple& tuple = found.ranked.front().tuple;
+  const auto best = std::ranges::find_if(found.ranked, [&](const HarmonyCandidate& candidate) {
+    return candidate.peak <= search.capacity;
+  });
+  if (best == found.ranked.end()) return too_large(question, search, found);
+  const HarmonyTuple& tuple = best->tuple;
 
   HarmonyProgram chosen = write_harmony_program(problem, tuple, search.prefetch);
   HarmonyEstimate estimated = estimate(chosen);
@@ -188,7 +202,7 @@ ProgramAnswer program(const PlanQuestion& question, HarmonyMode mode) {
 
   result.plan = std::move(chosen.plan);
   result.prediction = std::move(estimated.simulation);
-  result.remark = remark_of(found);
+  result.remark = remark_of(found, *best);
   result.lower_bound = harmony_lower_bound(problem, search);
   return result;
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kAllowedError = 0.01;
+constexpr double kAllowed = 0.01;
 
 HarmonyPacks read_packs(const Json& list) {
   HarmonyPacks packs;
@@ -78,10 +78,10 @@ std::vector<PaperRow> harmony_experiments(const std::filesystem::path& folder) {
       const double ours =
           estimate(write_harmony_program(row.problem, row.tuple, prefetch)).step.seconds();
       const double published = (prefetch ? row.with_prefetch : row.without_prefetch).step_seconds;
-      experiments.push_back(value_row(name_of(row, prefetch), ours, published, kAllowedError));
+      experiments.push_back(value_row(name_of(row, prefetch), ours, published));
     }
   }
-  return experiments;
+  return rows_from(Provenance::artifact, kAllowed, std::move(experiments));
 }
 
 }  // namespace ferry

@@ -111,6 +111,21 @@ TEST(HarmonyStrategy, TheJobsTupleIsTaken) {
   EXPECT_EQ(planned(question).report.stages.size(), 5);
 }
 
+TEST(HarmonyStrategy, GivenPacksBeyondTheBudgetDoNotFit) {
+  const HarmonyProblem small = round_harmony(HarmonyMode::pipeline, 4, 2, 8);
+  PlanQuestion question = pure_question(small.profile, "harmony-pp", 2, 8);
+  question.options.stages = std::vector{1, 1};
+  question.options.backward_stages = std::vector{2, 2};
+  const auto peak = static_cast<std::int64_t>(planned(question).report.figures.at("peak_bytes"));
+  question.device_budget = {peak};
+  planned(question);
+  question.device_budget = {peak - 1};
+  const ProgramAnswer answer = program_harmony_pp(question);
+  ASSERT_TRUE(std::holds_alternative<Shortage>(answer));
+  EXPECT_EQ(std::get<Shortage>(answer).have, question.device_budget);
+  EXPECT_GT(std::get<Shortage>(answer).need, question.device_budget);
+}
+
 TEST(HarmonyStrategy, AnOrdinaryProfileHasItsOneSize) {
   Profile profile;
   profile.name = "by hand";

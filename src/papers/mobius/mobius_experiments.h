@@ -1,7 +1,6 @@
-// Published figures of Mobius beside those of its pure program and of ZeRO-3 on the machine
-// library's servers: rows for `ferry papers`. Nothing is fitted per row; the paper's models are not
-// described, so these are ours (GPT-like, by FLOPs). Sources: sections 4, 5, 8 and 10 of the Mobius
-// and RoundPipe page.
+// Published figures of Mobius (ASPLOS 2023) beside those of its pure program and of ZeRO-3 on the
+// machine library's servers: rows for `ferry papers`. Nothing is fitted. The paper's models are not
+// described, so these are ours (GPT-like, by FLOPs).
 #pragma once
 
 #include <string>
@@ -43,7 +42,8 @@ MobiusMeasurement measure_mobius(const Machine& machine, const GptShape& shape);
 /// to 51 billion parameters.
 std::vector<PaperRow> mobius_experiments(const std::vector<Machine>& machines);
 
-/// Bytes per parameter that ZeRO-3 and Mobius move in a step with four and eight devices.
+/// Bytes per parameter that ZeRO-3 and Mobius move in a step with four and eight devices, beside
+/// closed forms of what section 3.1 describes.
 std::vector<PaperRow> mobius_traffic_experiments();
 
 /// The optimum of the paper's mixed-integer program over the step of our search, on the machine.

@@ -1,6 +1,6 @@
 // Mobius's schedule on a machine's own links, where transfers contend: what the pure program leaves
 // out, as events. First loads, gradient downloads and host updates are charged; every boundary goes
-// down one link and up another. (Mobius sections 3 and 10 of the page.)
+// down one link and up another. (Mobius, ASPLOS 2023, section 3.)
 #pragma once
 
 #include "papers/mobius/mobius_program.h"

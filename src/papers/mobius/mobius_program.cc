@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "papers/mobius/mobius_on_links.h"
 #include "papers/timing/block_costs.h"
 #include "papers/timing/program_stages.h"
 #include "papers/timing/timing_plan.h"
@@ -189,7 +190,7 @@ class ProgramWriter {
   std::vector<std::pair<TaskId, double>> remainders_;  // micros of fractions of a byte
 };
 
-// Section 4, for whatever weights and gradients a profile has.
+// What moves (Mobius section 3.1), for whatever weights and gradients a profile has.
 void add_traffic(PlanReport& report, const MobiusProgram& program) {
   double up = 0;
   double down = 0;
@@ -259,6 +260,40 @@ Shortage shortage_of(const PlanQuestion& question, const EvaluatorProblem& probl
   return shortage;
 }
 
+// In place of the pure program, whose transfers are alone: the same partition on shared links.
+Program on_links(const PlanQuestion& question, const MobiusProgram& program) {
+  Program answer;
+  answer.plan = write_mobius_on_links(question, program);
+  answer.prediction = simulate(answer.plan, 2);
+  answer.report = report_of(question, program);
+  const double step = answer.prediction.step.count;
+  auto& figures = answer.report.figures;
+  const double pure = figures["step"];
+  figures["bubble"] = 1 - (1 - figures["bubble"]) * pure / step;
+  figures["step"] = figures["makespan"] = step;
+  figures.erase("forward_end");
+  for (const char* name :
+       {"forward_prefetch", "backward_prefetch", "forward_start", "backward_start"}) {
+    answer.report.series.erase(name);  // times and bytes of the pure program
+  }
+  answer.remark = std::to_string(program.stages.size()) + " stages, on shared links";
+  answer.lower_bound = {program.lower_bound};
+  return answer;
+}
+
+Program pure_program(const PlanQuestion& question, const MobiusProgram& program) {
+  Program answer;
+  answer.plan = write_mobius_program(program);
+  answer.prediction = simulate(answer.plan);
+  answer.report = report_of(question, program);
+  const double step = answer.report.figures["step"];
+  FERRY_CHECK(std::abs(answer.prediction.first_step.count - step) <= kPrecision * step,
+              "the simulated program takes as long as the evaluator says");
+  answer.remark = std::to_string(program.stages.size()) + " stages";
+  answer.lower_bound = {program.lower_bound};
+  return answer;
+}
+
 }  // namespace
 
 Plan write_mobius_program(const MobiusProgram& program) { return ProgramWriter(program).write(); }
@@ -293,16 +328,8 @@ ProgramAnswer mobius_program(const PlanQuestion& question) {
   MobiusChoice choice = choose_mobius_program(question);
   if (auto* lacking = std::get_if<Shortage>(&choice)) return std::move(*lacking);
   const MobiusProgram& program = std::get<MobiusProgram>(choice);
-  Program answer;
-  answer.plan = write_mobius_program(program);
-  answer.prediction = simulate(answer.plan);
-  answer.report = report_of(question, program);
-  const double step = answer.report.figures["step"];
-  FERRY_CHECK(std::abs(answer.prediction.first_step.count - step) <= kPrecision * step,
-              "the simulated program takes as long as the evaluator says");
-  answer.remark = std::to_string(program.stages.size()) + " stages";
-  answer.lower_bound = {program.lower_bound};
-  return answer;
+  return question.papers.shared_links ? on_links(question, program)
+                                      : pure_program(question, program);
 }
 
 }  // namespace ferry

@@ -32,8 +32,11 @@ Plan write_mobius_program(const MobiusProgram& program);
 using MobiusChoice = std::variant<MobiusProgram, Shortage>;
 MobiusChoice choose_mobius_program(const PlanQuestion& question);
 
+/// papers.shared_links: the plan and its times are those of mobius_on_links.h, whose figures are
+/// step, makespan, bubble and what does not depend on time.
+///
 /// Figures: step, forward_end, makespan (microseconds), bubble, contention_degree (of the mapping),
-/// contention_degree_sequential, traffic_up_bytes and traffic_down_bytes (section 4), staleness_*:
+/// contention_degree_sequential, traffic_up_bytes and traffic_down_bytes, staleness_*:
 /// 0. Series by stage: in_flight, forward_prefetch and backward_prefetch (bytes), forward_start and
 /// backward_start (of the first micro-batch).
 ProgramAnswer mobius_program(const PlanQuestion& question);

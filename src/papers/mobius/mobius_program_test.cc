@@ -152,7 +152,7 @@ TEST(MobiusProgram, MappingsAreReportedWithTheirContention) {
   EXPECT_THROW(papers::answer(question), UserError);
 }
 
-// Section 4: 2 P up in forward, 2 P (1 - N / S) in backward, 2 P down.
+// 2 P up in forward, 2 P (1 - N / S) in backward, 2 P down.
 TEST(MobiusProgram, WeightsMoveOncePerPass) {
   Profile profile = equal_profile(8, 10, 30);
   profile.blocks.front().weights = profile.blocks.front().gradients = 1000_B;  // P = 4000

@@ -6,20 +6,23 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "papers/timing/block_costs.h"
 #include "papers/timing/host_updates.h"
 #include "papers/timing/machine_queues.h"
 #include "papers/timing/timing_plan.h"
-#include "planner/cuts/asked_stages.h"
+#include "planner/costs/queues.h"
 
 namespace ferry {
 namespace {
 
 constexpr std::size_t kBuffers = 2;  // layers whose weights a device holds
+constexpr Bytes kStateBytes{12};     // per parameter: fp32 master and moments
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
@@ -32,6 +35,30 @@ Bytes part_of(double bytes, std::size_t part, std::size_t parts) {
   return {total / n + (static_cast<std::int64_t>(part) < total % n ? 1 : 0)};
 }
 
+// The drives of papers.states: drives, which serve one access at a time unless they are duplex.
+struct DriveQueues {
+  ResourceId weights_read = -1;
+  ResourceId states_read = -1;
+  ResourceId states_write = -1;
+};
+
+DriveQueues drive_queues(TimingPlan& plan, const PlanQuestion& question) {
+  const DriveArray drives = drive_array(question.machine);
+  if (!drives.read.limited() || !drives.write.limited()) {
+    throw UserError("machine '" + question.machine.name +
+                    "': papers.states: drives needs a drive with 'read' and 'write'");
+  }
+  const PlaceId place = plan.place("drives", PlaceKind::drive);
+  const std::vector<Draw> reads{{plan.pool("drives", 1), 1}};
+  const std::vector<Draw> writes =
+      drives.duplex ? std::vector<Draw>{{plan.pool("drives_write", 1), 1}} : reads;
+  const double read = drives.read.bytes_per_second;
+  const double write = drives.write.bytes_per_second;
+  return {plan.link("weights_read", place, read, reads),
+          plan.link("states_read", place, read, reads),
+          plan.link("states_write", place, write, writes)};
+}
+
 class ZeroWriter {
  public:
   ZeroWriter(const PlanQuestion& question, std::vector<BlockCosts> blocks)
@@ -39,6 +66,7 @@ class ZeroWriter {
         plan_("zero", question.micro_batches, static_cast<int>(blocks_.size())),
         queues_(plan_, question),
         updates_(plan_, question),
+        profile_(question.profile),
         devices_(question.machine.devices.size()),
         micro_batches_(question.micro_batches),
         computed_(devices_) {
@@ -52,6 +80,7 @@ class ZeroWriter {
       reduce_up_.push_back(queues_.up(id, "reduce_up"));
       reduce_down_.push_back(queues_.down(id, "reduce_down"));
     }
+    if (question.papers.states == StatesRule::drives) drives_ = drive_queues(plan_, question);
   }
 
   Plan write() {
@@ -62,11 +91,7 @@ class ZeroWriter {
     }
     // No update before the whole backward; the next step gathers new weights.
     std::vector<TaskId> ends = scattered_;
-    for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      const auto update = updates_.add("U." + std::to_string(b), static_cast<int>(b),
-                                       static_cast<int>(b) + 1, b == 0 ? scattered_ : ends);
-      if (update) ends = {*update};
-    }
+    for (std::size_t b = 0; b < blocks_.size(); ++b) ends = update(b, std::move(ends));
     for (const TaskId start : step_starts_) {
       for (const TaskId end : ends) plan_.wait_for_previous(start, end);
     }
@@ -74,6 +99,38 @@ class ZeroWriter {
   }
 
  private:
+  // The update of a layer behind `after`; on drives its states are read before and written behind
+  // it, and no two layers overlap: the optimizer is a stage of its own. Returns what ends it.
+  std::vector<TaskId> update(std::size_t b, std::vector<TaskId> after) {
+    const std::string name = std::to_string(b);
+    const int first = static_cast<int>(b);
+    const int block = profile_.chain[b];
+    const Bytes states = kStateBytes * profile_.blocks[index(block)].parameters;  // master, moments
+    if (drives_) {
+      after = {plan_.copy("read.S." + name, drives_->states_read, states, std::move(after))};
+    }
+    if (const auto updated = updates_.add("U." + name, first, first + 1, after)) {
+      after = {*updated};
+    }
+    if (drives_) {
+      const Bytes written = states + whole(blocks_[b].forward_upload);
+      after = {plan_.copy("write.S." + name, drives_->states_write, written, std::move(after))};
+    }
+    return after;
+  }
+
+  // The read of a layer's weights into DRAM, where two layers' wait for their upload; nothing when
+  // they rest there.
+  std::vector<TaskId> read_weights(const std::string& name, double bytes) {
+    if (!drives_) return {};
+    std::vector<TaskId> after;
+    if (uploaded_.size() >= kBuffers) after = uploaded_[uploaded_.size() - kBuffers];
+    const TaskId read =
+        plan_.copy("read." + name, drives_->weights_read, whole(bytes), std::move(after));
+    if (uploaded_.empty()) step_starts_.push_back(read);
+    return {read};
+  }
+
   // A ring through the host passes N - 1 of N parts on, down one link and up the next, in pieces so
   // small that both directions run at once. Returns when each device has sent and received.
   std::vector<std::vector<TaskId>> ring(const std::string& name, double bytes,
@@ -96,10 +153,11 @@ class ZeroWriter {
   std::vector<std::vector<TaskId>> gather(bool backward, std::size_t b) {
     const double weights = backward ? blocks_[b].backward_upload : blocks_[b].forward_upload;
     const std::string name = (backward ? "WB." : "WF.") + std::to_string(b);
+    const std::vector<TaskId> read = read_weights(name, weights);
     std::vector<TaskId> shards;
     for (std::size_t d = 0; d < devices_; ++d) {
       // A buffer is free when the layer two before has been computed.
-      std::vector<TaskId> after;
+      std::vector<TaskId> after = read;
       if (computed_[d].size() >= kBuffers) {
         after.push_back(computed_[d][computed_[d].size() - kBuffers]);
       }
@@ -107,6 +165,7 @@ class ZeroWriter {
                                   part_of(weights, d, devices_), std::move(after)));
       if (!backward && b == 0) step_starts_.push_back(shards.back());
     }
+    uploaded_.push_back(shards);
     auto gathered = ring(name, weights, gather_down_, gather_up_, shards);
     if (devices_ == 1) gathered.front() = shards;
     return gathered;
@@ -146,6 +205,7 @@ class ZeroWriter {
   TimingPlan plan_;
   MachineQueues queues_;
   HostUpdates updates_;
+  const Profile& profile_;
   const std::size_t devices_;
   const int micro_batches_;
   std::vector<ResourceId> gather_up_;
@@ -153,6 +213,8 @@ class ZeroWriter {
   std::vector<ResourceId> reduce_up_;
   std::vector<ResourceId> reduce_down_;
   std::vector<std::vector<TaskId>> computed_;  // by device: the last task of every layer's pass
+  std::optional<DriveQueues> drives_;
+  std::vector<std::vector<TaskId>> uploaded_;  // the shards of every gather
   std::vector<TaskId> scattered_;
   std::vector<TaskId> step_starts_;
 };
@@ -187,6 +249,10 @@ ProgramAnswer zero_program(const PlanQuestion& question) {
   report.figures["bubble"] = 1 - chain * question.micro_batches / (devices * step);
   report.figures["traffic_up_bytes"] = moved(answer.plan, "_up");
   report.figures["traffic_down_bytes"] = moved(answer.plan, "_down");
+  if (question.papers.states == StatesRule::drives) {
+    report.figures["drive_read_bytes"] = moved(answer.plan, "s_read");
+    report.figures["drive_written_bytes"] = moved(answer.plan, "s_write");
+  }
   report.figures["link_floor"] = answer.prediction.busiest.count;
   for (const char* name : {"staleness_min", "staleness_max", "staleness_mean"}) {
     report.figures[name] = 0;

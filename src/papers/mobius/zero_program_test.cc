@@ -17,7 +17,7 @@ PlanQuestion question_of(int devices, std::int64_t parameters) {
   return pure_question("zero", devices, devices, profile);
 }
 
-// Section 4: 4 P N + 2 P (N - 1) up, 6 P (N - 1) + 2 P down; Mobius about 6 P.
+// 4 P N + 2 P (N - 1) up, 6 P (N - 1) + 2 P down; Mobius about 6 P.
 TEST(ZeroProgram, TrafficIsTheTables) {
   constexpr double kParameters = 8000;
   for (const int n : {1, 2, 4, 8}) {

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
+
+#include "base/check.h"
 
 namespace ferry {
 namespace {
@@ -16,6 +19,22 @@ std::string number(double value) {
 }
 
 }  // namespace
+
+std::string to_string(Provenance provenance) {
+  switch (provenance) {
+    case Provenance::printed:
+      return "printed";
+    case Provenance::artifact:
+      return "artifact";
+    case Provenance::derived:
+      return "derived";
+    case Provenance::reading:
+      return "reading";
+    case Provenance::promise:
+      return "promise";
+  }
+  FERRY_UNREACHABLE("provenance");
+}
 
 PaperRow band_row(const std::string& what, double ours, double low, double high) {
   PaperRow row;
@@ -38,21 +57,25 @@ PaperRow band_row(const std::string& what, double ours, double low, double high)
   return row;
 }
 
-PaperRow within_row(const std::string& what, double ours, double low, double high) {
-  PaperRow row = band_row(what, ours, low, high);
-  row.allowed = 0;
-  return row;
-}
-
-PaperRow value_row(const std::string& what, double ours, double published, double allowed) {
-  PaperRow row = band_row(what, ours, published, published);
-  row.allowed = allowed;
-  return row;
+PaperRow value_row(const std::string& what, double ours, double published) {
+  return band_row(what, ours, published, published);
 }
 
 PaperRow printed_row(const std::string& what, double ours, double published, double digit) {
   const double half = 0.5 * digit * (1 + kRounding);
-  return value_row(what, ours, published, published != 0 ? half / std::abs(published) : half);
+  PaperRow row = value_row(what, ours, published);
+  row.rounding = published != 0 ? half / std::abs(published) : half;
+  return row;
+}
+
+PaperRow told_row(const std::string& what, double ours) { return {.what = what, .ours = ours}; }
+
+std::vector<PaperRow> rows_from(Provenance provenance, double allowed, std::vector<PaperRow> rows) {
+  for (PaperRow& row : rows) {
+    row.provenance = provenance;
+    row.allowed = allowed;
+  }
+  return rows;
 }
 
 }  // namespace ferry

@@ -1,10 +1,12 @@
 // Ratel's measurements (ICDE 2025) beside the event program of papers/ratel/fuyou_program.h on the
-// fitted server of ratel_servers.h. Nothing is fitted per row.
+// fitted server of ratel_servers.h: one fit over the rows with one GPU. With several GPUs a wait
+// per model is fitted too, from the rows that say so (Fig 11) or over all five (Fig 13).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "papers/published/paper_rows.h"
 #include "papers/ratel/fuyou_program.h"
 
 namespace ferry {
@@ -13,9 +15,10 @@ struct FuyouExperiment {
   std::string figure;  // "5a"
   std::string name;    // "13B b=8"
   FuyouProblem question;
-  double published = 0;      // seconds per step
-  double tokens = 0;         // per step, all GPUs: tokens per second are tokens / seconds
-  double allowed_error = 0;  // of seconds per step, as a fraction
+  double published = 0;  // seconds per step
+  double tokens = 0;     // per step, all GPUs: tokens per second are tokens / seconds
+  Provenance provenance = Provenance::printed;
+  bool is_input = false;  // the wait of its model's other rows comes from this one
 };
 
 /// Figures 5a, 5b, 7a, 7b, 9a, 10a, 11 and 13, unsolved.
@@ -27,7 +30,8 @@ struct FuyouExperimentRow {
   double ours = 0;       // seconds per step, simulated
   double published = 0;  // seconds per step
   double tokens = 0;     // per step
-  double allowed_error = 0;
+  Provenance provenance = Provenance::printed;
+  bool is_input = false;
 
   double error() const { return ours / published - 1; }
 };

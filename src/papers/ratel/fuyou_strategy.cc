@@ -1,6 +1,7 @@
 #include "papers/ratel/fuyou_strategy.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -89,6 +90,45 @@ ProgramAnswer answer(const PlanQuestion& asked, HandlerOrder order) {
   return result;
 }
 
+// papers.swapped, else what plan.activations says, in units of the blocks' inputs; nothing: chosen.
+std::optional<double> asked_units(const PlanQuestion& asked, const RatelCase& model) {
+  constexpr double kAllUnits = kLayerActivations / 2;
+  const ActivationRule rule = asked.options.activations;
+  if (rule == ActivationRule::keep) {
+    throw UserError(
+        "plan.activations: 'keep' is none of the program of strategy '" + asked.strategy +
+        "', where blocks' inputs always leave the GPU; expected auto, recompute, swap or "
+        "swap-to-drive");
+  }
+  if (asked.papers.swapped) {
+    const double inputs = interblock_bytes(model);
+    const double units = static_cast<double>(asked.papers.swapped->count) / inputs;
+    if (units >= 1 && units <= kAllUnits) return units;
+    throw UserError("papers.swapped: " + to_string(*asked.papers.swapped) + "; expected " +
+                    to_string(whole(inputs)) + " (the inputs of all blocks) to " +
+                    to_string(whole(kAllUnits * inputs)) + " (everything)");
+  }
+  if (rule == ActivationRule::recompute) return 1;  // blocks' inputs
+  if (rule == ActivationRule::automatic) return std::nullopt;
+  return kAllUnits;
+}
+
+RatelConstants constants_of(const PlanQuestion& asked, const DriveArray& drives,
+                            const RatelCase& model) {
+  const ChainSums sums = sums_of(asked.profile);
+  RatelConstants constants;
+  // The rate at which 2 P FLOPs per token take the profile's time.
+  constants.flops = 2 * sums.parameters * model.tokens / (sums.forward * asked.micro_batches);
+  constants.elementwise = 1e12 * asked.papers.elementwise.seconds() * asked.micro_batches /
+                          (model.tokens * model.hidden);
+  constants.rates = {std::min(upload_rate(asked, 0), download_rate(asked, 0)),
+                     drives.read.bytes_per_second, drives.write.bytes_per_second};
+  constants.host_work = constants.stage_host_work = 1 / update_rate(asked);
+  constants.launch_stall = asked.papers.launch_stall;
+  constants.overlap_stretch = asked.papers.overlap_stretch;
+  return constants;
+}
+
 }  // namespace
 
 FuyouProblem fuyou_problem(const PlanQuestion& asked, HandlerOrder order) {
@@ -101,25 +141,19 @@ FuyouProblem fuyou_problem(const PlanQuestion& asked, HandlerOrder order) {
     throw UserError("machine '" + asked.machine.name +
                     "': strategy 'fuyou' needs a drive with 'read' and 'write'");
   }
-  const ChainSums sums = sums_of(asked.profile);
   FuyouProblem question;
   question.order = order;
-  question.artifact = false;
-  question.model.parameters = sums.parameters;
+  question.artifact = asked.papers.update_on_drives;
+  question.model.parameters = sums_of(asked.profile).parameters;
   question.model.layers = static_cast<int>(asked.model.layers);
   question.model.hidden = static_cast<double>(asked.model.hidden);
   question.model.tokens =
       static_cast<double>(asked.micro_batches) * asked.micro_batch_size * asked.sequence;
-  // The rate at which 2 P FLOPs per token take the profile's time.
-  question.constants.flops =
-      2 * sums.parameters * question.model.tokens / (sums.forward * asked.micro_batches);
-  question.constants.rates = {std::min(upload_rate(asked, 0), download_rate(asked, 0)),
-                              drives.read.bytes_per_second, drives.write.bytes_per_second};
-  question.constants.host_work = question.constants.stage_host_work = 1 / update_rate(asked);
-  const ActivationRule rule = asked.options.activations;
-  if (rule == ActivationRule::recompute) question.units = 1;  // block inputs
-  if (rule != ActivationRule::recompute && rule != ActivationRule::automatic) {
-    question.units = kLayerActivations / 2;
+  question.constants = constants_of(asked, drives, question.model);
+  question.units = asked_units(asked, question.model);
+  if (asked.options.activations == ActivationRule::swap_to_drive) {
+    question.model.host_available = 0;
+    return question;
   }
   const Bytes staging = fuyou_memory(question).host;
   question.model.host_available =

@@ -2,7 +2,9 @@
 // question: Ratel's step of papers/ratel/fuyou_program.h with the question's own rates and times.
 //
 // The question's micro-batches run as one batch. Compute times are the profile's sums, spread
-// evenly over the layers; the update has the CPU to itself; nothing is fitted.
+// evenly over the layers. What Ratel's artifact shows beyond that is asked for: papers.elementwise,
+// papers.update_on_drives (else the update has the CPU to itself), papers.launch_stall and
+// papers.overlap_stretch. Nothing is fitted.
 #pragma once
 
 #include "papers/ratel/fuyou_program.h"
@@ -10,8 +12,9 @@
 
 namespace ferry {
 
-/// The program's question on the machine's first device. Throws UserError when the question has no
-/// model, or its machine no drive with known rates.
+/// The program's question on the machine's first device. plan.activations: swap-to-drive sends all
+/// that is swapped to the drives. Throws UserError when the question has no model or its machine no
+/// drive with known rates, for plan.activations: keep, and for papers.swapped out of bounds.
 FuyouProblem fuyou_problem(const PlanQuestion& question, HandlerOrder order);
 
 /// What the program holds at its peak.

@@ -1,7 +1,6 @@
 // RoundPipe's dispatch: a round's stages go to the devices in turn, each with all micro-batches of
-// the round, and the next round goes on where this one stopped (RoundPipe section 3.2; section 12
-// of the Mobius and RoundPipe page). Stages start as soon as their device is free and their input
-// there; transfers take no time.
+// the round, and the next round goes on where this one stopped (RoundPipe section 3.2). Stages
+// start as soon as their device is free and their input there; transfers take no time.
 #pragma once
 
 #include <vector>

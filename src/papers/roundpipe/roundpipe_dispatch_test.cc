@@ -14,7 +14,7 @@ std::vector<RoundPipeLayer> layers_with_head(int layers, int head) {
   return result;
 }
 
-// The table of section 12.
+// Equal stages, RoundPipe section 3.3.
 TEST(RoundPipeDispatch, EqualStagesTakeWhatTheTableSays) {
   struct Row {
     int devices, stages, rounds, round;
@@ -54,7 +54,7 @@ TEST(RoundPipeDispatch, TheClosedFormIsExactForEqualStages) {
   }
 }
 
-// The second table of section 13: L layers of (1, 3) and a head of (2, 6), 8 devices, two rounds
+// RoundPipe section 4.4: L layers of (1, 3) and a head of (2, 6), 8 devices, two rounds
 // of 8, cut by the printed cost.
 TEST(RoundPipeDispatch, UnequalStagesHaveTheTablesBubbles) {
   struct Row {
@@ -102,8 +102,8 @@ TEST(RoundPipeDispatch, WithoutAFlushTheSteadyCostCutsBetter) {
   EXPECT_NEAR(bubble(steady), 1 - 232 / 238.8, 1e-12);
 }
 
-// Section 19: below 4.5 % without a flush when ranked by simulation. A device holds at most the
-// weights and gradients of 12 layers for a stage.
+// Below 4.5 %, as RoundPipe prints, without a flush when ranked by simulation. A device holds at
+// most the weights and gradients of 12 layers for a stage.
 TEST(RoundPipeDispatch, RankedBySimulationTheSteadyBubbleIsBelowTheBand) {
   for (int layers = 24; layers <= 64; layers += 4) {
     for (int head = 1; head <= 4; ++head) {

@@ -1,5 +1,5 @@
 // RoundPipe's partition: the t_max sweep with asymmetric stages and the fused first backward stage
-// (RoundPipe section 4.4; section 13 of the Mobius and RoundPipe page).
+// (RoundPipe section 4.4).
 //
 // Forward and backward are cut differently. The layers nearest the loss run forward and backward in
 // one visit, whose forward is their recomputation. Units of time and bytes are the caller's.

@@ -90,13 +90,14 @@ RoundPipePartition asked_partition(const PlanJob& options,
   return partition;
 }
 
-struct Shape {
+// A cut, and the micro-batches of each round.
+struct ChosenPartition {
   RoundPipePartition partition;
   std::vector<int> rounds;
 };
 
-Shape chosen_shape(const PlanQuestion& question, const RoundPipeProblem& problem,
-                   const std::vector<RoundPipeLayer>& layers) {
+ChosenPartition chosen_partition(const PlanQuestion& question, const RoundPipeProblem& problem,
+                                 const std::vector<RoundPipeLayer>& layers) {
   const PlanJob& options = question.options;
   const int round = options.round > 0 ? options.round : problem.devices;
   const std::vector<int> rounds = even_rounds(problem.micro_batches, round);
@@ -131,11 +132,12 @@ Shortage shortage_of(const PlanQuestion& question, const std::vector<BlockCosts>
 }
 
 // `steps` steps in one plan. Blocks are of the forward stages; the fused stage ends them.
-Plan write_plan(const PlanQuestion& question, const Shape& shape, int steps, int layers) {
+Plan write_plan(const PlanQuestion& question, const ChosenPartition& chosen, int steps,
+                int layers) {
   const int micro_batches = question.micro_batches;
   TimingPlan plan("roundpipe", steps * micro_batches, layers);
   int stage = 0;
-  for (const RoundPipeStage& one : shape.partition.stages) {
+  for (const RoundPipeStage& one : chosen.partition.stages) {
     if (one.direction == Direction::backward) break;
     for (int l = one.first; l < one.end; ++l) plan.set_stage(l, stage);
     ++stage;
@@ -150,10 +152,10 @@ Plan write_plan(const PlanQuestion& question, const Shape& shape, int steps, int
   std::vector<TaskId> entrances;  // of the rounds
   std::vector<TaskId> exits;
   for (int step = 0; step < steps; ++step) {
-    for (const int round : shape.rounds) {
+    for (const int round : chosen.rounds) {
       std::vector<TaskId> input;
-      for (std::size_t s = 0; s < shape.partition.stages.size(); ++s) {
-        const RoundPipeStage& one = shape.partition.stages[s];
+      for (std::size_t s = 0; s < chosen.partition.stages.size(); ++s) {
+        const RoundPipeStage& one = chosen.partition.stages[s];
         const bool forward = one.direction == Direction::forward;
         std::vector<TaskId> output;
         for (int m = 0; m < round; ++m) {
@@ -181,12 +183,12 @@ Plan write_plan(const PlanQuestion& question, const Shape& shape, int steps, int
   return plan.finish();
 }
 
-PlanReport report_of(const PlanQuestion& question, const Shape& shape,
+PlanReport report_of(const PlanQuestion& question, const ChosenPartition& chosen,
                      const RoundPipeDispatch& dispatch) {
   PlanReport report;
   const auto& devices = question.machine.devices;
   std::size_t device = 0;
-  for (const RoundPipeStage& stage : shape.partition.stages) {
+  for (const RoundPipeStage& stage : chosen.partition.stages) {
     report.stages.push_back({stage.direction, devices[device].name, stage.first, stage.end});
     report.mapping.push_back(static_cast<int>(device));
     device = (device + 1) % devices.size();
@@ -199,24 +201,24 @@ PlanReport report_of(const PlanQuestion& question, const Shape& shape,
   report.figures["bubble_first"] = dispatch_bubble(dispatch, makespan);
   report.figures["bubble_steady"] = dispatch_bubble(dispatch, steady);
   report.figures["bubble"] = report.figures[flush ? "bubble_first" : "bubble_steady"];
-  report.figures["t_max"] = shape.partition.t_max;
-  report.figures["cost"] = shape.partition.cost;
-  report.figures["rounds"] = static_cast<double>(shape.rounds.size());
+  report.figures["t_max"] = chosen.partition.t_max;
+  report.figures["cost"] = chosen.partition.cost;
+  report.figures["rounds"] = static_cast<double>(chosen.rounds.size());
   for (const char* name : {"staleness_min", "staleness_max", "staleness_mean"}) {
     report.figures[name] = flush ? 0 : 1;
   }
-  report.series["in_flight"].assign(shape.partition.stages.size(), shape.rounds.front());
+  report.series["in_flight"].assign(chosen.partition.stages.size(), chosen.rounds.front());
   return report;
 }
 
 // Weights go up for every stage visit of every round, gradients down; boundaries pass through the
 // host: inputs of forward stages are kept there for the backward, which reads them again.
-void add_traffic(PlanReport& report, const Shape& shape, const std::vector<BlockCosts>& blocks,
-                 int micro_batches) {
+void add_traffic(PlanReport& report, const ChosenPartition& chosen,
+                 const std::vector<BlockCosts>& blocks, int micro_batches) {
   double up = 0;
   double down = 0;
-  const auto rounds = static_cast<double>(shape.rounds.size());
-  for (const RoundPipeStage& stage : shape.partition.stages) {
+  const auto rounds = static_cast<double>(chosen.rounds.size());
+  for (const RoundPipeStage& stage : chosen.partition.stages) {
     const bool backward = stage.direction != Direction::forward;
     for (int l = stage.first; l < stage.end; ++l) {
       const BlockCosts& block = blocks[index(l)];
@@ -247,23 +249,23 @@ ProgramAnswer roundpipe_program(const PlanQuestion& question) {
   problem.devices = pure.devices;
   problem.micro_batches = pure.micro_batches;
   problem.memory = stage_memory(pure, blocks);
-  const Shape shape = chosen_shape(question, problem, layers_of(blocks));
-  if (shape.partition.stages.empty()) return shortage_of(question, blocks);
+  const ChosenPartition chosen = chosen_partition(question, problem, layers_of(blocks));
+  if (chosen.partition.stages.empty()) return shortage_of(question, blocks);
 
-  const RoundPipeDispatch dispatch{problem.devices, stage_times(shape.partition), shape.rounds};
+  const RoundPipeDispatch dispatch{problem.devices, stage_times(chosen.partition), chosen.rounds};
   const int steps = question.papers.flush ? 1 : dispatch_cycle(dispatch);
   Program answer;
-  answer.plan = write_plan(question, shape, steps, static_cast<int>(blocks.size()));
+  answer.plan = write_plan(question, chosen, steps, static_cast<int>(blocks.size()));
   answer.prediction = simulate(answer.plan, question.papers.flush ? 3 : kPlanSteps);
-  answer.report = report_of(question, shape, dispatch);
+  answer.report = report_of(question, chosen, dispatch);
   answer.report.figures["steps_in_plan"] = steps;
   if (!question.papers.flush) {
     answer.prediction.step = {answer.report.figures["step"]};
     answer.prediction.busiest = answer.prediction.busiest * (1.0 / steps);
   }
-  add_traffic(answer.report, shape, blocks, problem.micro_batches);
-  answer.remark = std::to_string(shape.partition.stages.size()) + " stages, " +
-                  std::to_string(shape.rounds.size()) + " rounds";
+  add_traffic(answer.report, chosen, blocks, problem.micro_batches);
+  answer.remark = std::to_string(chosen.partition.stages.size()) + " stages, " +
+                  std::to_string(chosen.rounds.size()) + " rounds";
   // Every layer's backward, which contains its forward again, on all devices alike; every
   // micro-batch goes through all of it when there is a flush.
   double chain = 0;

@@ -10,7 +10,7 @@
 namespace ferry {
 namespace {
 
-// Section 13: L layers of (1, 3), a head of (2, 6), 8 devices, 16 micro-batches.
+// L layers of (1, 3), a head of (2, 6), 8 devices, 16 micro-batches.
 PlanQuestion section_13(int layers) {
   Profile profile = equal_profile(layers + 1, 1, 3);
   BlockProfile head = profile.blocks.front();

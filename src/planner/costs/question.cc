@@ -4,6 +4,11 @@
 
 namespace ferry {
 
+std::optional<double> tokens_of(const PlanQuestion& question) {
+  if (question.model.blocks.empty() && question.harmony) return std::nullopt;
+  return 1.0 * question.micro_batches * question.micro_batch_size * question.sequence;
+}
+
 void check_question(const PlanQuestion& question) {
   if (question.micro_batches < 1 || question.micro_batch_size < 1 || question.sequence < 1) {
     throw UserError("a step needs at least one micro-batch, of one sequence, of one token");

@@ -51,6 +51,10 @@ bool equal_budgets(const PlanQuestion& question);
 /// The device with the least of them, the first of several: what papers' programs count on.
 int least_device(const PlanQuestion& question);
 
+/// Of a step, padding included; none where only samples are counted: Harmony's profiles have no
+/// sequence.
+std::optional<double> tokens_of(const PlanQuestion& question);
+
 /// Throws UserError for a question whose parts do not belong together.
 void check_question(const PlanQuestion& question);
 
