@@ -172,7 +172,7 @@ PlanQuestion ratel_question(const FuyouProblem& row, const std::string& model, d
   MachineDevice gpu;
   gpu.name = "gpu0";
   gpu.kind = DeviceKind::cuda;
-  gpu.memory = question.device_budget = 24_GiB;
+  gpu.memory = 24_GiB;
   gpu.up = gpu.down = {row.constants.rates.link};
   question.machine.name = "ratel";
   question.machine.devices = {gpu};
@@ -291,7 +291,6 @@ TEST(AskedInputs, MobiusOnSharedLinksHasTheTablesRatioToZero) {
   question.profile = gpt_profile(shape, 512, 0.5 * question.machine.devices.front().flops_bf16);
   question.micro_batches = 4;
   question.sequence = 512;
-  question.device_budget = question.machine.devices.front().memory;
   question.host_budget = question.machine.host.memory;
   ASSERT_EQ(shape.layers % measured.stages, 0);
   std::string stages;

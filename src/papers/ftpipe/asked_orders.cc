@@ -14,7 +14,8 @@
 namespace ferry {
 namespace {
 
-constexpr const char* kKey = "papers.order: ";
+constexpr const char* kOrder = "papers.order";
+constexpr const char* kOffsets = "papers.offsets";
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
@@ -49,7 +50,7 @@ void check_devices(std::size_t found, const Pipeline& pipeline, const std::strin
 DeviceOrders read_orders(const PlanQuestion& question, const Pipeline& pipeline,
                          bool has_micro_batch) {
   const std::vector<std::string>& lists = *question.papers.order;
-  check_devices(lists.size(), pipeline, kKey);
+  check_devices(lists.size(), pipeline, kOrder);
   const int micro_batches = has_micro_batch ? pipeline.micro_batches : 1;
   DeviceOrders orders(lists.size());
   std::set<PipelineTask> seen;
@@ -58,7 +59,7 @@ DeviceOrders read_orders(const PlanQuestion& question, const Pipeline& pipeline,
     for (std::string word; words >> word;) {
       const auto task = task_of(word, has_micro_batch);
       if (!task || task->stage >= pipeline.stages() || task->micro_batch >= micro_batches) {
-        throw UserError(kKey + std::string("'") + word + "' is no task; expected for instance " +
+        throw JobKeyError(kOrder, "'" + word + "' is no task; expected for instance " +
                         (has_micro_batch ? "F0.0, B0.0" : "F0, B0") + " of " +
                         std::to_string(pipeline.stages()) + " stages" +
                         (has_micro_batch
@@ -66,19 +67,19 @@ DeviceOrders read_orders(const PlanQuestion& question, const Pipeline& pipeline,
                              : std::string()));
       }
       if (pipeline.device[index(task->stage)] != static_cast<int>(d)) {
-        throw UserError(kKey + std::string("'") + word + "' stands at device " + std::to_string(d) +
+        throw JobKeyError(kOrder, "'" + word + "' stands at device " + std::to_string(d) +
                         "; its stage is on device " +
                         std::to_string(pipeline.device[index(task->stage)]));
       }
       if (!seen.insert(*task).second) {
-        throw UserError(kKey + std::string("'") + word + "' stands twice");
+        throw JobKeyError(kOrder, "'" + word + "' stands twice");
       }
       orders[d].push_back(*task);
     }
   }
   const std::size_t expected = 2 * index(pipeline.stages()) * index(micro_batches);
   if (seen.size() != expected) {
-    throw UserError(kKey + std::to_string(seen.size()) + " tasks; expected " +
+    throw JobKeyError(kOrder, std::to_string(seen.size()) + " tasks; expected " +
                     std::to_string(expected) + ", every forward and backward once");
   }
   return orders;
@@ -88,14 +89,14 @@ DeviceOrders read_orders(const PlanQuestion& question, const Pipeline& pipeline,
 
 DeviceOrders asked_orders(const PlanQuestion& question, const Pipeline& pipeline) {
   if (question.papers.offsets) {
-    throw UserError("papers.offsets: strategy '" + question.strategy +
-                    "' has no period; expected them with async-1f1b");
+    throw JobKeyError(kOffsets, "strategy '" + question.strategy +
+                                    "' has no period; expected them with async-1f1b");
   }
   DeviceOrders orders = read_orders(question, pipeline, true);
   std::size_t tasks = 0;
   for (const auto& list : orders) tasks += list.size();
   if (sequence_of(pipeline, orders).size() < tasks) {
-    throw UserError(kKey + std::string("devices wait for each other for ever"));
+    throw JobKeyError(kOrder, "devices wait for each other for ever");
   }
   return orders;
 }
@@ -110,7 +111,7 @@ PeriodicOrder asked_period(const PlanQuestion& question, const Pipeline& pipelin
   }
   order.offset.assign(lists.size(), 0.0);
   if (const auto& offsets = question.papers.offsets) {
-    check_devices(offsets->size(), pipeline, "papers.offsets: ");
+    check_devices(offsets->size(), pipeline, kOffsets);
     order.offset.assign(offsets->begin(), offsets->end());
   }
   return order;

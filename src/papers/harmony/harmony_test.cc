@@ -116,14 +116,16 @@ TEST(HarmonyStrategy, GivenPacksBeyondTheBudgetDoNotFit) {
   PlanQuestion question = pure_question(small.profile, "harmony-pp", 2, 8);
   question.options.stages = std::vector{1, 1};
   question.options.backward_stages = std::vector{2, 2};
-  const auto peak = static_cast<std::int64_t>(planned(question).report.figures.at("peak_bytes"));
-  question.device_budget = {peak};
+  const Bytes peak{
+      static_cast<std::int64_t>(planned(question).report.figures.at("peak_bytes"))};
+  const Bytes less = peak - 1_B;
+  set_device_budgets(question, peak);
   planned(question);
-  question.device_budget = {peak - 1};
+  set_device_budgets(question, less);
   const ProgramAnswer answer = program_harmony_pp(question);
   ASSERT_TRUE(std::holds_alternative<Shortage>(answer));
-  EXPECT_EQ(std::get<Shortage>(answer).have, question.device_budget);
-  EXPECT_GT(std::get<Shortage>(answer).need, question.device_budget);
+  EXPECT_EQ(std::get<Shortage>(answer).have, less);
+  EXPECT_GT(std::get<Shortage>(answer).need, less);
 }
 
 TEST(HarmonyStrategy, AnOrdinaryProfileHasItsOneSize) {

@@ -95,8 +95,9 @@ std::optional<double> asked_units(const PlanQuestion& asked, const RatelCase& mo
   constexpr double kAllUnits = kLayerActivations / 2;
   const ActivationRule rule = asked.options.activations;
   if (rule == ActivationRule::keep) {
-    throw UserError(
-        "plan.activations: 'keep' is none of the program of strategy '" + asked.strategy +
+    throw JobKeyError(
+        "plan.activations",
+        "'keep' is none of the program of strategy '" + asked.strategy +
         "', where blocks' inputs always leave the GPU; expected auto, recompute, swap or "
         "swap-to-drive");
   }
@@ -104,7 +105,7 @@ std::optional<double> asked_units(const PlanQuestion& asked, const RatelCase& mo
     const double inputs = interblock_bytes(model);
     const double units = static_cast<double>(asked.papers.swapped->count) / inputs;
     if (units >= 1 && units <= kAllUnits) return units;
-    throw UserError("papers.swapped: " + to_string(*asked.papers.swapped) + "; expected " +
+    throw JobKeyError("papers.swapped", to_string(*asked.papers.swapped) + "; expected " +
                     to_string(whole(inputs)) + " (the inputs of all blocks) to " +
                     to_string(whole(kAllUnits * inputs)) + " (everything)");
   }
