@@ -347,6 +347,9 @@ class PipelineSearch {
   /// With as many spare slots as fit.
   PipelineDraft best_mixed(PipelineDraft draft) const {
     std::vector<PipelineSchedule> schedules = mixed_schedules(question_, chain_);
+    for (PipelineSchedule& turns : schedules_in_turns(question_, chain_)) {
+      schedules.push_back(std::move(turns));
+    }
     for (PipelineSchedule& schedule : schedules) {
       for (schedule.spare_slots = kRoomySpare;; schedule.spare_slots /= 2) {
         Attempt attempt = try_schedule(schedule, draft.step());
