@@ -19,6 +19,7 @@ struct PlanCommand {
   bool json = false;
   bool explain = false;
   bool what_if = false;
+  bool passes = false;
 };
 int run_plan(const PlanCommand& command);
 

@@ -52,7 +52,14 @@ int run(int argc, char** argv) {
   plan_command->add_flag("--explain", plan.explain, "list all candidates and why one wins");
   plan_command->add_flag("--what-if", plan.what_if,
                          "plan again with other amounts of DRAM, drives, devices and batch");
-  plan_command->callback([&] { exit_code = run_plan(plan); });
+  plan_command->add_flag("--passes", plan.passes, "list what each pass of the search took");
+  std::string without;
+  plan_command->add_option("--without", without,
+                           "passes that do not run: plan.without=NAME[,NAME]");
+  plan_command->callback([&] {
+    if (!without.empty()) plan.overrides.push_back("plan.without=" + without);
+    exit_code = run_plan(plan);
+  });
 
   SimulateCommand simulate;
   CLI::App* simulate_command = program.add_subcommand("simulate", "predict a plan's timeline");

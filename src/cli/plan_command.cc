@@ -15,13 +15,22 @@
 #include "report/html.h"
 
 namespace ferry {
+namespace {
+
+Planner planner_for(const Question& question, const PlanCommand& command) {
+  // A paper's program may depend on more than the question's text, and is quick to make.
+  if (question.job.papers.pure) return papers::answer;
+  // A kept plan tells nothing of its search.
+  return command.passes ? make_plan : plan_or_cached;
+}
+
+}  // namespace
 
 int run_plan(const PlanCommand& command) {
   const auto say = [&](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
   const Question question = read_question(command.job, command.overrides, say);
-  // A paper's program may depend on more than the question's text, and is quick to make.
   const bool pure = question.job.papers.pure;
-  const Planner planner = with_origins(pure ? papers::answer : plan_or_cached, question.job);
+  const Planner planner = with_origins(planner_for(question, command), question.job);
   const PlanAnswer answer = planner(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);
@@ -41,6 +50,7 @@ int run_plan(const PlanCommand& command) {
   }
   std::fputs(plan_table(question.plan, planned).c_str(), stdout);
   if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
+  if (command.passes) std::fputs(passes_table(planned).c_str(), stdout);
   if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);
   std::printf("plan written to %s\n", file.c_str());
   return kDone;

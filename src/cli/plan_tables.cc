@@ -183,13 +183,22 @@ Json drives_json(const Plan& plan) {
 Json candidates_json(const Planned& planned) {
   Json candidates = Json::array();
   for (const Candidate& candidate : planned.candidates) {
+    Json passes = Json::array();
+    for (const PassReport& pass : candidate.passes) {
+      passes.push_back({{"pass", pass.name},
+                        {"runs", pass.runs},
+                        {"seconds", pass.seconds},
+                        {"before_seconds", pass.before.seconds()},
+                        {"after_seconds", pass.after.seconds()}});
+    }
     candidates.push_back({{"strategy", candidate.strategy},
                           {"fits", candidate.fits},
                           {"step_seconds", candidate.step.seconds()},
                           {"lower_bound_seconds", candidate.lower_bound.seconds()},
                           {"gap", gap_of(candidate.step, candidate.lower_bound)},
                           {"binding", candidate.binding},
-                          {"remark", candidate.remark}});
+                          {"remark", candidate.remark},
+                          {"passes", passes}});
   }
   return candidates;
 }
@@ -270,6 +279,19 @@ std::string explanation(const Planned& planned) {
                   candidate.remark.c_str());
   }
   return text + reasons(planned);
+}
+
+std::string passes_table(const Planned& planned) {
+  std::string text = print("%-13s %-14s %5s %9s %12s %12s\n", "strategy", "pass", "runs", "took",
+                           "step before", "after");
+  for (const Candidate& candidate : planned.candidates) {
+    for (const PassReport& pass : candidate.passes) {
+      text += print("%-13s %-14s %5d %7.3f s %12s %12s\n", candidate.strategy.c_str(),
+                    pass.name.c_str(), pass.runs, pass.seconds, to_string(pass.before).c_str(),
+                    to_string(pass.after).c_str());
+    }
+  }
+  return text;
 }
 
 std::string variations_table(const std::vector<Variation>& variations) {

@@ -16,6 +16,9 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned);
 /// Every candidate with time, bound, gap and busiest resource, and why the winner wins.
 std::string explanation(const Planned& planned);
 
+/// What each pass of each strategy's search took, and the step before and after it.
+std::string passes_table(const Planned& planned);
+
 std::string variations_table(const std::vector<Variation>& variations);
 
 /// The answer for programs; docs/formats/cli.md lists its fields.

@@ -75,7 +75,7 @@ class StrategySearch {
     StrategyPlan planned = std::get<StrategyPlan>(std::move(answer));
     candidates_.push_back({strategy.name, true, planned.prediction.step,
                            strategy.lower_bound(question_, chain_), planned.prediction.busiest_name,
-                           planned.remark});
+                           planned.remark, std::move(planned.passes)});
     const bool wins =
         !best_ || planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
     if (wins) {

@@ -21,10 +21,11 @@ namespace ferry {
 struct Candidate {
   std::string strategy;
   bool fits = false;
-  Micros step;          // predicted, steady state
-  Micros lower_bound;   // no plan of this strategy is faster
-  std::string binding;  // the resource or pool that is busiest
-  std::string remark;   // why it lost, or which place lacks how much
+  Micros step;                          // predicted, steady state
+  Micros lower_bound;                   // no plan of this strategy is faster
+  std::string binding;                  // the resource or pool that is busiest
+  std::string remark;                   // why it lost, or which place lacks how much
+  std::vector<PassReport> passes = {};  // what the search of its plan took
 };
 
 struct Planned {

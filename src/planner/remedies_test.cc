@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/answer.h"
+#include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
 
 namespace ferry {
@@ -29,6 +30,33 @@ TEST(Remedies, EachOneFitsAndIsTimed) {
   }
   EXPECT_GT(shortages, 20);
   EXPECT_GT(remedies, shortages);
+}
+
+// A workspace was a byte larger after scaling than when estimated: another question.
+TEST(Remedies, APromiseIsWhatTheChangedJobThenGets) {
+  int batches = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PlanQuestion question = random_question(seed);
+    const PlanQuestion estimated = [&] {
+      PlanQuestion fresh = question;
+      fresh.profile = {};
+      return with_estimated_profile(fresh);
+    }();
+    const AnswerWithoutRemedies answer = answer_question(estimated);
+    const auto* lacking = std::get_if<Shortage>(&answer);
+    if (lacking == nullptr) continue;
+    for (const Change& change : find_changes(estimated, *lacking)) {
+      SCOPED_TRACE(change.text);
+      PlanQuestion asked = change.question;
+      asked.profile = {};
+      asked = with_estimated_profile(asked);
+      EXPECT_TRUE(asked.profile == change.question.profile);
+      EXPECT_EQ(must_fit(asked).prediction.step, change.step);
+      batches += change.text.starts_with("train.") || change.text.starts_with("data.") ? 1 : 0;
+    }
+  }
+  EXPECT_GT(batches, 5);
 }
 
 TEST(Remedies, ABudgetIsJustLargeEnough) {

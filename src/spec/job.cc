@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "spec/fields.h"
 #include "spec/nearest.h"
+#include "spec/pass_names.h"
 #include "spec/strategy_names.h"
 
 namespace ferry {
@@ -21,6 +22,8 @@ constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON log
 std::vector<std::string> known_strategies() {
   return {strategy_name::kAll.begin(), strategy_name::kAll.end()};
 }
+
+std::vector<std::string> known_passes() { return {pass_name::kAll.begin(), pass_name::kAll.end()}; }
 
 std::vector<Field> data_fields(DataJob& data) {
   return {
@@ -222,6 +225,10 @@ std::vector<Field> plan_fields(PlanJob& plan) {
                   "device, in DRAM or on the drives meanwhile, by every block that can; fuyou, "
                   "pure: what is swapped: chosen by cost, blocks' inputs only, or (swap, "
                   "swap-to-drive) everything"},
+      {.name = "plan.without",
+       .member = &plan.without,
+       .may_be_empty = true,
+       .meaning = "passes of the search that do not run, of " + joined(known_passes())},
   };
 }
 
@@ -333,6 +340,17 @@ void check_strategy(const Job& job, const std::string& source) {
                   joined(known));
 }
 
+void check_passes(const Job& job, const std::string& source) {
+  const std::vector<std::string> known = known_passes();
+  for (const std::string& name : listed_names(job.plan.without)) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string near = nearest(name, known);
+    throw UserError(
+        where(job, source, "plan.without") + "unknown pass '" + name + "' in 'plan.without'; " +
+        (near.empty() ? "" : "did you mean '" + near + "'? ") + "expected any of " + joined(known));
+  }
+}
+
 // What no single key can say.
 void check(const Job& job, const std::string& source) {
   const bool profile_file = job.plan.profile != "auto" && job.plan.profile != "estimate";
@@ -343,6 +361,7 @@ void check(const Job& job, const std::string& source) {
                     "to be a file with the blocks)");
   }
   check_strategy(job, source);
+  check_passes(job, source);
   if (job.data.eval && job.data.eval_fraction > 0) {
     throw UserError(where(job, source, "data.eval_fraction") +
                     "'data.eval_fraction' and 'data.eval' exclude each other; expected one of "
@@ -377,6 +396,18 @@ Job parse_job(const std::string& text, const std::string& source,
     job.out = (std::filesystem::path("runs") / std::filesystem::path(source).stem()).string();
   }
   return job;
+}
+
+std::vector<std::string> listed_names(const std::string& list) {
+  constexpr const char* kBetween = ", ";
+  std::vector<std::string> names;
+  std::size_t begin = list.find_first_not_of(kBetween);
+  while (begin != std::string::npos) {
+    const std::size_t end = list.find_first_of(kBetween, begin);
+    names.push_back(list.substr(begin, end - begin));
+    begin = list.find_first_not_of(kBetween, end);
+  }
+  return names;
 }
 
 void require_trainable(const Job& job) {

@@ -83,6 +83,7 @@ struct PlanJob {
   int chunks = 0;  // interleaved: stages per device; 0: two
   int round = 0;   // roundpipe: micro-batches per round; 0: chosen
   ActivationRule activations = ActivationRule::automatic;
+  std::string without;  // names of passes that do not run (pass_names.h), between commas
 
   bool operator==(const PlanJob&) const = default;
 };
@@ -157,6 +158,9 @@ std::string to_yaml(const Job& job);
 
 /// The table of docs/formats/job.md: key, value, default, meaning.
 std::string job_reference();
+
+/// The names of a list such as "rings, activations".
+std::vector<std::string> listed_names(const std::string& list);
 
 /// As written in job files: "constant"; "auto" for `automatic`; "swap-to-drive".
 std::string to_string(Schedule schedule);

@@ -43,6 +43,21 @@ std::string error_of(const std::string& text, std::vector<std::string> overrides
 
 std::string with(const std::string& line) { return kSmallest + line + "\n"; }
 
+TEST(Job, APassThatIsNotThereIsRefusedWithTheList) {
+  const std::string job = "model: gpt2\nplan: {without: \"rings, ring\"}\n";
+  try {
+    parse_job(job, "job.yaml");
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.starts_with("job.yaml:2: unknown pass 'ring' in 'plan.without'; did you mean"))
+        << text;
+    EXPECT_NE(text.find("expected any of activations, rings, updates"), std::string::npos) << text;
+  }
+  EXPECT_EQ(listed_names("rings,  activations,"),
+            (std::vector<std::string>{"rings", "activations"}));
+}
+
 TEST(Job, EveryKeyOfTheFileArrives) {
   const Job job = parse(kFull);
   EXPECT_EQ(job.model, "out/base");

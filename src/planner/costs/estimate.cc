@@ -191,6 +191,10 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
   };
   const Profile before = estimate(question.micro_batch_size, question.sequence);
   const Profile after = estimate(micro_batch_size, sequence);
+  if (question.profile == before) {
+    result.profile = after;
+    return result;
+  }
   result.profile.micro_batch_size = micro_batch_size;
   result.profile.sequence = sequence;
   for (BlockProfile& block : result.profile.blocks) {

@@ -20,8 +20,9 @@ Profile estimate_profile(const ModelSpec& model, const Machine& machine, Precisi
 /// The question, with an estimated profile when it has none.
 PlanQuestion with_estimated_profile(const PlanQuestion& question);
 
-/// The question with another batch shape. A measured profile is scaled by the ratio of estimates,
-/// entry by entry, so that what does not grow with the batch does not grow here either.
+/// The question with another batch shape, as it would be asked: an estimated profile is estimated
+/// anew, a measured one is scaled by the ratio of estimates, entry by entry, so that what does not
+/// grow with the batch does not grow here either.
 PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int micro_batch_size,
                         int sequence);
 

@@ -35,8 +35,9 @@ class Dispatched {
   StrategyAnswer run() {
     if (auto lacking = search_.start(schedule(finest_packs()))) return *lacking;
     for (const Packs& packs : candidates()) offer(packs);
-    search_.refine();
-    return search_.take(std::to_string(stage_count()) + " stages");
+    StreamDraft draft = search_.refined();
+    const std::string remark = std::to_string(stage_count(draft.schedule)) + " stages";
+    return search_.answer(std::move(draft), remark);
   }
 
  protected:
@@ -121,8 +122,8 @@ class Dispatched {
   }
 
  private:
-  std::size_t stage_count() const {
-    const auto& visits = search_.best().visits;
+  static std::size_t stage_count(const StreamSchedule& schedule) {
+    const auto& visits = schedule.visits;
     return static_cast<std::size_t>(
         std::count_if(visits.begin(), visits.end(),
                       [](const StageVisit& visit) { return visit.first_batch == 0; }));

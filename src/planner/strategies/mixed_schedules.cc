@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "base/check.h"
 #include "planner/costs/queues.h"
+#include "planner/cuts/contiguous.h"
+#include "planner/cuts/mapping.h"
 #include "planner/mixed/mixed_pipe.h"
 #include "planner/write/allocate.h"
 #include "planner/write/builder.h"
@@ -19,6 +22,8 @@ constexpr std::int64_t kExactNodes = 2000;
 constexpr int kRefined = 2;
 constexpr int kRounds = 16;
 constexpr int kPatience = 6;
+constexpr int kMostTurns = 8;  // stages per device
+constexpr std::size_t kTurnsTried = 4;
 
 BlockRole role_of(BlockKind kind) {
   switch (kind) {
@@ -159,6 +164,33 @@ std::vector<PipelineSchedule> mixed_schedules(const PlanQuestion& question, cons
     const DeviceOrders orders = pipeline_orders(OrderRule::one_f_one_b, cut_chain);
     schedules.push_back({cut.ends, cut.device_of_stage, sequence_of(cut_chain, orders), 0});
   }
+  return schedules;
+}
+
+std::vector<PipelineSchedule> schedules_in_turns(const PlanQuestion& question, const Chain& chain) {
+  const int devices = static_cast<int>(question.machine.devices.size());
+  const int blocks = static_cast<int>(chain.size());
+  std::vector<double> times;
+  for (const ChainBlock& block : chain.blocks) {
+    times.push_back(block.backward.count + (has_forward(block) ? block.forward.count : 0.0));
+  }
+  std::vector<std::pair<Micros, PipelineSchedule>> found;
+  for (int turns = 2; turns <= kMostTurns && turns * devices <= blocks && devices > 1; ++turns) {
+    const std::vector<int> ends = min_max_cuts(times, turns * devices);
+    for (const bool back : {false, true}) {
+      const int stages = turns * devices;
+      const std::vector<int> device_of_stage =
+          back ? v_map(stages, devices) : cyclic_map(stages, devices);
+      const Pipeline pipeline = cut_pipeline(chain, ends, device_of_stage, question.micro_batches);
+      const DeviceOrders orders = pipeline_orders(OrderRule::one_f_one_b, pipeline);
+      const Micros step = step_without_copies(chain, ends, pipeline, orders, question.clips);
+      found.push_back({step, {ends, device_of_stage, sequence_of(pipeline, orders), 0}});
+    }
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<Micros, PipelineSchedule>::first);
+  if (found.size() > kTurnsTried) found.resize(kTurnsTried);
+  std::vector<PipelineSchedule> schedules;
+  for (auto& [step, schedule] : found) schedules.push_back(std::move(schedule));
   return schedules;
 }
 

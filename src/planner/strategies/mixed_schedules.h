@@ -23,4 +23,9 @@ MixedMachine mixed_machine(const PlanQuestion& question);
 /// fits is for its plan to say. Requires: the question trains.
 std::vector<PipelineSchedule> mixed_schedules(const PlanQuestion& question, const Chain& chain);
 
+/// Evenly cut stages, several per device, that take the devices in turn or there and back: with
+/// equal blocks these have shorter bubbles than any one stage per device. The few with the shortest
+/// step without copies, the shortest first. Requires: the question trains.
+std::vector<PipelineSchedule> schedules_in_turns(const PlanQuestion& question, const Chain& chain);
+
 }  // namespace ferry

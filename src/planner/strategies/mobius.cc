@@ -16,6 +16,7 @@
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
 #include "planner/write/stream_schedule.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -112,12 +113,14 @@ class MobiusSearch {
   StrategyAnswer run() {
     if (auto lacking = search_.start(schedule_of(finest_partition(chain_)))) return *lacking;
     for (const auto& ends : candidates()) search_.offer(schedule_of(ends));
-    search_.refine();
-    const Micros by_formula = search_.best_step();
-    refine_mapping();
-    const std::size_t stages = stage_count();
-    StrategyPlan plan = search_.take(std::to_string(stages) + " stages");
-    plan.report.mapping = slots_of(search_.best());
+    StreamDraft draft = search_.refined();
+    const Micros by_formula = draft.step();
+    draft = search_.passes().run(pass_name::kMapping, std::move(draft),
+                                 [&](StreamDraft given) { return best_mapping(std::move(given)); });
+    const StreamSchedule schedule = draft.schedule;
+    const std::size_t stages = stage_count(schedule);
+    StrategyPlan plan = search_.answer(std::move(draft), std::to_string(stages) + " stages");
+    plan.report.mapping = slots_of(schedule);
     plan.report.figures["contention_degree"] =
         contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
     plan.report.figures["mapping_gain"] = by_formula.count / plan.prediction.step.count - 1;
@@ -143,9 +146,9 @@ class MobiusSearch {
 
   /// The formula treats all uploads as equal; here the simulator's own contention decides whether
   /// neighbouring slots change places.
-  void refine_mapping() {
-    if (question_.options.devices || question_.options.map != MapRule::automatic) return;
-    const StreamSchedule chosen = search_.best();
+  StreamDraft best_mapping(StreamDraft draft) {
+    if (question_.options.devices || question_.options.map != MapRule::automatic) return draft;
+    const StreamSchedule chosen = draft.schedule;
     std::vector<int> slots = slots_of(chosen);
     for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
       const auto root = [&](std::size_t slot) {
@@ -162,16 +165,17 @@ class MobiusSearch {
           visit.device = first;
         }
       }
-      search_.offer_as_it_is(swapped);
+      draft = search_.faster_of(std::move(draft), swapped);
     }
+    return draft;
   }
 
   StreamSchedule schedule_of(const std::vector<int>& ends) const {
     return mobius_schedule(question_, ends, mapping(static_cast<int>(ends.size())));
   }
 
-  std::size_t stage_count() const {
-    const auto& visits = search_.best().visits;
+  static std::size_t stage_count(const StreamSchedule& schedule) {
+    const auto& visits = schedule.visits;
     const auto forwards = std::count_if(visits.begin(), visits.end(), [](const StageVisit& visit) {
       return visit.direction == Direction::forward;
     });

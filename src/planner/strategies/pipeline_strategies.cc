@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "planner/costs/queues.h"
 #include "planner/cuts/asked_stages.h"
@@ -14,9 +15,11 @@
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
 #include "planner/strategies/mixed_schedules.h"
+#include "planner/strategies/passes.h"
 #include "planner/strategies/pipeline_partition.h"
 #include "planner/write/activation_policy.h"
 #include "planner/write/pipeline_plan.h"
+#include "spec/pass_names.h"
 #include "spec/strategy_names.h"
 
 namespace ferry {
@@ -42,6 +45,8 @@ int stage_count(const PlanQuestion& question, int blocks, OrderRule rule) {
   return std::min(slots, blocks) * std::clamp(blocks / slots, 1, chunks);
 }
 
+using PipelineDraft = Draft<PipelineSchedule>;
+
 class PipelineSearch {
  public:
   PipelineSearch(const PlanQuestion& question, const Chain& chain, const PipelineStrategy& strategy)
@@ -53,37 +58,53 @@ class PipelineSearch {
         asked_ends_(asked_ends(question, blocks_)),
         stages_(stage_count(question, blocks_, strategy.rule)),
         device_of_stage_(asked_map(question, stages_)),
-        stages_of_device_(question.machine.devices.size()) {
+        stages_of_device_(question.machine.devices.size()),
+        passes_(question) {
     for (const int d : device_of_stage_) ++stages_of_device_[index(d)];
     const Pipeline pipeline = pipeline_of(even_ends());
     in_flight_ = stages_in_flight(pipeline, pipeline_orders(strategy_.rule, pipeline));
   }
 
-  /// The fastest plan that fits; else what the one of least memory lacks.
-  StrategyAnswer run() {
-    // Whether the strategy fits at all is decided by its schedule of least memory alone, so that
-    // more memory never hurts.
-    const bool given = asked_ends_.has_value();
-    const std::vector<int> least_memory = given ? *asked_ends_ : least_memory_ends();
-    best_schedule_ = schedule_of(least_memory, 0);
-    if (auto lacking = try_schedule(best_schedule_)) return *lacking;
-    if (!given) {
-      if (const auto even = fastest_ends(false)) {
-        try_roomiest(shifted(*even));
-        try_roomiest(*even);
-        try_roomiest(fastest_ends(true).value());
-      }
-    }
-    try_roomiest(least_memory);
-    try_cross_mapping();
-    if (strategy_.mixed && !given && !question_.options.devices) try_mixed();
-    return std::move(*best_);
+  /// Whether the strategy fits at all is decided by this schedule alone, so that more memory never
+  /// hurts.
+  PipelineSchedule least_memory() const {
+    return schedule_of(asked_ends_ ? *asked_ends_ : least_memory_ends(), 0);
   }
 
-  /// Of the best plan, or the one of least memory when none fits. Requires: run() has run.
-  const PipelineSchedule& schedule() const { return best_schedule_; }
+  /// The fastest draft that fits; else what the one of least memory lacks.
+  std::variant<PipelineDraft, Shortage> run() {
+    const PipelineSchedule least = least_memory();
+    Attempt attempt = try_schedule(least, {});
+    if (attempt.lacking) return std::move(*attempt.lacking);
+    PipelineDraft draft = std::move(*attempt.draft);
+    const std::optional<Cuts> even = asked_ends_ ? std::nullopt : fastest_ends(false);
+    if (even) {
+      draft = passes_.run(pass_name::kCuts, std::move(draft), [&](PipelineDraft start) {
+        return roomiest(std::move(start), shifted(*even));
+      });
+      draft = passes_.run(pass_name::kEvenCuts, std::move(draft), [&](PipelineDraft start) {
+        return roomiest(roomiest(std::move(start), *even), fastest_ends(true).value());
+      });
+    }
+    draft = passes_.run(pass_name::kRings, std::move(draft), [&](PipelineDraft start) {
+      return roomiest(std::move(start), least.ends);
+    });
+    draft = passes_.run(pass_name::kCrossMapping, std::move(draft),
+                        [&](PipelineDraft start) { return best_cross_mapping(std::move(start)); });
+    if (!strategy_.mixed || asked_ends_ || question_.options.devices) return draft;
+    return passes_.run(pass_name::kMixed, std::move(draft),
+                       [&](PipelineDraft start) { return best_mixed(std::move(start)); });
+  }
+
+  /// What run() took.
+  const Passes& passes() const { return passes_; }
 
  private:
+  struct Attempt {
+    std::optional<PipelineDraft> draft;  // when it is fast enough
+    std::optional<Shortage> lacking;
+  };
+
   // ---- schedules ----
 
   std::vector<int> even_ends() const {
@@ -98,9 +119,14 @@ class PipelineSearch {
   }
 
   PipelineSchedule schedule_of(const std::vector<int>& ends, int spare) const {
-    const Pipeline pipeline = pipeline_of(ends);
-    return {ends, device_of_stage_,
-            sequence_of(pipeline, pipeline_orders(strategy_.rule, pipeline)), spare};
+    return schedule_on(device_of_stage_, ends, spare);
+  }
+
+  PipelineSchedule schedule_on(const std::vector<int>& device_of_stage,
+                               const std::vector<int>& ends, int spare) const {
+    const Pipeline pipeline = cut_pipeline(chain_, ends, device_of_stage, question_.micro_batches);
+    return {ends, device_of_stage, sequence_of(pipeline, pipeline_orders(strategy_.rule, pipeline)),
+            spare};
   }
 
   // ---- memory and time of cuts ----
@@ -183,30 +209,37 @@ class PipelineSearch {
 
   // ---- plans ----
 
-  /// Keeps the schedule's plan when it fits and is faster than the best, as it is or with
-  /// activations in the memory that it leaves; else returns what it lacks.
-  std::optional<Shortage> try_schedule(PipelineSchedule schedule) {
+  /// The schedule's draft, as it is or with activations in the memory that it leaves; nothing when
+  /// neither is `faster_than`.
+  Attempt try_schedule(PipelineSchedule schedule, std::optional<Micros> faster_than) const {
     const ActivationRule rule = question_.options.activations;
     schedule.policies = rule == ActivationRule::keep ? keep_all(chain_, kept_slots(schedule))
                                                      : ActivationPolicies{};
     Plan plan = write_pipeline_plan(question_, chain_, schedule, strategy_.name);
     std::vector<Shortage> lacking = shortages(plan);
-    if (!lacking.empty()) return std::move(lacking.front());
-    PipelineSchedule keeping = schedule;
-    if (rule == ActivationRule::automatic) keeping.policies = policies_in(rooms_of(plan), schedule);
-    if (saves_any(keeping.policies)) {
-      consider(keeping, write_pipeline_plan(question_, chain_, keeping, strategy_.name));
+    if (!lacking.empty()) return {std::nullopt, std::move(lacking.front())};
+    Attempt attempt;
+    if (may_keep()) {
+      PipelineSchedule keeping = schedule;
+      keeping.policies = policies_in(rooms_of(plan), schedule);
+      if (saves_any(keeping.policies)) {
+        Plan kept = write_pipeline_plan(question_, chain_, keeping, strategy_.name);
+        attempt.draft = draft_of(std::move(keeping), std::move(kept), faster_than);
+        if (attempt.draft) faster_than = attempt.draft->step();
+      }
     }
-    consider(schedule, std::move(plan));
-    return std::nullopt;
+    if (auto draft = draft_of(std::move(schedule), std::move(plan), faster_than)) {
+      attempt.draft = std::move(draft);
+    }
+    return attempt;
   }
 
-  void consider(const PipelineSchedule& schedule, Plan plan) {
-    if (best_ && find_busiest(plan).time >= best_->prediction.step) return;
+  static std::optional<PipelineDraft> draft_of(PipelineSchedule schedule, Plan plan,
+                                               std::optional<Micros> faster_than) {
+    if (faster_than && find_busiest(plan).time >= *faster_than) return std::nullopt;
     Simulation prediction = simulate(plan);
-    if (best_ && prediction.step >= best_->prediction.step) return;
-    best_ = StrategyPlan{std::move(plan), std::move(prediction), {}};
-    best_schedule_ = schedule;
+    if (faster_than && prediction.step >= *faster_than) return std::nullopt;
+    return PipelineDraft{std::move(schedule), std::move(plan), std::move(prediction)};
   }
 
   /// A stage's queue is in order, so whatever a device keeps shortens its runs and delays nobody.
@@ -221,37 +254,56 @@ class PipelineSearch {
     return keep_what_fits(chain_, order, slots, device_of_block, std::move(rooms));
   }
 
-  /// Slots to spare compete for memory with what blocks keep, so every number of them is tried
-  /// where something can be kept.
-  void try_roomiest(const std::vector<int>& ends) {
-    const bool may_keep = question_.options.activations == ActivationRule::automatic &&
-                          std::ranges::any_of(chain_.blocks, [](const ChainBlock& block) {
-                            return block.saved > Bytes{};
-                          });
-    for (int spare = kRoomySpare; spare > 0; spare /= 2) {
-      if (!try_schedule(schedule_of(ends, spare)) && !may_keep) return;
+  bool may_keep() const {
+    return question_.options.activations == ActivationRule::automatic &&
+           passes_.has(pass_name::kActivations) &&
+           std::ranges::any_of(chain_.blocks,
+                               [](const ChainBlock& block) { return block.saved > Bytes{}; });
+  }
+
+  /// The draft, or the cut's fastest when that is faster. Slots to spare compete for memory with
+  /// what blocks keep, so every number of them is tried where something can be kept.
+  PipelineDraft roomiest(PipelineDraft draft, const std::vector<int>& ends) const {
+    int spare = passes_.has(pass_name::kRings) ? kRoomySpare : 0;
+    for (; spare > 0; spare /= 2) {
+      const Micros step = draft.step();
+      Attempt attempt = try_schedule(schedule_of(ends, spare), step);
+      if (attempt.draft) draft = std::move(*attempt.draft);
+      if (!attempt.lacking && !may_keep()) return draft;
     }
-    if (may_keep) try_schedule(schedule_of(ends, 0));
+    if (!may_keep() && passes_.has(pass_name::kRings)) return draft;
+    const Micros step = draft.step();
+    Attempt attempt = try_schedule(schedule_of(ends, 0), step);
+    return attempt.draft ? std::move(*attempt.draft) : std::move(draft);
   }
 
   /// Where devices share root complexes, neighbours below different ones may be faster.
-  void try_cross_mapping() {
+  PipelineDraft best_cross_mapping(PipelineDraft draft) const {
     const PlanJob& options = question_.options;
-    if (options.map != MapRule::automatic || options.devices) return;
-    if (question_.machine.roots.empty()) return;
-    std::vector<int> cross = cross_map(question_, stages_);
-    if (cross == device_of_stage_) return;
-    device_of_stage_ = std::move(cross);
-    try_schedule(schedule_of(best_schedule_.ends, best_schedule_.spare_slots));
+    if (options.map != MapRule::automatic || options.devices) return draft;
+    if (question_.machine.roots.empty()) return draft;
+    const std::vector<int> cross = cross_map(question_, stages_);
+    if (cross == device_of_stage_) return draft;
+    const PipelineSchedule crossed =
+        schedule_on(cross, draft.schedule.ends, draft.schedule.spare_slots);
+    Attempt attempt = try_schedule(crossed, draft.step());
+    return attempt.draft ? std::move(*attempt.draft) : std::move(draft);
   }
 
-  void try_mixed() {
-    for (PipelineSchedule& schedule : mixed_schedules(question_, chain_)) {
-      for (schedule.spare_slots = kRoomySpare;
-           try_schedule(schedule) && schedule.spare_slots > 0;) {
-        schedule.spare_slots /= 2;
+  /// With as many spare slots as fit.
+  PipelineDraft best_mixed(PipelineDraft draft) const {
+    std::vector<PipelineSchedule> schedules = mixed_schedules(question_, chain_);
+    for (PipelineSchedule& turns : schedules_in_turns(question_, chain_)) {
+      schedules.push_back(std::move(turns));
+    }
+    for (PipelineSchedule& schedule : schedules) {
+      for (schedule.spare_slots = kRoomySpare;; schedule.spare_slots /= 2) {
+        Attempt attempt = try_schedule(schedule, draft.step());
+        if (attempt.draft) draft = std::move(*attempt.draft);
+        if (!attempt.lacking || schedule.spare_slots == 0) break;
       }
     }
+    return draft;
   }
 
   const PlanQuestion& question_;
@@ -264,8 +316,7 @@ class PipelineSearch {
   std::vector<int> device_of_stage_;
   std::vector<int> stages_of_device_;
   std::vector<int> in_flight_;  // by stage
-  PipelineSchedule best_schedule_;
-  std::optional<StrategyPlan> best_;
+  Passes passes_;
 };
 
 PlanReport report_of(const PlanQuestion& question, const PipelineSchedule& schedule) {
@@ -281,14 +332,12 @@ PlanReport report_of(const PlanQuestion& question, const PipelineSchedule& sched
   return report;
 }
 
-StrategyAnswer answer(const PlanQuestion& question, StrategyAnswer found,
-                      const PipelineSchedule& schedule) {
-  if (auto* planned = std::get_if<StrategyPlan>(&found)) {
-    planned->report = report_of(question, schedule);
-    planned->remark = std::to_string(schedule.ends.size()) + " stages, " +
-                      std::to_string(schedule.spare_slots) + " spare slots";
-  }
-  return found;
+StrategyPlan answer_of(const PlanQuestion& question, PipelineDraft draft, const Passes& passes) {
+  std::string remark = std::to_string(draft.schedule.ends.size()) + " stages, " +
+                       std::to_string(draft.schedule.spare_slots) + " spare slots";
+  PlanReport report = report_of(question, draft.schedule);
+  return {std::move(draft.plan), std::move(draft.prediction), std::move(remark), std::move(report),
+          passes.reports()};
 }
 
 /// An evaluation has the homes of the training plan that the same job gets.
@@ -296,20 +345,23 @@ StrategyAnswer plan_pipeline(const PlanQuestion& question, const Chain& chain,
                              const PipelineStrategy& strategy) {
   if (question.mode == PlanMode::train) {
     PipelineSearch search(question, chain, strategy);
-    StrategyAnswer found = search.run();
-    return answer(question, std::move(found), search.schedule());
+    std::variant<PipelineDraft, Shortage> found = search.run();
+    if (auto* lacking = std::get_if<Shortage>(&found)) return std::move(*lacking);
+    return answer_of(question, std::get<PipelineDraft>(std::move(found)), search.passes());
   }
   PlanQuestion training = question;
   training.mode = PlanMode::train;
   const Chain training_chain = make_chain(training);
   PipelineSearch search(training, training_chain, strategy);
-  search.run();
-  Plan plan = write_pipeline_plan(question, chain, search.schedule(), strategy.name);
+  const std::variant<PipelineDraft, Shortage> found = search.run();
+  const auto* trained = std::get_if<PipelineDraft>(&found);
+  PipelineSchedule schedule = trained != nullptr ? trained->schedule : search.least_memory();
+  Plan plan = write_pipeline_plan(question, chain, schedule, strategy.name);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
   Simulation prediction = simulate(plan);
-  return answer(question, StrategyPlan{std::move(plan), std::move(prediction), {}},
-                search.schedule());
+  return answer_of(question, {std::move(schedule), std::move(plan), std::move(prediction)},
+                   search.passes());
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 
+#include "planner/strategies/passes.h"
 #include "planner/write/activation_policy.h"
 #include "planner/write/builder.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -238,7 +240,8 @@ StrategyAnswer plan_resident(const PlanQuestion& question, const Chain& chain) {
   Plan plan = ResidentPlan(question, chain, asked).write();
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
-  if (question.options.activations == ActivationRule::automatic) {
+  if (question.options.activations == ActivationRule::automatic &&
+      Passes(question).has(pass_name::kActivations)) {
     const ActivationPolicies policies = fastest_policies(chain, plan);
     if (saves_any(policies)) plan = ResidentPlan(question, chain, policies).write();
   }

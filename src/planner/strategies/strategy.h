@@ -32,11 +32,21 @@ struct PlanReport {
   std::map<std::string, std::vector<double>> series;  // "in_flight": one number per stage, ...
 };
 
+/// What the runs of a search's pass took together, and what the one did that ended fastest.
+struct PassReport {
+  std::string name;
+  int runs = 0;
+  double seconds = 0;  // of real time
+  Micros before;       // the draft's step
+  Micros after;
+};
+
 struct StrategyPlan {
   Plan plan;
   Simulation prediction;
   std::string remark;  // how it was chosen, in a few words
   PlanReport report = {};
+  std::vector<PassReport> passes = {};  // in the order of their first runs
 };
 
 /// The place that lacks most for the strategy's plan of least memory.

@@ -1,7 +1,9 @@
 #include "planner/strategies/streaming.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "planner/costs/queues.h"
@@ -9,6 +11,7 @@
 #include "planner/write/allocate.h"
 #include "planner/write/edges.h"
 #include "planner/write/stream_plan.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -18,12 +21,19 @@ constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slo
 // the answer less.
 constexpr std::size_t kRunnersUp = 5;
 constexpr std::size_t kSmallStep = 100;  // forward tasks
+constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much was gained
+constexpr Micros kNever{std::numeric_limits<double>::infinity()};
+
+bool leaves_device(ActivationPolicy policy) {
+  return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
+}
 
 // Tells schedules of one strategy apart.
 std::string key_of(const StreamSchedule& schedule) {
   std::string key =
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
-  if (saves_any(schedule.policies)) key += std::to_string(schedule.saved_slots);
+  if (std::ranges::any_of(schedule.policies, leaves_device))
+    key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
     key += static_cast<char>('0' + static_cast<int>(policy));
   for (const StageVisit& visit : schedule.visits) {
@@ -40,205 +50,129 @@ Bytes host_peak(const Plan& plan) {
   return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
 }
 
+StreamDraft faster(StreamDraft draft, std::optional<StreamDraft> other) {
+  return other && other->step() < draft.step() ? std::move(*other) : std::move(draft);
+}
+
 }  // namespace
 
 StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
     : question_(question),
       chain_(chain),
-      most_runners_up_(is_small_step(question, chain) ? kRunnersUp : 0) {}
+      passes_(question),
+      offered_(is_small_step(question, chain) ? 1 + kRunnersUp : 1) {}
+
+// ---- what fits, and where states rest ----
 
 std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
-  least_memory = with_slots(std::move(least_memory), kLeastActivationSlots);
-  least_memory.policies = asked_policies(least_memory);
-  least_memory_ = least_memory;
-  auto lacking = try_schedule(least_memory);
-  if (!has_drives()) return lacking;
-  const Bytes needed = lacking ? rest_on_drives(least_memory) : host_peak(best_->plan);
-  if (best_) {
-    rest_with_swaps(needed, least_memory);
-    return std::nullopt;
-  }
-  resting_ = {};
-  rest_all_on_drives(question_, chain_, resting_);
-  tried_.clear();
-  return try_schedule(least_memory);
+  least_memory_ = with_slots(std::move(least_memory), kLeastActivationSlots);
+  least_memory_.policies = asked_policies(least_memory_);
+  Attempt attempt = try_schedule(least_memory_, {});
+  if (has_drives()) attempt = find_homes(std::move(attempt));
+  if (attempt.lacking) return attempt.lacking;
+  offered_.offer(std::move(*attempt.draft));
+  return std::nullopt;
 }
 
 bool StreamSearch::has_drives() const { return drive_array(question_.machine).count > 0; }
 
 // Moves to the drives what DRAM does not hold; a little more where slots of the rings add up.
-// Returns what the plan needs with everything in DRAM, these slots included.
-Bytes StreamSearch::rest_on_drives(const StreamSchedule& least_memory) {
+// `in_dram`: the schedule of least memory with everything there.
+StreamSearch::Attempt StreamSearch::find_homes(Attempt in_dram) {
   constexpr int kRounds = 6;
-  const Bytes limit = host_limit(question_);
-  Bytes needed = host_peak(write_stream_plan(question_, chain_, least_memory));
-  for (int round = 0; round < kRounds && !best_; ++round) {
+  Bytes needed = host_peak(write_stream_plan(question_, chain_, least_memory_));
+  Attempt attempt = std::move(in_dram);
+  for (int round = 0; round < kRounds && attempt.lacking; ++round) {
     resting_ = {};
-    rest_by_value(question_, chain_, needed, limit, resting_);
+    rest_by_value(question_, chain_, needed, host_limit(question_), resting_);
     tried_.clear();
-    const auto lacking = try_schedule(least_memory);
-    if (!lacking || lacking->kind != PlaceKind::host) break;
-    needed += lacking->need - lacking->have;
+    attempt = try_schedule(least_memory_, {});
+    if (!attempt.lacking || attempt.lacking->kind != PlaceKind::host) break;
+    needed += attempt.lacking->need - attempt.lacking->have;
   }
-  return needed;
+  if (!attempt.lacking) {
+    rest_with_swaps(needed);
+    return attempt;
+  }
+  resting_ = {};
+  rest_all_on_drives(question_, chain_, resting_);
+  tried_.clear();
+  return try_schedule(least_memory_, {});
 }
 
 // What leaves the devices for the drives passes through slots in DRAM, for which more moves there.
-void StreamSearch::rest_with_swaps(Bytes needed, const StreamSchedule& least_memory) {
+void StreamSearch::rest_with_swaps(Bytes needed) {
   Bytes slot;
   for (const ChainBlock& block : chain_.blocks) slot = std::max(slot, block.saved);
-  const int slots = with_roomy_saved_ring(least_memory).saved_slots * least_memory.devices;
+  const int slots = with_roomy_saved_ring(least_memory_).saved_slots * least_memory_.devices;
   rest_by_value(question_, chain_, needed + slot_size(slot) * slots, host_limit(question_),
                 with_swaps_.emplace());
 }
 
+StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
+  const StreamSchedule& resting = swaps_to_drive && with_swaps_ ? *with_swaps_ : resting_;
+  schedule.homes = resting.homes;
+  schedule.gradients_on_drive = resting.gradients_on_drive;
+  schedule.activations_on_drive = resting.activations_on_drive;
+  return schedule;
+}
+
+// ---- attempts ----
+
 void StreamSearch::offer(StreamSchedule schedule) {
-  try_longest_ring(std::move(schedule), kRoomyRing);
+  const Micros best = offered_.best().step();
+  Attempt attempt = try_longest_ring(schedule, kRoomyRing, best);
+  if (attempt.draft) offered_.offer(std::move(*attempt.draft));
 }
 
-void StreamSearch::refine() {
-  std::vector<Found> starts = std::exchange(runners_up_, {});
-  most_runners_up_ = 0;
-  refine_best();
-  for (Found& start : starts) {
-    Found fastest = std::exchange(*best_, std::move(start));
-    tried_.clear();
-    refine_best();
-    if (best_step() >= fastest.prediction.step) best_ = std::move(fastest);
-  }
+StreamDraft StreamSearch::faster_of(StreamDraft draft, const StreamSchedule& schedule) {
+  const Micros step = draft.step();
+  return faster(std::move(draft), try_schedule(schedule, step).draft);
 }
 
-void StreamSearch::refine_best() {
-  if (question_.options.activations != ActivationRule::automatic) {
-    offer(with_roomy_saved_ring(best_->schedule));
-    refine_rings();
-    return;
+// `faster_than`: slower plans are of no use. One at least is wanted at any time, so that the
+// strategy answers.
+StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
+                                                 std::optional<Micros> faster_than) {
+  const ActivationPolicies policies = asked_policies(offered);
+  StreamSchedule schedule =
+      at_rest(offered, std::ranges::count(policies, ActivationPolicy::swap_to_drive) > 0);
+  schedule.policies = policies;
+  const std::string key = key_of(schedule);
+  if (const auto known = tried_.find(key); known != tried_.end()) {
+    const Verdict& verdict = known->second;
+    if (verdict.lacking) return {std::nullopt, verdict.lacking};
+    if (faster_than && verdict.at_least >= *faster_than) return {};
   }
-  try_policies(Leaving::for_dram);
-  const Found in_dram = *best_;
-  refine_rings();
-  if (!has_drives()) return;
-  // ActivationPolicies are compared at equal rings, and again with the best rings of either kind,
-  // so that no question is answered worse for having drives to swap to.
-  Found refined = std::exchange(*best_, in_dram);
-  try_policies(Leaving::for_drives);
-  if (best_step() < in_dram.prediction.step) refine_rings();
-  if (best_step() >= refined.prediction.step) best_ = std::move(refined);
-}
-
-// Other ring lengths and orders of updates for the fastest so far.
-void StreamSearch::refine_rings() {
-  const StreamSchedule chosen = best_->schedule;
-  for (const int slots :
-       {kLeastActivationSlots + 1, kRoomyRing / 2 + 2, 2 * kRoomyRing, all_activations()}) {
-    try_longest_ring(chosen, slots);
+  Verdict& verdict = tried_[key];
+  Plan plan = write_stream_plan(question_, chain_, schedule);
+  std::vector<Shortage> lacking = shortages(plan);
+  if (!lacking.empty()) {
+    verdict.lacking = std::move(lacking.front());
+    return {std::nullopt, verdict.lacking};
   }
-  if (question_.clips && question_.mode == PlanMode::train) {
-    StreamSchedule landed = best_->schedule;
-    landed.updates_as_landed = true;
-    try_schedule(landed);
+  if (faster_than) {
+    verdict.at_least = lost(plan) ? kNever : find_busiest(plan).time;
+    if (verdict.at_least >= *faster_than) return {};
   }
-}
-
-void StreamSearch::try_policies(Leaving leaving) {
-  const StreamSchedule fastest = best_->schedule;
-  try_policies(fastest, leaving);
-  try_policies(least_memory_, leaving);
-}
-
-void StreamSearch::try_policies(StreamSchedule schedule, Leaving leaving) {
-  schedule = at_rest(std::move(schedule), leaving == Leaving::for_drives);
-  schedule.policies = {};
-  const KeptSlots slots = kept_slots(chain_, schedule);
-  if (!saves_any(keep_all(chain_, slots))) return;
-  Plan recomputing = write_stream_plan(question_, chain_, with_slots(schedule, kRoomyRing));
-  const Bytes dram = host_limit(question_) - host_peak(recomputing);
-  if (!policies_may_help(std::move(recomputing), slots)) return;
-  for (ActivationPolicies& policies :
-       streaming_policies(chain_, slots, question_.micro_batches, leaving == Leaving::for_drives)) {
-    StreamSchedule tried = with_slots(schedule, kLeastActivationSlots);
-    tried.policies = std::move(policies);
-    if (!has_room_for(tried, slots, dram)) continue;
-    const StreamSchedule roomy = with_roomy_saved_ring(with_slots(tried, kRoomyRing));
-    if (try_schedule(roomy)) try_schedule(tried);  // refine_rings() has other lengths
-  }
-}
-
-// Whether the plan would be faster than the best if keeping what forward made cost nothing:
-// policies shorten backwards, no copy and no update.
-bool StreamSearch::policies_may_help(Plan plan, const KeptSlots& slots) const {
-  for (Task& task : plan.tasks) {
-    if (task.kind != TaskKind::backward) continue;
-    const auto block = static_cast<std::size_t>(task.block);
-    if (slots[block] > 0) task.micros = least_backward(chain_.blocks[block]);
-  }
-  if (hopeless(plan)) return false;
   order_accesses(plan);
-  return simulate(plan).step < best_step();
+  Simulation prediction = simulate(plan);
+  verdict.at_least = prediction.step;
+  return {StreamDraft{std::move(schedule), std::move(plan), std::move(prediction)}, std::nullopt};
 }
 
-/// With a slot per micro-batch a block's visit waits for no copy of its own.
-StreamSchedule StreamSearch::with_roomy_saved_ring(StreamSchedule schedule) const {
-  schedule.saved_slots = std::max(schedule.saved_slots, question_.micro_batches);
-  return schedule;
-}
-
-/// Cheap to see: more than a device's memory stays there, or more leaves for DRAM than the `dram`
-/// bytes that are free there and what the devices' rings still hold when backward begins.
-bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots& slots,
-                                Bytes dram) const {
-  Bytes largest;
-  Bytes leaving;
-  for (std::size_t b = 0; b < chain_.size(); ++b) {
-    if (schedule.policies[b] != ActivationPolicy::swap_to_host) continue;
-    largest = std::max(largest, chain_.blocks[b].saved);
-    leaving += chain_.blocks[b].saved * question_.micro_batches;
+/// The longest ring up to `slots` that fits beside the schedule's visits.
+StreamSearch::Attempt StreamSearch::try_longest_ring(const StreamSchedule& schedule, int slots,
+                                                     std::optional<Micros> faster_than) {
+  slots = std::min(slots, all_activations());
+  while (true) {
+    Attempt attempt = try_schedule(with_slots(schedule, slots), faster_than);
+    if (!attempt.lacking || slots <= kLeastActivationSlots) return attempt;
+    const std::int64_t missing = (attempt.lacking->need - attempt.lacking->have).count;
+    const std::int64_t too_many = missing / std::max<std::int64_t>(1, chain_.activation.count);
+    slots = static_cast<int>(
+        std::max<std::int64_t>(kLeastActivationSlots, slots - std::max<std::int64_t>(1, too_many)));
   }
-  const int in_rings = schedule.devices * with_roomy_saved_ring(schedule).saved_slots;
-  if (leaving > dram + largest * in_rings) return false;
-  for (int d = 0; d < schedule.devices; ++d) {
-    const Bytes rings = chain_.activation * kLeastActivationSlots;
-    if (saved_bytes(chain_, schedule, slots, d) + rings > device_limit(question_, d)) return false;
-  }
-  return true;
-}
-
-// What a job asks of every block, wherever it can.
-ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) const {
-  const ActivationRule rule = question_.options.activations;
-  if (rule == ActivationRule::keep) return keep_all(chain_, kept_slots(chain_, schedule));
-  if (rule == ActivationRule::swap) {
-    return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_host);
-  }
-  if (rule == ActivationRule::swap_to_drive && has_drives()) {
-    return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_drive);
-  }
-  return schedule.policies;
-}
-
-StrategyPlan StreamSearch::take(const std::string& remark) {
-  StrategyPlan answer{std::move(best_->plan), std::move(best_->prediction), remark};
-  answer.remark += ", " + std::to_string(best_->schedule.activation_slots) + " activation slots";
-  if (best_->schedule.uses_drives()) answer.remark += ", drives";
-  answer.report.stages = stage_reports(question_.machine, best_->schedule.visits);
-  return answer;
-}
-
-StreamSchedule StreamSearch::with_slots(StreamSchedule schedule, int slots) const {
-  schedule.activation_slots = slots;
-  schedule.token_slots =
-      slots == kLeastActivationSlots ? 1 : std::min(question_.micro_batches, slots);
-  return schedule;
-}
-
-int StreamSearch::all_activations() const {
-  return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
-}
-
-// Whether the plan's busiest resource alone takes longer than the best. A strategy answers with one
-// plan at least.
-bool StreamSearch::hopeless(const Plan& plan) const {
-  return best_ && (find_busiest(plan).time >= best_->prediction.step || lost(plan));
 }
 
 // Whether neither the plan nor any that refinement makes of its visits can be as fast as another
@@ -272,55 +206,202 @@ bool StreamSearch::lost(const Plan& plan) const {
   return *std::ranges::max_element(busy) >= *question_.faster_than;
 }
 
-StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
-  const StreamSchedule& resting = swaps_to_drive && with_swaps_ ? *with_swaps_ : resting_;
-  schedule.homes = resting.homes;
-  schedule.gradients_on_drive = resting.gradients_on_drive;
-  schedule.activations_on_drive = resting.activations_on_drive;
+// What a job asks of every block, wherever it can.
+ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) const {
+  const ActivationRule rule = question_.options.activations;
+  if (rule == ActivationRule::keep) return keep_all(chain_, kept_slots(chain_, schedule));
+  if (rule == ActivationRule::swap) {
+    return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_host);
+  }
+  if (rule == ActivationRule::swap_to_drive && has_drives()) {
+    return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_drive);
+  }
+  return schedule.policies;
+}
+
+// ---- refinement ----
+
+StreamDraft StreamSearch::refined() {
+  Drafts<StreamSchedule> finished(1);
+  for (StreamDraft& draft : offered_.take()) finished.offer(refine(std::move(draft)));
+  return std::move(finished.take().front());
+}
+
+// Policies are compared at equal rings, and each kind's best again with its best rings: so no
+// question is answered worse for having drives to swap to, or memory for longer rings.
+StreamDraft StreamSearch::refine(StreamDraft draft) {
+  std::vector<StreamDraft> branches;
+  branches.push_back(std::move(draft));
+  const auto branch = [&](std::size_t from, Leaving leaving, Rings rings) {
+    StreamDraft best = passes_.run(pass_name::kActivations, branches[from], [&](StreamDraft start) {
+      return best_policies(std::move(start), {leaving, rings});
+    });
+    if (best.step() < branches[from].step()) branches.push_back(std::move(best));
+  };
+  if (question_.options.activations == ActivationRule::automatic) {
+    branch(0, Leaving::for_dram, Rings::roomy);
+    if (branches.size() > 1) branches.erase(branches.begin());
+    const std::size_t in_dram = 0;
+    branch(in_dram, Leaving::for_dram, Rings::mixed);
+    if (has_drives()) {
+      branch(in_dram, Leaving::for_drives, Rings::roomy);
+      branch(branches.size() - 1, Leaving::for_drives, Rings::mixed);
+    }
+  }
+  Drafts<StreamSchedule> finished(1);
+  for (StreamDraft& one : branches) finished.offer(refine_rings_and_updates(std::move(one)));
+  return std::move(finished.take().front());
+}
+
+StreamDraft StreamSearch::refine_rings_and_updates(StreamDraft draft) {
+  draft = passes_.run(pass_name::kRings, std::move(draft),
+                      [&](StreamDraft given) { return best_rings(std::move(given)); });
+  return passes_.run(pass_name::kUpdates, std::move(draft),
+                     [&](StreamDraft given) { return best_updates(std::move(given)); });
+}
+
+/// Other lengths of the rings of activations and of what leaves the devices. Either may be the
+/// better for being short, since weights take what rings leave.
+StreamDraft StreamSearch::best_rings(StreamDraft draft) {
+  StreamSchedule chosen = draft.schedule;
+  std::vector<int> saved_rings = {chosen.saved_slots};
+  if (std::ranges::any_of(chosen.policies, leaves_device)) {
+    saved_rings.push_back(with_roomy_saved_ring(chosen).saved_slots);
+    saved_rings.push_back(StreamSchedule{}.saved_slots);
+  }
+  const std::array lengths = {kLeastActivationSlots + 1, kRoomyRing / 2 + 2,    2 * kRoomyRing,
+                              all_activations(),         kLeastActivationSlots, kRoomyRing};
+  for (const int saved_slots : saved_rings) {
+    chosen.saved_slots = saved_slots;
+    for (const int slots : lengths) {
+      const Micros step = draft.step();
+      draft = faster(std::move(draft), try_longest_ring(chosen, slots, step).draft);
+    }
+  }
+  return neighbouring_rings(std::move(draft));
+}
+
+/// A slot more or less in either ring, as long as that is worth a simulation.
+StreamDraft StreamSearch::neighbouring_rings(StreamDraft draft) {
+  Micros before = kNever;
+  while (draft.step() < before * (1 - kWorthTrying)) {
+    before = draft.step();
+    const StreamSchedule chosen = draft.schedule;
+    for (const int by : {-1, 1}) {
+      const int slots = chosen.activation_slots + by;
+      if (slots >= kLeastActivationSlots) {
+        draft = faster_of(std::move(draft), with_slots(chosen, slots));
+      }
+      if (!std::ranges::any_of(chosen.policies, leaves_device)) continue;
+      StreamSchedule resized = chosen;
+      resized.saved_slots += by;
+      if (resized.saved_slots >= 1) draft = faster_of(std::move(draft), resized);
+    }
+  }
+  return draft;
+}
+
+StreamDraft StreamSearch::best_updates(StreamDraft draft) {
+  if (!question_.clips || question_.mode != PlanMode::train) return draft;
+  StreamSchedule landed = draft.schedule;
+  landed.updates_as_landed = true;
+  return faster_of(std::move(draft), landed);
+}
+
+StreamDraft StreamSearch::best_policies(StreamDraft draft, PolicyTrials trials) {
+  const StreamSchedule fastest = draft.schedule;
+  draft = best_policies_of(std::move(draft), fastest, trials);
+  return best_policies_of(std::move(draft), least_memory_, trials);
+}
+
+StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule schedule,
+                                           PolicyTrials trials) {
+  const bool to_drives = trials.leaving == Leaving::for_drives;
+  schedule = at_rest(std::move(schedule), to_drives);
+  schedule.policies = {};
+  const KeptSlots slots = kept_slots(chain_, schedule);
+  if (!saves_any(keep_all(chain_, slots))) return draft;
+  Plan recomputing = write_stream_plan(question_, chain_, with_slots(schedule, kRoomyRing));
+  const Bytes dram = host_limit(question_) - host_peak(recomputing);
+  if (!policies_may_help(std::move(recomputing), slots, draft.step())) return draft;
+  for (ActivationPolicies& policies :
+       streaming_policies(chain_, slots, question_.micro_batches, to_drives)) {
+    StreamSchedule lean = with_slots(schedule, kLeastActivationSlots);
+    lean.policies = std::move(policies);
+    if (!has_room_for(lean, slots, dram)) continue;
+    const StreamSchedule mixed = with_slots(lean, kRoomyRing);
+    const StreamSchedule roomy = with_roomy_saved_ring(mixed);
+    if (trials.rings == Rings::mixed) {
+      draft = faster_of(faster_of(std::move(draft), mixed), lean);
+      continue;
+    }
+    const Micros step = draft.step();
+    Attempt attempt = try_schedule(roomy, step);  // best_rings() has other lengths
+    if (attempt.lacking) attempt = try_schedule(lean, step);
+    draft = faster(std::move(draft), std::move(attempt.draft));
+  }
+  return draft;
+}
+
+// Whether the plan would be faster than that if keeping what forward made cost nothing: policies
+// shorten backwards, no copy and no update.
+bool StreamSearch::policies_may_help(Plan plan, const KeptSlots& slots, Micros faster_than) const {
+  for (Task& task : plan.tasks) {
+    if (task.kind != TaskKind::backward) continue;
+    const auto block = static_cast<std::size_t>(task.block);
+    if (slots[block] > 0) task.micros = least_backward(chain_.blocks[block]);
+  }
+  if (lost(plan) || find_busiest(plan).time >= faster_than) return false;
+  order_accesses(plan);
+  return simulate(plan).step < faster_than;
+}
+
+/// Cheap to see: more than a device's memory stays there, or more leaves for DRAM than the `dram`
+/// bytes that are free there and what the devices' rings still hold when backward begins.
+bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots& slots,
+                                Bytes dram) const {
+  Bytes largest;
+  Bytes leaving;
+  for (std::size_t b = 0; b < chain_.size(); ++b) {
+    if (schedule.policies[b] != ActivationPolicy::swap_to_host) continue;
+    largest = std::max(largest, chain_.blocks[b].saved);
+    leaving += chain_.blocks[b].saved * question_.micro_batches;
+  }
+  const int in_rings = schedule.devices * with_roomy_saved_ring(schedule).saved_slots;
+  if (leaving > dram + largest * in_rings) return false;
+  for (int d = 0; d < schedule.devices; ++d) {
+    const Bytes rings = chain_.activation * kLeastActivationSlots;
+    if (saved_bytes(chain_, schedule, slots, d) + rings > device_limit(question_, d)) return false;
+  }
+  return true;
+}
+
+// ---- lengths of rings ----
+
+StreamSchedule StreamSearch::with_slots(StreamSchedule schedule, int slots) const {
+  schedule.activation_slots = slots;
+  schedule.token_slots =
+      slots == kLeastActivationSlots ? 1 : std::min(question_.micro_batches, slots);
   return schedule;
 }
 
-/// Keeps the schedule's plan when it fits and is faster than the best; else returns what it lacks.
-std::optional<Shortage> StreamSearch::try_schedule(const StreamSchedule& offered) {
-  const ActivationPolicies policies = asked_policies(offered);
-  StreamSchedule schedule =
-      at_rest(offered, std::ranges::count(policies, ActivationPolicy::swap_to_drive) > 0);
-  schedule.policies = policies;
-  if (!tried_.insert(key_of(schedule)).second) return std::nullopt;
-  Plan plan = write_stream_plan(question_, chain_, schedule);
-  std::vector<Shortage> lacking = shortages(plan);
-  if (!lacking.empty()) return std::move(lacking.front());
-  if (hopeless(plan)) return std::nullopt;
-  order_accesses(plan);
-  Simulation prediction = simulate(plan);
-  keep({std::move(plan), std::move(prediction), std::move(schedule)});
-  return std::nullopt;
+/// With a slot per micro-batch a block's visit waits for no copy of its own.
+StreamSchedule StreamSearch::with_roomy_saved_ring(StreamSchedule schedule) const {
+  schedule.saved_slots = std::max(schedule.saved_slots, question_.micro_batches);
+  return schedule;
 }
 
-void StreamSearch::keep(Found found) {
-  if (!best_) {
-    best_ = std::move(found);
-    return;
-  }
-  if (found.prediction.step < best_step()) std::swap(*best_, found);
-  const auto after =
-      std::ranges::upper_bound(runners_up_, found.prediction.step, {},
-                               [](const Found& other) { return other.prediction.step; });
-  runners_up_.insert(after, std::move(found));
-  if (runners_up_.size() > most_runners_up_) runners_up_.pop_back();
+int StreamSearch::all_activations() const {
+  return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
 }
 
-/// The longest ring up to `slots` that fits beside the schedule's visits.
-void StreamSearch::try_longest_ring(StreamSchedule schedule, int slots) {
-  slots = std::min(slots, all_activations());
-  while (slots >= kLeastActivationSlots) {
-    const std::optional<Shortage> lacking = try_schedule(with_slots(schedule, slots));
-    if (!lacking || slots == kLeastActivationSlots) return;
-    const std::int64_t missing = (lacking->need - lacking->have).count;
-    const std::int64_t too_many = missing / std::max<std::int64_t>(1, chain_.activation.count);
-    slots = static_cast<int>(
-        std::max<std::int64_t>(kLeastActivationSlots, slots - std::max<std::int64_t>(1, too_many)));
-  }
+StrategyPlan StreamSearch::answer(StreamDraft draft, const std::string& remark) const {
+  StrategyPlan answer{std::move(draft.plan), std::move(draft.prediction), remark};
+  answer.remark += ", " + std::to_string(draft.schedule.activation_slots) + " activation slots";
+  if (draft.schedule.uses_drives()) answer.remark += ", drives";
+  answer.report.stages = stage_reports(question_.machine, draft.schedule.visits);
+  answer.passes = passes_.reports();
+  return answer;
 }
 
 bool is_small_step(const PlanQuestion& question, const Chain& chain) {

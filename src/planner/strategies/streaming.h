@@ -1,16 +1,19 @@
 // What streaming strategies share: they offer schedules (stream_schedule.h); the search finds where
-// states rest, how long rings may be, and keeps the fastest plan by simulation.
+// states rest, how long rings may be, and keeps the fastest draft by simulation.
 #pragma once
 
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "planner/strategies/passes.h"
 #include "planner/strategies/strategy.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
+
+using StreamDraft = Draft<StreamSchedule>;
 
 class StreamSearch {
  public:
@@ -22,62 +25,76 @@ class StreamSearch {
   /// and everything at rest on the drives if there are some. Otherwise decides where states rest.
   std::optional<Shortage> start(StreamSchedule least_memory);
 
-  /// Tries the schedule with the longest activation rings that fit, up to a roomy length, and keeps
-  /// its plan when it is the fastest so far. Requires: start() returned nothing.
+  /// Offers the schedule's plan with the longest activation rings that fit, up to a roomy length.
+  /// Requires: start() returned nothing.
   void offer(StreamSchedule schedule);
 
-  /// Tries the schedule with its own ring lengths.
-  void offer_as_it_is(const StreamSchedule& schedule) { try_schedule(schedule); }
+  /// The fastest of what was offered after the passes that all strategies have: policies of
+  /// activations (activation_policy.h), ring lengths, the order of updates. Of a small step the
+  /// next fastest pass through them too. Requires: start() returned nothing.
+  StreamDraft refined();
 
-  /// Tries policies of activations (activation_policy.h) for the fastest and the schedule of least
-  /// memory, then other ring lengths and orders of updates for the fastest so far; where there are
-  /// drives, likewise policies that leave for them. Of a small step the next fastest schedules are
-  /// refined too.
-  void refine();
+  /// The draft, or the schedule's plan with the schedule's own ring lengths when that is faster.
+  StreamDraft faster_of(StreamDraft draft, const StreamSchedule& schedule);
 
-  /// The fastest plan. `remark`: how it was chosen.
-  StrategyPlan take(const std::string& remark);
+  Passes& passes() { return passes_; }
 
-  const StreamSchedule& best() const { return best_->schedule; }
-  Micros best_step() const { return best_->prediction.step; }
+  /// The strategy's answer. `remark`: how it was chosen.
+  StrategyPlan answer(StreamDraft draft, const std::string& remark) const;
 
  private:
   enum class Leaving { for_dram, for_drives };  // streaming_policies()
-  struct Found {
-    Plan plan;
-    Simulation prediction;
-    StreamSchedule schedule;
+  /// Both rings long, or short where that does not fit; or the ring of what leaves short, and both.
+  enum class Rings { roomy, mixed };
+  struct PolicyTrials {
+    Leaving leaving;
+    Rings rings;
   };
 
-  std::optional<Shortage> try_schedule(const StreamSchedule& schedule);
-  bool hopeless(const Plan& plan) const;
+  /// A schedule's plan, or what it lacks; neither where it cannot be faster than what is known.
+  struct Attempt {
+    std::optional<StreamDraft> draft;
+    std::optional<Shortage> lacking;
+  };
+  /// What is known of a schedule that was tried.
+  struct Verdict {
+    std::optional<Shortage> lacking;
+    Micros at_least;  // its step
+  };
+
+  Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
+  Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
+                           std::optional<Micros> faster_than);
   bool lost(const Plan& plan) const;
-  void try_longest_ring(StreamSchedule schedule, int slots);
   ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
+
+  Attempt find_homes(Attempt in_dram);
+  void rest_with_swaps(Bytes needed);
   bool has_drives() const;
-  bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram) const;
-  void try_policies(Leaving leaving);
-  void try_policies(StreamSchedule schedule, Leaving leaving);
-  bool policies_may_help(Plan plan, const KeptSlots& slots) const;
-  void keep(Found found);
-  void refine_best();
-  void refine_rings();
-  StreamSchedule with_roomy_saved_ring(StreamSchedule schedule) const;
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
-  Bytes rest_on_drives(const StreamSchedule& least_memory);
-  void rest_with_swaps(Bytes needed, const StreamSchedule& least_memory);
+
+  StreamDraft refine(StreamDraft draft);
+  StreamDraft refine_rings_and_updates(StreamDraft draft);
+  StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);
+  StreamDraft best_policies_of(StreamDraft draft, StreamSchedule schedule, PolicyTrials trials);
+  bool policies_may_help(Plan plan, const KeptSlots& slots, Micros faster_than) const;
+  bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram) const;
+  StreamDraft best_rings(StreamDraft draft);
+  StreamDraft neighbouring_rings(StreamDraft draft);
+  StreamDraft best_updates(StreamDraft draft);
+
   int all_activations() const;
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;
+  StreamSchedule with_roomy_saved_ring(StreamSchedule schedule) const;
 
   const PlanQuestion& question_;
   const Chain& chain_;
+  Passes passes_;
   StreamSchedule resting_;                    // where things rest; no visits
   std::optional<StreamSchedule> with_swaps_;  // likewise when activations leave for the drives
   StreamSchedule least_memory_;
-  std::set<std::string> tried_;
-  std::optional<Found> best_;
-  std::vector<Found> runners_up_;  // of what was offered, the fastest first
-  std::size_t most_runners_up_;
+  std::map<std::string, Verdict> tried_;  // by key_of()
+  Drafts<StreamSchedule> offered_;
 };
 
 /// Whether simulations are so short that more schedules can be tried and refined.

@@ -174,13 +174,14 @@ class StreamWriter {
     const Bytes activation = slot_size(chain_.activation);
     const Bytes token = slot_size(chain_.tokens);
     const int token_slots = needs_tokens(d) ? schedule_.token_slots : 0;
-    const Bytes scalars = scalars_of(d);
+    const Bytes scalars = slot_size(scalars_of(d));
     const Bytes rings = activation * schedule_.activation_slots + token * token_slots;
     const Bytes saved = saved_bytes(chain_, schedule_, kept_slots_, d);
-    const Bytes left = device_limit(question_, d) - workspace_of(d) - rings - saved - scalars;
+    // Whole slots, since a workspace begins where a slot could.
+    const Bytes left =
+        device_limit(question_, d) - slot_size(workspace_of(d)) - rings - saved - scalars;
     const RegionSizes sizes = region_sizes(memory.visits);
-    const Bytes region =
-        std::clamp(Bytes{left.count - left.count % kSlotAlignment.count}, sizes.least, sizes.full);
+    const Bytes region = std::clamp(left, sizes.least, sizes.full);
     lay_out_visits(memory.visits, builder_.values(), region);
     memory.activations = SlotRing(region, activation, schedule_.activation_slots);
     memory.tokens = SlotRing(region + activation * schedule_.activation_slots, token, token_slots);

@@ -1,0 +1,94 @@
+// What a strategy's search is made of. A draft is a schedule with its plan and its simulated time;
+// a pass is a named, timed function from a draft to one that is no slower. A job can switch passes
+// off by name (plan.without).
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "exec/simulator.h"
+#include "plan/plan.h"
+#include "planner/costs/question.h"
+#include "planner/strategies/strategy.h"
+
+namespace ferry {
+
+template <typename Schedule>
+struct Draft {
+  Schedule schedule;
+  Plan plan;
+  Simulation prediction;
+
+  Micros step() const { return prediction.step; }
+};
+
+/// The fastest of the drafts that were offered; of equally fast ones those that came first.
+template <typename Schedule>
+class Drafts {
+ public:
+  /// Keeps the `most` fastest.
+  explicit Drafts(std::size_t most) : most_(most) {}
+
+  void offer(Draft<Schedule> draft) {
+    const auto after = std::ranges::upper_bound(drafts_, draft.step(), {}, &Draft<Schedule>::step);
+    drafts_.insert(after, std::move(draft));
+    if (drafts_.size() > most_) drafts_.pop_back();
+  }
+
+  bool empty() const { return drafts_.empty(); }
+
+  /// Requires: one was offered.
+  const Draft<Schedule>& best() const {
+    FERRY_CHECK(!drafts_.empty(), "a draft was offered");
+    return drafts_.front();
+  }
+
+  /// All that are kept, the fastest first; none are left here.
+  std::vector<Draft<Schedule>> take() { return std::exchange(drafts_, {}); }
+
+ private:
+  std::size_t most_;
+  std::vector<Draft<Schedule>> drafts_;  // the fastest first
+};
+
+/// Runs passes and notes what they took.
+class Passes {
+ public:
+  explicit Passes(const PlanQuestion& question);
+
+  /// False when the job switches the pass off.
+  bool has(const char* name) const;
+
+  /// pass(draft), or the draft as it is when the pass is switched off.
+  template <typename Schedule, typename Function>
+  Draft<Schedule> run(const char* name, Draft<Schedule> draft, Function pass) {
+    if (reports_.empty()) note(kSchedules, started_, draft.step(), draft.step());
+    if (!has(name)) return draft;
+    const Micros before = draft.step();
+    const auto start = Clock::now();
+    draft = pass(std::move(draft));
+    FERRY_CHECK(draft.step() <= before, "a pass makes no draft slower");
+    note(name, start, before, draft.step());
+    return draft;
+  }
+
+  /// In the order of their first runs; before them what the strategy did to have a first draft.
+  const std::vector<PassReport>& reports() const { return reports_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr const char* kSchedules = "schedules";
+
+  void note(const char* name, Clock::time_point start, Micros before, Micros after);
+
+  const Clock::time_point started_ = Clock::now();
+  std::vector<std::string> without_;
+  std::vector<PassReport> reports_;
+};
+
+}  // namespace ferry
