@@ -31,7 +31,6 @@ PlanQuestion large_question() {
   question.sequence = 1024;
   question.precision = Precision::bf16;
   question.clips = false;
-  question.device_budget = question.machine.devices.front().memory;
   question.host_budget = question.machine.host.memory;
   question.strategy = "fuyou";
   return with_estimated_profile(question);
@@ -63,8 +62,10 @@ PlanQuestion with_less(PlanQuestion question, Less what, double part) {
     return Bytes{
         std::max(least, static_cast<std::int64_t>(static_cast<double>(bytes.count) * part))};
   };
-  if (what == Less::device)
-    question.device_budget = question.device_budget - share(question.device_budget);
+  if (what == Less::device) {
+    const Bytes budget = device_budget(question, 0).bytes;
+    set_device_budgets(question, budget - share(budget));
+  }
   if (what == Less::host) question.host_budget = question.host_budget - share(question.host_budget);
   for (BlockProfile& block : question.profile.blocks) {
     if (what == Less::workspace) {
