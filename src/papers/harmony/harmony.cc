@@ -110,15 +110,32 @@ ProgramAnswer nothing_found(const PlanQuestion& question, const HarmonyProblem& 
                                           "\n  try: papers.packing: greedy");
 }
 
-// Nothing that was found runs within the devices' memory.
-Shortage too_large(const PlanQuestion& question, const HarmonySearch& search,
-                   const HarmonyFound& found) {
-  const auto least = std::ranges::min_element(found.ranked, {}, &HarmonyCandidate::peak);
+// What the largest of the packs that the job gives takes of a GPU. The search's own are within the
+// capacity by their packing method, as Harmony counts; packs that are given are checked here.
+Bytes given_memory(const HarmonyProblem& problem, const HarmonySearch& search,
+                   const HarmonyTuple& tuple) {
+  Bytes most;
+  const auto add = [&](HarmonyPass pass, int batch, const HarmonyPacks& packs) {
+    const auto costs = costs_at(problem.profile, pass, batch);
+    for (const HarmonyPack pack : packs) most = std::max(most, pack_memory(costs, pack));
+  };
+  if (search.forward) add(HarmonyPass::forward, tuple.forward_batch, tuple.forward);
+  if (search.backward) add(HarmonyPass::backward, tuple.backward_batch, tuple.backward);
+  return most;
+}
+
+// The packs that the job gives are beyond a GPU's memory at every size of micro-batches.
+Shortage too_large(const PlanQuestion& question, const HarmonyProblem& problem,
+                   const HarmonySearch& search, const HarmonyFound& found) {
+  Bytes least = given_memory(problem, search, found.ranked.front().tuple);
+  for (const HarmonyCandidate& candidate : found.ranked) {
+    least = std::min(least, given_memory(problem, search, candidate.tuple));
+  }
   return {question.machine.devices.front().name,
           PlaceKind::device,
-          least->peak,
+          least,
           search.capacity,
-          {{"the task that needs most, of packs " + least->packing, least->peak}}};
+          {{"the largest pack of plan.stages or plan.backward_stages", least}}};
 }
 
 void report_packs(const HarmonyProblem& problem, const HarmonyTuple& tuple, PlanReport& report) {
@@ -177,9 +194,9 @@ ProgramAnswer program(const PlanQuestion& question, HarmonyMode mode) {
   const HarmonyFound found = search_harmony(problem, search);
   if (found.ranked.empty()) return nothing_found(question, problem, search, found);
   const auto best = std::ranges::find_if(found.ranked, [&](const HarmonyCandidate& candidate) {
-    return candidate.peak <= search.capacity;
+    return given_memory(problem, search, candidate.tuple) <= search.capacity;
   });
-  if (best == found.ranked.end()) return too_large(question, search, found);
+  if (best == found.ranked.end()) return too_large(question, problem, search, found);
   const HarmonyTuple& tuple = best->tuple;
 
   HarmonyProgram chosen = write_harmony_program(problem, tuple, search.prefetch);

@@ -26,8 +26,6 @@ struct HarmonySearch {
 struct HarmonyCandidate {
   HarmonyTuple tuple;
   std::string packing;  // "reuse / time": forward by reuse, backward by time; "given"
-  Bytes peak;  // of the task that needs most of a GPU's memory; packs that are given, or of
-               // a method that packs by another size, may need more than the capacity
   Micros step;
 };
 

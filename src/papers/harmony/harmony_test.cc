@@ -116,16 +116,19 @@ TEST(HarmonyStrategy, GivenPacksBeyondTheBudgetDoNotFit) {
   PlanQuestion question = pure_question(small.profile, "harmony-pp", 2, 8);
   question.options.stages = std::vector{1, 1};
   question.options.backward_stages = std::vector{2, 2};
-  const Bytes peak{
-      static_cast<std::int64_t>(planned(question).report.figures.at("peak_bytes"))};
-  const Bytes less = peak - 1_B;
-  set_device_budgets(question, peak);
+  set_device_budgets(question, 1_MiB);
+  const ProgramAnswer tiny = program_harmony_pp(question);
+  ASSERT_TRUE(std::holds_alternative<Shortage>(tiny));
+  const Bytes need = std::get<Shortage>(tiny).need;
+  EXPECT_GT(need, 1_MiB);
+
+  set_device_budgets(question, need);
   planned(question);
-  set_device_budgets(question, less);
-  const ProgramAnswer answer = program_harmony_pp(question);
-  ASSERT_TRUE(std::holds_alternative<Shortage>(answer));
-  EXPECT_EQ(std::get<Shortage>(answer).have, less);
-  EXPECT_GT(std::get<Shortage>(answer).need, less);
+  set_device_budgets(question, need - 1_B);
+  const ProgramAnswer less = program_harmony_pp(question);
+  ASSERT_TRUE(std::holds_alternative<Shortage>(less));
+  EXPECT_EQ(std::get<Shortage>(less).need, need);
+  EXPECT_EQ(std::get<Shortage>(less).have, need - 1_B);
 }
 
 TEST(HarmonyStrategy, AnOrdinaryProfileHasItsOneSize) {
