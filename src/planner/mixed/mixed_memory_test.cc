@@ -7,28 +7,25 @@
 namespace ferry {
 namespace {
 
-std::vector<int> inflight_per_gpu(const std::vector<MixedStage>& stages, const HoldsRule& rule,
-                                  int gpus) {
-  std::vector<int> sum(static_cast<std::size_t>(gpus), 0);
-  const std::vector<StageHolds> holds = rule(stages);
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    sum[static_cast<std::size_t>(stages[s].gpu)] += holds[s].inflight;
-  }
+IdVector<GpuId, int> inflight_per_gpu(const MixedStages& stages, const HoldsRule& rule, int gpus) {
+  IdVector<GpuId, int> sum(gpus, 0);
+  const StagesHold holds = rule(stages);
+  for (const MixedStageId s : stages.ids()) sum[stages[s].gpu] += holds[s].inflight;
   return sum;
 }
 
 // 16 stages of one block each on 8 GPUs, in the cyclic map or in the V map.
-std::vector<MixedStage> stages_of_map(bool folded) {
-  std::vector<MixedStage> stages;
+MixedStages stages_of_map(bool folded) {
+  MixedStages stages;
   for (int s = 0; s < 16; ++s) {
-    const int gpu = s < 8 ? s : (folded ? 15 - s : s - 8);
-    stages.push_back({gpu, {s}, 15 - s});
+    const GpuId gpu(s < 8 ? s : (folded ? 15 - s : s - 8));
+    stages.push_back({gpu, {BlockId(s)}, 15 - s});
   }
   return stages;
 }
 
 TEST(MixedMemory, InflightFollowsTheSchedule) {
-  const std::vector<MixedStage> stages = stages_of_map(false);
+  const MixedStages stages = stages_of_map(false);
   EXPECT_EQ(holds_all(5, false)(stages)[15].inflight, 5);
   EXPECT_EQ(holds_all(5, true)(stages)[15].inflight, 1);
   EXPECT_EQ(holds_all(5, true)(stages)[14].inflight, 5);
@@ -42,8 +39,9 @@ TEST(MixedMemory, InflightFollowsTheSchedule) {
 // With a cyclic map GPU 0 holds the most, with a V map the sum is flat.
 TEST(MixedMemory, VMapFlattensInflightInputs) {
   EXPECT_EQ(inflight_per_gpu(stages_of_map(false), holds_async(100), 8),
-            (std::vector<int>{24, 22, 20, 18, 16, 14, 12, 10}));
-  EXPECT_EQ(inflight_per_gpu(stages_of_map(true), holds_async(100), 8), (std::vector<int>(8, 17)));
+            (IdVector<GpuId, int>{24, 22, 20, 18, 16, 14, 12, 10}));
+  EXPECT_EQ(inflight_per_gpu(stages_of_map(true), holds_async(100), 8),
+            (IdVector<GpuId, int>(8, 17)));
 }
 
 // Every term of the formula once, on two stages.
@@ -61,14 +59,14 @@ TEST(MixedMemory, AddsTheTermsOfTheFormula) {
   graph.blocks[2].peak = 9_B;
   graph.tensors.push_back(tensor_of(0, {1}, 20_B, 10_B));
   graph.tensors.push_back(tensor_of(1, {2}, 20_B, 10_B));
-  const std::vector<MixedStage> stages{{0, {0, 1}, 1}, {1, {2}, 0}};
+  const MixedStages stages{{0, {0, 1}, 1}, {1, {2}, 0}};
   LoadRules rules;
-  const std::vector<StageHolds> holds{{4, 0, false}, {2, 1, false}};
+  const StagesHold holds{{4, 0, false}, {2, 1, false}};
   const Bytes buffers = 2 * 30_B;
 
   EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, holds),
-            (std::vector<Bytes>{1000_B + buffers + 280_B + 6_B + 7_B,
-                                buffers + 2 * 20_B + 140_B + 100_B + 3_B + 9_B}));
+            (GpuBytes{1000_B + buffers + 280_B + 6_B + 7_B,
+                      buffers + 2 * 20_B + 140_B + 100_B + 3_B + 9_B}));
 
   rules.states_on_gpu = true;
   EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, holds)[0],
@@ -76,7 +74,7 @@ TEST(MixedMemory, AddsTheTermsOfTheFormula) {
 
   rules = {};
   rules.streamed_weights = true;
-  const std::vector<StageHolds> offloaded{{4, 0, true}, {2, 0, true}};
+  const StagesHold offloaded{{4, 0, true}, {2, 0, true}};
   EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, offloaded)[1],
             buffers + 12_B + 140_B);  // no saved input, W and G of the only visit
 }
@@ -87,8 +85,8 @@ TEST(MixedMemory, PeaksOfStagesOnOneGpuDoNotAdd) {
   BlockGraph graph = weighted_blocks({1, 1, 1}, 2);
   graph.blocks[0].peak = 70_B;
   graph.blocks[2].peak = 90_B;
-  const std::vector<MixedStage> stages{{0, {0}, 2}, {1, {1}, 1}, {0, {2}, 0}};
-  const std::vector<StageHolds> holds(3);
+  const MixedStages stages{{0, {0}, 2}, {1, {1}, 1}, {0, {2}, 0}};
+  const StagesHold holds(3);
   EXPECT_EQ(stage_memory({graph, machine, {}, {}}, stages, holds)[0], 90_B);
 }
 
@@ -102,8 +100,8 @@ TEST(MixedMemory, StreamedWeightsNeedTheTwoLargestVisits) {
   graph.blocks[1].gradient = 60_B;
   LoadRules rules;
   rules.streamed_weights = true;
-  const std::vector<MixedStage> stages{{0, {0}, 2}, {0, {1}, 1}, {0, {2}, 0}};
-  EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, std::vector<StageHolds>(3))[0],
+  const MixedStages stages{{0, {0}, 2}, {0, {1}, 1}, {0, {2}, 0}};
+  EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, StagesHold(3))[0],
             50_B + 40_B + 60_B);
 }
 
@@ -115,9 +113,9 @@ TEST(MixedMemory, TiedReplicasAndRecomputedTensorsTakeWhatTheyHold) {
   graph.tensors.push_back(tensor_of(0, {1, 2}, 5000_B, 5000_B));
   graph.tensors[0].recompute_weight = 4_B;
   const std::vector<char> again{1};
-  const std::vector<MixedStage> stages{{0, {0}, 1}, {1, {1, 2}, 0}};
-  EXPECT_EQ(stage_memory({graph, machine, {}, again}, stages, std::vector<StageHolds>(2)),
-            (std::vector<Bytes>{200_B, 200_B + 8_B}));
+  const MixedStages stages{{0, {0}, 1}, {1, {1, 2}, 0}};
+  EXPECT_EQ(stage_memory({graph, machine, {}, again}, stages, StagesHold(2)),
+            (GpuBytes{200_B, 200_B + 8_B}));
 }
 
 }  // namespace

@@ -55,14 +55,13 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
     const MixedScore score = [&](const MixedCandidate& candidate) {
       ++candidates;
       EXPECT_TRUE(builder.in_topological_order(candidate.stages)) << "seed " << seed;
-      for (std::size_t g = 0; g < candidate.memory.size(); ++g) {
+      for (const GpuId g : candidate.memory.ids()) {
         EXPECT_LE(candidate.memory[g], job.machine.gpus[g].budget) << "seed " << seed;
       }
-      for (const std::vector<int>& run : protected_runs(job.graph)) {
-        for (const int block : run) {
-          EXPECT_EQ(candidate.placement.gpu_of[static_cast<std::size_t>(block)],
-                    candidate.placement.gpu_of[static_cast<std::size_t>(run.front())])
-              << "seed " << seed;
+      const IdVector<BlockId, GpuId>& gpu_of = candidate.placement.gpu_of;
+      for (const std::vector<BlockId>& run : protected_runs(job.graph)) {
+        for (const BlockId block : run) {
+          EXPECT_EQ(gpu_of[block], gpu_of[run.front()]) << "seed " << seed;
         }
       }
       return candidate.period;
@@ -99,16 +98,15 @@ TEST(MixedPipe, TrafficIsOncePerDestinationGpuInEveryResult) {
     if (!result.fits) continue;
     ++checked;
     Bytes total;
-    for (int t = 0; t < static_cast<int>(job.graph.tensors.size()); ++t) {
-      const GraphTensor& tensor = job.graph.tensors[static_cast<std::size_t>(t)];
+    for (std::size_t t = 0; t < job.graph.tensors.size(); ++t) {
+      const GraphTensor& tensor = job.graph.tensors[t];
       const int q = fan_out(job.graph, t, result.best.stages).destination_gpus;
       total += job.rules.micro_batches * link_crossings(SkipRoute::staged, q, false) *
                (tensor.forward + tensor.gradient);
     }
     for (const TiedWeight& tied : job.graph.tied) {
-      const std::vector<int>& gpu_of = result.best.placement.gpu_of;
-      const bool together = gpu_of[static_cast<std::size_t>(tied.owner)] ==
-                            gpu_of[static_cast<std::size_t>(tied.readers.front())];
+      const IdVector<BlockId, GpuId>& gpu_of = result.best.placement.gpu_of;
+      const bool together = gpu_of[tied.owner] == gpu_of[tied.readers.front()];
       total += replica_step_bytes(tied, together ? 1 : 2);
     }
     EXPECT_EQ(result.best.step_bytes, total) << "seed " << seed;
@@ -187,13 +185,13 @@ TEST(MixedPipe, UnequalGpusGetProportionalWork) {
   ASSERT_TRUE(roomy.fits);
   EXPECT_NEAR(roomy.lower_bound, 6, 1e-9);
   EXPECT_EQ(roomy.objective, 6);
-  EXPECT_EQ(roomy.best.compute, (std::vector<double>{6, 6, 6}));
+  EXPECT_EQ(roomy.best.compute, (IdVector<GpuId, double>{6, 6, 6}));
 
   machine.gpus[0].budget = 90_B;  // the fast one holds eight blocks and their borders' buffers
   const MixedPipeResult tight = mixed_pipe(graph, options_for(machine));
   ASSERT_TRUE(tight.fits);
   EXPECT_LE(tight.best.memory[0], 90_B);
-  EXPECT_EQ(std::ranges::count(tight.best.placement.gpu_of, 0), 8);
+  EXPECT_EQ(std::ranges::count(tight.best.placement.gpu_of, GpuId(0)), 8);
   EXPECT_EQ(tight.objective, 8);
 }
 

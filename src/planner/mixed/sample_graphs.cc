@@ -78,15 +78,16 @@ BlockGraph weighted_blocks(const std::vector<double>& seconds, int gpus) {
     GraphBlock block;
     block.name = numbered("b", static_cast<int>(b));
     block.kind = "layer";
-    block.seconds.assign(static_cast<std::size_t>(gpus), seconds[b]);
+    block.seconds.assign(gpus, seconds[b]);
     graph.blocks.push_back(block);
   }
   return graph;
 }
 
-GraphTensor tensor_of(int producer, std::vector<int> consumers, Bytes forward, Bytes gradient) {
+GraphTensor tensor_of(BlockId producer, std::vector<BlockId> consumers, Bytes forward,
+                      Bytes gradient) {
   GraphTensor tensor;
-  tensor.name = numbered("t", producer);
+  tensor.name = numbered("t", producer.number());
   tensor.producer = producer;
   tensor.consumers = std::move(consumers);
   tensor.forward = forward;
@@ -141,7 +142,7 @@ RandomJob random_job(std::uint64_t seed, int most) {
 
 Items single_items(const BlockGraph& graph) {
   Items items;
-  for (int b = 0; b < graph.size(); ++b) items.push_back({b});
+  for (const BlockId b : graph.blocks.ids()) items.push_back({b});
   return items;
 }
 

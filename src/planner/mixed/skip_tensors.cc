@@ -10,29 +10,28 @@
 namespace ferry {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The stages other than the producer's that read the tensor, ascending.
-std::set<int> reading_stages(const GraphTensor& tensor, const std::vector<int>& stage_of) {
-  std::set<int> stages;
-  for (const int consumer : tensor.consumers) stages.insert(stage_of[at(consumer)]);
-  stages.erase(stage_of[at(tensor.producer)]);
+std::set<MixedStageId> reading_stages(const GraphTensor& tensor,
+                                      const IdVector<BlockId, MixedStageId>& stage_of) {
+  std::set<MixedStageId> stages;
+  for (const BlockId consumer : tensor.consumers) stages.insert(stage_of[consumer]);
+  stages.erase(stage_of[tensor.producer]);
   return stages;
 }
 
 }  // namespace
 
-FanOut fan_out(const BlockGraph& graph, int tensor, const std::vector<MixedStage>& stages) {
-  const GraphTensor& sent = graph.tensors[at(tensor)];
-  const std::vector<int> stage_of = stage_of_block(stages, graph.size());
-  const int producer = stage_of[at(sent.producer)];
+FanOut fan_out(const BlockGraph& graph, std::size_t tensor, const MixedStages& stages) {
+  const GraphTensor& sent = graph.tensors[tensor];
+  const auto stage_of = stage_of_block(stages, graph.blocks.size());
+  const MixedStageId producer = stage_of[sent.producer];
   FanOut result;
   result.fine_edges = static_cast<int>(std::ranges::count_if(
-      sent.consumers, [&](int consumer) { return stage_of[at(consumer)] != producer; }));
-  const std::set<int> readers = reading_stages(sent, stage_of);
-  std::set<int> gpus;
-  for (const int stage : readers) gpus.insert(stages[at(stage)].gpu);
-  gpus.erase(stages[at(producer)].gpu);
+      sent.consumers, [&](BlockId consumer) { return stage_of[consumer] != producer; }));
+  const std::set<MixedStageId> readers = reading_stages(sent, stage_of);
+  std::set<GpuId> gpus;
+  for (const MixedStageId stage : readers) gpus.insert(stages[stage].gpu);
+  gpus.erase(stages[producer].gpu);
   result.direct = static_cast<int>(readers.size());
   result.relay = static_cast<int>(readers.size());
   result.destination_gpus = static_cast<int>(gpus.size());
@@ -56,15 +55,15 @@ std::vector<char> rematerialised_tensors(const BlockGraph& graph, const MixedMac
   return flags;
 }
 
-std::vector<double> recompute_seconds(const BlockGraph& graph,
-                                      const std::vector<char>& rematerialised,
-                                      const std::vector<MixedStage>& stages, int gpus) {
-  std::vector<double> seconds(at(gpus), 0.0);
-  const std::vector<int> stage_of = stage_of_block(stages, graph.size());
+IdVector<GpuId, double> recompute_seconds(const BlockGraph& graph,
+                                          const std::vector<char>& rematerialised,
+                                          const MixedStages& stages, int gpus) {
+  IdVector<GpuId, double> seconds(gpus, 0.0);
+  const auto stage_of = stage_of_block(stages, graph.blocks.size());
   for (std::size_t t = 0; t < rematerialised.size(); ++t) {
     if (rematerialised[t] == 0) continue;
-    for (const int stage : reading_stages(graph.tensors[t], stage_of)) {
-      seconds[at(stages[at(stage)].gpu)] += graph.tensors[t].recompute_seconds;
+    for (const MixedStageId stage : reading_stages(graph.tensors[t], stage_of)) {
+      seconds[stages[stage].gpu] += graph.tensors[t].recompute_seconds;
     }
   }
   return seconds;

@@ -2,6 +2,7 @@
 // it, which tensors are cheaper made again than sent, and what a tied weight costs per step.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "planner/mixed/block_graph.h"
@@ -18,7 +19,7 @@ struct FanOut {
 };
 
 /// Requires: a valid tensor index; every block in one stage.
-FanOut fan_out(const BlockGraph& graph, int tensor, const std::vector<MixedStage>& stages);
+FanOut fan_out(const BlockGraph& graph, std::size_t tensor, const MixedStages& stages);
 
 enum class SkipRoute { direct, relay, staged };
 
@@ -32,9 +33,9 @@ std::vector<char> rematerialised_tensors(const BlockGraph& graph, const MixedMac
 
 /// Seconds per micro-batch that each GPU spends making tensors again: once per consuming stage
 /// other than the producer's.
-std::vector<double> recompute_seconds(const BlockGraph& graph,
-                                      const std::vector<char>& rematerialised,
-                                      const std::vector<MixedStage>& stages, int gpus);
+IdVector<GpuId, double> recompute_seconds(const BlockGraph& graph,
+                                          const std::vector<char>& rematerialised,
+                                          const MixedStages& stages, int gpus);
 
 /// Bytes per step of a weight with `uses` uses on different GPUs: replicas summed once per step on
 /// the host, one gradient down and one weight up each; or FTPipe's way, the weight as an activation
