@@ -113,7 +113,7 @@ TEST(Orders, EveryRuleRunsEveryTaskOnceOnAnyMap) {
           OrderRule::async_one_f_one_b, OrderRule::pipedream, OrderRule::sequential}) {
       const DeviceOrders orders = order_of(rule, pipeline, {window});
       std::vector<PipelineTask> sequence = sequence_of(pipeline, orders);
-      ASSERT_EQ(sequence.size(), static_cast<std::size_t>(2 * stages * pipeline.micro_batches));
+      ASSERT_EQ(sequence.size(), 2U * stages * pipeline.micro_batches);
       std::sort(sequence.begin(), sequence.end());
       EXPECT_EQ(std::adjacent_find(sequence.begin(), sequence.end()), sequence.end());
     }
@@ -150,7 +150,7 @@ TEST(Staleness, CountedFromTheOrderIsTheFormula) {
     for (int s = 0; s < 8; ++s) {
       for (int i = 0; i < 40; ++i) {
         const int expected = i / accumulate - std::max(0, i - pipeline.depth(s)) / accumulate;
-        EXPECT_EQ(counted[static_cast<std::size_t>(s)][static_cast<std::size_t>(i)], expected);
+        EXPECT_EQ(counted[s][i], expected);
       }
     }
   }
@@ -176,10 +176,10 @@ TEST(Staleness, AnInjectionWindowBoundsIt) {
     const std::vector<int> held = stages_in_flight(pipeline, orders);
     const auto rounded_up = [&](int n) { return (n + accumulate - 1) / accumulate; };
     for (int s = 0; s < stages; ++s) {
-      const auto& of_stage = staleness[static_cast<std::size_t>(s)];
+      const auto& of_stage = staleness[s];
       const int most = *std::max_element(of_stage.begin(), of_stage.end());
       EXPECT_LE(most, rounded_up(std::min(pipeline.depth(s), window - 1)));
-      EXPECT_LE(most, rounded_up(held[static_cast<std::size_t>(s)] - 1));
+      EXPECT_LE(most, rounded_up(held[s] - 1));
     }
   }
 }

@@ -274,7 +274,7 @@ class PipelineSearch {
       device_of_block.resize(index(schedule.ends[s]), schedule.device_of_stage[s]);
     }
     const KeptSlots slots = kept_slots(schedule);
-    const std::vector<int> order = by_device_density(chain_, slots, question_.micro_batches);
+    const std::vector<BlockId> order = by_device_density(chain_, slots, question_.micro_batches);
     return keep_what_fits(chain_, order, slots, device_of_block, std::move(rooms));
   }
 

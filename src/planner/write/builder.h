@@ -26,13 +26,13 @@ class PlanBuilder {
               int devices, bool drives = false);
 
   const Queues& queues() const { return queues_; }
-  const DeviceQueues& device(int k) const { return queues_.devices[static_cast<std::size_t>(k)]; }
-  void set_stage(int block, int stage);
+  const DeviceQueues& device(int k) const { return queues_.devices[k]; }
+  void set_stage(BlockId block, int stage);
 
   /// The value, made on first use.
-  ValueId value(ValueKind kind, int block, int micro_batch);
+  ValueId value(ValueKind kind, BlockId block, int micro_batch);
   Bytes bytes(ValueId value) const;
-  const std::vector<Value>& values() const { return plan_.values; }
+  const IdVector<ValueId, Value>& values() const { return plan_.values; }
 
   /// The instance of a value in a slot, made on first use.
   InstanceId instance(ValueId value, PlaceId place, Bytes offset, bool home = false);
@@ -42,21 +42,21 @@ class PlanBuilder {
   Bytes lay_out_home(PlaceId place);
   /// The same with each value at the place that `place_of` gives it; where each place's homes end.
   std::map<PlaceId, Bytes> lay_out_homes(
-      const std::function<PlaceId(ValueKind kind, int block)>& place_of);
-  InstanceId home(ValueKind kind, int block) const;
+      const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of);
+  InstanceId home(ValueKind kind, BlockId block) const;
 
   /// Appends a task; its name comes from its kind. Copies get their bytes from the value. A forward
   /// that writes K.b.m keeps it, and a backward that reads it does not recompute.
   void load(int micro_batch, InstanceId to);
-  void forward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
+  void forward(BlockId block, int micro_batch, int device, std::vector<InstanceId> reads,
                std::vector<InstanceId> writes);
-  void backward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
+  void backward(BlockId block, int micro_batch, int device, std::vector<InstanceId> reads,
                 std::vector<InstanceId> writes);
   void copy(ResourceId queue, InstanceId from, InstanceId to);
   void clip(std::vector<InstanceId> reads, InstanceId scale);
-  void update(int block, ResourceId queue, std::vector<InstanceId> reads);
+  void update(BlockId block, ResourceId queue, std::vector<InstanceId> reads);
   /// The same where weights and states are not at home.
-  void update(int block, ResourceId queue, InstanceId weights, InstanceId states,
+  void update(BlockId block, ResourceId queue, InstanceId weights, InstanceId states,
               std::vector<InstanceId> reads);
 
   /// Removes copies of activations that nobody reads, then instances and values that nothing uses,
@@ -82,9 +82,10 @@ class PlanBuilder {
   const Chain& chain_;
   Plan plan_;
   Queues queues_;
-  std::map<std::tuple<int, int, int>, ValueId> values_;                 // kind, block, micro-batch
-  std::map<std::tuple<int, int, std::int64_t>, InstanceId> instances_;  // value, place, offset
-  std::map<std::pair<int, int>, InstanceId> home_;                      // kind, block
+  std::map<std::tuple<ValueKind, BlockId, int>, ValueId> values_;  // kind, block, micro-batch
+  std::map<std::tuple<ValueId, PlaceId, std::int64_t>, InstanceId>
+      instances_;  // value, place, offset
+  std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
   std::unordered_map<std::string, int> names_;  // how often a copy's name was wanted
 };
 

@@ -14,15 +14,13 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
 
 // One device's memory: [homes][gradient sums][a tied weight's copy][scalars][tokens]
 // [what forward kept][activations].
 struct DeviceMemory {
   std::map<int, InstanceId> gradients;  // by block
-  InstanceId shared_weight = -1;        // at the tied head: the other block's W
+  InstanceId shared_weight;             // at the tied head: the other block's W
   Bytes scalars_end;
   SlotPool tokens{{}, {}, 0};
   std::map<int, SlotPool> kept;  // by block
@@ -42,8 +40,8 @@ class PipelineWriter {
         devices_(1 + *std::max_element(schedule.device_of_stage.begin(),
                                        schedule.device_of_stage.end())),
         builder_(question, chain, strategy, devices_),
-        memory_(index(devices_)),
-        runs_left_(index(devices_)),
+        memory_(devices_),
+        runs_left_(devices_),
         kept_slots_(kept_slots(schedule)) {}
 
   Plan write() {
@@ -51,13 +49,13 @@ class PipelineWriter {
       for (int b = first(s); b < end(s); ++b) builder_.set_stage(b, s);
     }
     const auto homes =
-        builder_.lay_out_homes([&](ValueKind, int b) { return place(device_of_block(b)); });
+        builder_.lay_out_homes([&](ValueKind, BlockId b) { return place(device_of_block(b)); });
     lay_out_host();
     for (int d = 0; d < devices_; ++d) lay_out_device(d, homes);
-    for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, host_tokens_[index(m)]);
+    for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, host_tokens_[m]);
     if (has_remote_tie()) share_weight();
     for (const PipelineTask& run : schedule_.order) {
-      if (takes_part(run)) ++runs_left_[index(device_of(run.stage))];
+      if (takes_part(run)) ++runs_left_[device_of(run.stage)];
     }
     for (const PipelineTask& run : schedule_.order) {
       if (takes_part(run)) write_run(run);
@@ -70,12 +68,12 @@ class PipelineWriter {
  private:
   // ---- the chain, its stages and their devices ----
 
-  int first(int stage) const { return stage == 0 ? 0 : schedule_.ends[index(stage - 1)]; }
-  int end(int stage) const { return schedule_.ends[index(stage)]; }
+  int first(int stage) const { return stage == 0 ? 0 : schedule_.ends[stage - 1]; }
+  int end(int stage) const { return schedule_.ends[stage]; }
   int blocks() const { return static_cast<int>(chain_.size()); }
   int head() const { return blocks() - 1; }
-  const ChainBlock& block(int b) const { return chain_.blocks[index(b)]; }
-  int device_of(int stage) const { return schedule_.device_of_stage[index(stage)]; }
+  const ChainBlock& block(int b) const { return chain_.blocks[b]; }
+  int device_of(int stage) const { return schedule_.device_of_stage[stage]; }
   bool last_micro_batch(int m) const { return m + 1 == question_.micro_batches; }
   bool takes_part(const PipelineTask& run) const { return train_ || !run.backward; }
 
@@ -112,7 +110,7 @@ class PipelineWriter {
     return at_end(host(), host_end_, kind, b, m, kScalarSlot);
   }
   InstanceId scalar(int d, ValueKind kind, int b, int m) {
-    return at_end(place(d), memory_[index(d)].scalars_end, kind, b, m, kScalarSlot);
+    return at_end(place(d), memory_[d].scalars_end, kind, b, m, kScalarSlot);
   }
 
   // Everything of which the host has one instance each; then the slots of what crosses it.
@@ -134,7 +132,7 @@ class PipelineWriter {
   }
 
   void lay_out_device(int d, const std::map<PlaceId, Bytes>& homes) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const std::vector<int> own = blocks_of(d);
     Bytes end = homes.contains(place(d)) ? homes.at(place(d)) : Bytes{};
     const auto whole = [&](ValueKind kind, int b) {
@@ -162,7 +160,7 @@ class PipelineWriter {
       if (!keeps(b)) continue;
       const Bytes slot = slot_size(block(b).saved);
       memory.kept.insert_or_assign(b, SlotPool(end, slot, 0));
-      end += slot * kept_slots_[index(b)];
+      end += slot * kept_slots_[b];
     }
     memory.activations = SlotPool(end, slot_size(chain_.activation), schedule_.spare_slots);
   }
@@ -199,14 +197,14 @@ class PipelineWriter {
   }
 
   SlotPool& pool_of(DeviceMemory& memory, ValueId value) {
-    const Value& held = builder_.values()[index(value)];
+    const Value& held = builder_.values()[value];
     if (held.kind == ValueKind::saved) return memory.kept.at(held.block);
     return held.kind == ValueKind::tokens ? memory.tokens : memory.activations;
   }
 
   /// The value in a slot of its own from now on.
   InstanceId hold(int d, ValueId value) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const Bytes offset = pool_of(memory, value).take();
     memory.held[value] = offset;
     return builder_.instance(value, place(d), offset);
@@ -214,7 +212,7 @@ class PipelineWriter {
 
   /// Its slot is for others: no later task reads it.
   void release(int d, ValueId value) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const auto slot = memory.held.find(value);
     FERRY_CHECK(slot != memory.held.end(), "only what is held can be released");
     pool_of(memory, value).give_back(slot->second);
@@ -225,13 +223,13 @@ class PipelineWriter {
 
   /// The value on its device: where it is, or brought there from the host.
   InstanceId fetch(int d, ValueId value) {
-    const DeviceMemory& memory = memory_[index(d)];
+    const DeviceMemory& memory = memory_[d];
     const auto slot = memory.held.find(value);
     if (slot != memory.held.end()) return builder_.instance(value, place(d), slot->second);
-    const Value& wanted = builder_.values()[index(value)];
+    const Value& wanted = builder_.values()[value];
     if (wanted.kind == ValueKind::tokens) {
       const InstanceId to = hold(d, value);
-      builder_.copy(builder_.device(d).acts_up, host_tokens_[index(wanted.micro_batch)], to);
+      builder_.copy(builder_.device(d).acts_up, host_tokens_[wanted.micro_batch], to);
       return to;
     }
     const auto landed = landed_.find(value);
@@ -258,15 +256,14 @@ class PipelineWriter {
     const int from = device_of_block(tied_block()), to = device_of_block(head());
     builder_.copy(builder_.device(from).down, builder_.home(ValueKind::weight, tied_block()),
                   host_weight_);
-    builder_.copy(builder_.device(to).weights_up, host_weight_, memory_[index(to)].shared_weight);
+    builder_.copy(builder_.device(to).weights_up, host_weight_, memory_[to].shared_weight);
   }
 
   /// And its gradient sum goes the other way, before the last backward that adds it.
   void share_sum() {
     const int from = device_of_block(head()), to = device_of_block(tied_block());
-    builder_.copy(builder_.device(from).down, memory_[index(from)].gradients.at(head()), host_sum_);
-    builder_.copy(builder_.device(to).weights_up, host_sum_,
-                  memory_[index(to)].gradients.at(head()));
+    builder_.copy(builder_.device(from).down, memory_[from].gradients.at(head()), host_sum_);
+    builder_.copy(builder_.device(to).weights_up, host_sum_, memory_[to].gradients.at(head()));
   }
 
   // ---- runs ----
@@ -281,7 +278,7 @@ class PipelineWriter {
   InstanceId weight(int b, int d) const {
     const int owner = weight_owner(chain_, b);
     return device_of_block(owner) == d ? builder_.home(ValueKind::weight, owner)
-                                       : memory_[index(d)].shared_weight;
+                                       : memory_[d].shared_weight;
   }
 
   void write_run(const PipelineTask& run) {
@@ -289,7 +286,7 @@ class PipelineWriter {
     run.backward ? backward_stage(run) : forward_stage(run);
     if (uses_tokens(run) && last_use_of_tokens(run)) release(d, tokens(run.micro_batch));
     // Clipping puts updates off until all norms are known.
-    if (--runs_left_[index(d)] == 0 && train_ && !question_.clips) update_all_of(d, -1);
+    if (--runs_left_[d] == 0 && train_ && !question_.clips) update_all_of(d, {});
   }
 
   void forward_stage(const PipelineTask& run) {
@@ -307,7 +304,7 @@ class PipelineWriter {
       reads.push_back(fetch(d, tokens(m)));
       const InstanceId loss = scalar(d, ValueKind::loss, -1, m);
       builder_.forward(b, m, d, std::move(reads), {loss});
-      builder_.copy(builder_.device(d).down, loss, losses_[index(m)]);
+      builder_.copy(builder_.device(d).down, loss, losses_[m]);
     } else {
       std::vector<InstanceId> writes = {hold(d, input(b + 1, m))};
       if (keeps(b)) writes.push_back(hold(d, saved(b, m)));
@@ -335,12 +332,12 @@ class PipelineWriter {
     reads.push_back(fetch(d, input(b, m)));
     if (keeps(b)) reads.push_back(fetch(d, saved(b, m)));
     if (block(b).gradients > Bytes{}) {
-      const InstanceId sum = memory_[index(d)].gradients.at(b);
+      const InstanceId sum = memory_[d].gradients.at(b);
       if (m > 0) reads.push_back(sum);
       writes.push_back(sum);
     }
     if (last_micro_batch(m) && b == tied_block()) {
-      reads.push_back(memory_[index(d)].gradients.at(head()));
+      reads.push_back(memory_[d].gradients.at(head()));
     }
     if (last_micro_batch(m) && block(b).trainable) {
       writes.push_back(scalar(d, ValueKind::norm, b, -1));
@@ -348,7 +345,7 @@ class PipelineWriter {
     }
     if (is_head) {
       writes.push_back(scalar(d, ValueKind::loss, -1, m));
-      downloads.emplace_back(writes.back(), losses_[index(m)]);
+      downloads.emplace_back(writes.back(), losses_[m]);
     }
     if (b > 0) writes.push_back(hold(d, gradient(b, m)));
     builder_.backward(b, m, d, std::move(reads), std::move(writes));
@@ -367,8 +364,8 @@ class PipelineWriter {
   void update_all_of(int d, InstanceId scale) {
     for (const int b : blocks_of(d)) {
       if (!block(b).trainable) continue;
-      std::vector<InstanceId> reads = {memory_[index(d)].gradients.at(b)};
-      if (scale >= 0) reads.push_back(scale);
+      std::vector<InstanceId> reads = {memory_[d].gradients.at(b)};
+      if (scale.valid()) reads.push_back(scale);
       builder_.update(b, builder_.device(d).compute, std::move(reads));
     }
   }
@@ -379,7 +376,7 @@ class PipelineWriter {
     for (const auto& [b, norm] : norms_) reads.push_back(norm);
     reads.insert(reads.end(), losses_.begin(), losses_.end());
     builder_.clip(std::move(reads), scale_);
-    if (scale_ < 0) return;
+    if (!scale_.valid()) return;
     for (int d = 0; d < devices_; ++d) {
       if (!trains_any_of(blocks_of(d))) continue;
       const InstanceId scale = scalar(d, ValueKind::clip, -1, -1);
@@ -404,9 +401,9 @@ class PipelineWriter {
   std::vector<InstanceId> host_tokens_;  // by micro-batch
   std::vector<InstanceId> losses_;       // by micro-batch
   std::map<int, InstanceId> norms_;      // by block
-  InstanceId host_weight_ = -1;          // a tied weight on its way
-  InstanceId host_sum_ = -1;             // and its head's gradient sum
-  InstanceId scale_ = -1;
+  InstanceId host_weight_;               // a tied weight on its way
+  InstanceId host_sum_;                  // and its head's gradient sum
+  InstanceId scale_;
 };
 
 }  // namespace

@@ -15,8 +15,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 constexpr int kHostGradientTurns = 2;
 
@@ -29,10 +27,10 @@ bool runs_on(const StreamSchedule& schedule, int device, int b) {
 // A slot for any of what leaves the device between forward and backward.
 Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule, int device) {
   Bytes largest;
-  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     const ActivationPolicy policy = policy_of(schedule.policies, b);
     if (policy == ActivationPolicy::recompute || policy == ActivationPolicy::keep) continue;
-    if (runs_on(schedule, device, b)) largest = std::max(largest, chain.blocks[index(b)].saved);
+    if (runs_on(schedule, device, b)) largest = std::max(largest, chain.blocks[b].saved);
   }
   return slot_size(largest);
 }
@@ -58,7 +56,7 @@ class StreamWriter {
         train_(question.mode == PlanMode::train),
         builder_(question, chain, schedule.strategy, schedule.devices, schedule.uses_drives()),
         store_(builder_, chain, schedule),
-        memory_(index(schedule.devices)),
+        memory_(schedule.devices),
         kept_slots_(kept_slots(chain, schedule)) {}
 
   Plan write() {
@@ -76,7 +74,7 @@ class StreamWriter {
   // ---- the chain and its visits ----
 
   int blocks() const { return static_cast<int>(chain_.size()); }
-  const ChainBlock& block(int b) const { return chain_.blocks[index(b)]; }
+  const ChainBlock& block(int b) const { return chain_.blocks[b]; }
   bool is_head(int b) const { return b + 1 == blocks(); }
   bool last_micro_batch(int m) const { return m + 1 == question_.micro_batches; }
   bool completes_sums(const StageVisit& visit) const {
@@ -97,11 +95,11 @@ class StreamWriter {
   void set_stages() {
     std::vector<bool> begins(chain_.size(), false);
     for (const StageVisit& visit : schedule_.visits) {
-      if (counts_stages(visit)) begins[index(visit.first)] = true;
+      if (counts_stages(visit)) begins[visit.first] = true;
     }
     int stage = -1;
     for (int b = 0; b < blocks(); ++b) {
-      if (begins[index(b)]) ++stage;
+      if (begins[b]) ++stage;
       builder_.set_stage(b, stage);
     }
   }
@@ -140,10 +138,10 @@ class StreamWriter {
 
   /// A stage whose backward follows its forward on the device stays there between the two.
   void plan_visits() {
-    std::vector<const StageVisit*> latest(index(schedule_.devices), nullptr);
+    std::vector<const StageVisit*> latest(schedule_.devices, nullptr);
     for (const StageVisit& visit : schedule_.visits) {
-      auto& visits = memory_[index(visit.device)].visits;
-      const StageVisit* before = std::exchange(latest[index(visit.device)], &visit);
+      auto& visits = memory_[visit.device].visits;
+      const StageVisit* before = std::exchange(latest[visit.device], &visit);
       stays_.push_back(before != nullptr && before->direction == Direction::forward &&
                        visit.direction == Direction::backward && before->first == visit.first &&
                        before->end == visit.end);
@@ -169,7 +167,7 @@ class StreamWriter {
   }
 
   void lay_out_device(int d) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     if (memory.visits.empty()) return;
     const Bytes activation = slot_size(chain_.activation);
     const Bytes token = slot_size(chain_.tokens);
@@ -190,12 +188,12 @@ class StreamWriter {
 
   /// Slots of its own for what stays, then the ring of what leaves.
   void lay_out_saved(int d, Bytes end) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     for (int b = 0; b < blocks(); ++b) {
       if (!rests_here(b) || !runs_on(schedule_, d, b)) continue;
       const Bytes slot = slot_size(block(b).saved);
       memory.kept.emplace(b, SlotPool(end, slot, 0));
-      end += slot * kept_slots_[index(b)];
+      end += slot * kept_slots_[b];
     }
     memory.saved = SlotRing(end, largest_leaving(chain_, schedule_, d), schedule_.saved_slots);
   }
@@ -226,7 +224,7 @@ class StreamWriter {
   }
 
   InstanceId device_scalar(int d, ValueKind kind, int b, int m) {
-    Bytes& end_of_scalars = memory_[index(d)].scalars_end;
+    Bytes& end_of_scalars = memory_[d].scalars_end;
     const InstanceId made = builder_.instance(builder_.value(kind, b, m), place(d), end_of_scalars);
     end_of_scalars += kScalarSlot;
     return made;
@@ -238,13 +236,13 @@ class StreamWriter {
 
   InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
     const int d = schedule_.visits[v].device;
-    const VisitMemory& memory = memory_[index(d)].visits[memory_visit_[v]];
+    const VisitMemory& memory = memory_[d].visits[memory_visit_[v]];
     const ValueId value = builder_.value(kind, b, -1);
     return builder_.instance(value, place(d), memory.offsets.at(value));
   }
 
   InstanceId fetch_tokens(int d, int m) {
-    SlotRing& ring = memory_[index(d)].tokens;
+    SlotRing& ring = memory_[d].tokens;
     const ValueId value = builder_.value(ValueKind::tokens, -1, m);
     if (const auto offset = ring.find(value)) return builder_.instance(value, place(d), *offset);
     const InstanceId to = builder_.instance(value, place(d), ring.take(value, {}));
@@ -254,7 +252,7 @@ class StreamWriter {
 
   /// The value in the ring, brought there from the host unless it still is there.
   InstanceId fetch_activation(int d, ValueId value, std::span<const ValueId> kept) {
-    SlotRing& ring = memory_[index(d)].activations;
+    SlotRing& ring = memory_[d].activations;
     if (const auto offset = ring.find(value)) return builder_.instance(value, place(d), *offset);
     const InstanceId from = store_.activation(value);
     const InstanceId to = builder_.instance(value, place(d), ring.take(value, kept));
@@ -263,13 +261,13 @@ class StreamWriter {
   }
 
   InstanceId new_activation(int d, ValueId value, std::span<const ValueId> kept) {
-    const Bytes offset = memory_[index(d)].activations.take(value, kept);
+    const Bytes offset = memory_[d].activations.take(value, kept);
     return builder_.instance(value, place(d), offset);
   }
 
   /// Where forward writes what it keeps.
   InstanceId new_saved(int d, int b, int m) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const ValueId value = builder_.value(ValueKind::saved, b, m);
     const Bytes offset = rests_here(b) ? memory.kept.at(b).take() : memory.saved.take(value, {});
     if (rests_here(b)) memory.held[value] = offset;
@@ -278,7 +276,7 @@ class StreamWriter {
 
   /// Where backward finds it.
   InstanceId fetch_saved(int d, int b, int m) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const ValueId value = builder_.value(ValueKind::saved, b, m);
     if (rests_here(b)) {
       const Bytes offset = memory.held.at(value);
@@ -331,7 +329,7 @@ class StreamWriter {
     for (const ValueId value : all.values) {
       if (std::find(there.values.begin(), there.values.end(), value) != there.values.end())
         continue;
-      const Value held = builder_.values()[index(value)];
+      const Value held = builder_.values()[value];
       if (held.kind == ValueKind::weight) {
         builder_.copy(queue, store_.weight(held.block), in_visit(v, held.kind, held.block));
         continue;
@@ -370,7 +368,7 @@ class StreamWriter {
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
     const StageVisit& visit = schedule_.visits[v];
     const int d = visit.device;
-    InstanceId loss = -1;
+    InstanceId loss;
     for (int b = visit.end - 1; b >= visit.first; --b) {
       if (is_head(b)) loss = device_scalar(d, ValueKind::loss, -1, m);
       backward(b, m, v, {loss, last_micro_batch(m) ? &norms : nullptr});
@@ -384,7 +382,7 @@ class StreamWriter {
   }
 
   struct BackwardResults {
-    InstanceId loss = -1;                      // of the head
+    InstanceId loss;                           // of the head
     std::vector<InstanceId>* norms = nullptr;  // with the last micro-batch
   };
 
@@ -481,30 +479,29 @@ Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
 }
 
 KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
-  const auto devices = index(schedule.devices);
   std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
-  std::vector<std::vector<int>> held(devices, std::vector<int>(chain.size()));
-  std::vector<bool> may_stay(chain.size(), true);
+  std::vector<KeptSlots> held(schedule.devices, KeptSlots(chain.size()));
+  IdVector<BlockId, bool> may_stay(chain.size(), true);
   KeptSlots most(chain.size());
   for (const StageVisit& visit : schedule.visits) {
     const int batches = visit.end_batch - visit.first_batch;
     for (int b = visit.first; b < visit.end; ++b) {
-      int& now = held[index(visit.device)][index(b)];
+      int& now = held[visit.device][b];
       if (visit.direction != Direction::backward) {
         const int more = visit.direction == Direction::fused ? 1 : batches;
-        most[index(b)] = std::max(most[index(b)], now + more);
+        most[b] = std::max(most[b], now + more);
       }
       if (visit.direction == Direction::fused) continue;
       now += visit.direction == Direction::forward ? batches : -batches;
       for (int m = visit.first_batch; m < visit.end_batch; ++m) {
         if (visit.direction == Direction::forward) forward_on[{b, m}] = visit.device;
         if (visit.direction == Direction::backward && forward_on[{b, m}] != visit.device) {
-          may_stay[index(b)] = false;
+          may_stay[b] = false;
         }
       }
     }
   }
-  for (std::size_t b = 0; b < chain.size(); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     if (!may_stay[b]) most[b] = 0;
   }
   return most;
@@ -513,10 +510,10 @@ KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
 Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,
                   int device) {
   Bytes bytes = largest_leaving(chain, schedule, device) * schedule.saved_slots;
-  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs_on(schedule, device, b))
       continue;
-    bytes += slot_size(chain.blocks[index(b)].saved) * slots[index(b)];
+    bytes += slot_size(chain.blocks[b].saved) * slots[b];
   }
   return bytes;
 }
