@@ -23,8 +23,9 @@ std::string block_kind_name(const ChainBlock& block) { return to_string(block.ki
 }  // namespace
 
 PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
-                         const std::string& strategy, int devices, bool drives)
-    : question_(question), chain_(chain) {
+                         const std::string& strategy, const Listing& backwards, int devices,
+                         bool drives)
+    : question_(question), chain_(chain), backwards_(backwards) {
   plan_.mode = question.mode;
   plan_.strategy = strategy;
   plan_.micro_batches = question.micro_batches;
@@ -104,6 +105,7 @@ std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
       end = round_up(end + bytes(id), kHomeAlignment);
     }
   }
+  signatures_.emplace(plan_);
   return ends;
 }
 
@@ -111,52 +113,45 @@ InstanceId PlanBuilder::home(ValueKind kind, BlockId block) const {
   return home_.at({kind, block});
 }
 
-Task& PlanBuilder::add(TaskKind kind, std::string name, ResourceId resource) {
+Task PlanBuilder::make(TaskKind kind, BlockId block, int micro_batch, bool keeps,
+                       const Where& where, const Listing& listing) const {
   Task task;
   task.kind = kind;
-  task.name = std::move(name);
-  task.resource = resource;
-  plan_.tasks.push_back(std::move(task));
-  return plan_.tasks.back();
+  task.block = block;
+  task.micro_batch = micro_batch;
+  signatures_->write(task, keeps, where, listing);
+  return task;
 }
 
 void PlanBuilder::load(int micro_batch, InstanceId to) {
-  Task& task = add(TaskKind::load, numbered("X", {}, micro_batch), queues_.load);
-  task.micro_batch = micro_batch;
-  task.writes = {to};
+  Task task =
+      make(TaskKind::load, {}, micro_batch, false, [to](const Access&, bool) { return to; });
+  task.name = numbered("X", {}, micro_batch);
+  task.resource = queues_.load;
   task.micros = question_.profile.task_overhead;  // a few rows of a token file in the page cache
+  plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::forward(BlockId block, int micro_batch, int device_index,
-                          std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
+void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool keeps,
+                          const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
-  Task& task =
-      add(TaskKind::forward, numbered("F", block, micro_batch), device(device_index).compute);
-  task.block = block;
-  task.micro_batch = micro_batch;
-  task.reads = std::move(reads);
-  task.writes = std::move(writes);
+  Task task = make(TaskKind::forward, block, micro_batch, keeps, where);
+  task.name = numbered("F", block, micro_batch);
+  task.resource = device(device_index).compute;
   task.micros = costs.forward;
-  task.workspace = forward_workspace(costs, keeps(task.writes));
+  task.workspace = forward_workspace(costs, keeps);
+  plan_.tasks.push_back(std::move(task));
 }
 
-bool PlanBuilder::keeps(const std::vector<InstanceId>& instances) const {
-  return std::ranges::any_of(instances, [&](InstanceId id) {
-    return plan_.values[plan_.instances[id].value].kind == ValueKind::saved;
-  });
-}
-
-void PlanBuilder::backward(BlockId block, int micro_batch, int device_index,
-                           std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
+void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps,
+                           const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
-  Task& task =
-      add(TaskKind::backward, numbered("B", block, micro_batch), device(device_index).compute);
-  task.block = block;
-  task.micro_batch = micro_batch;
-  task.reads = std::move(reads);
-  task.writes = std::move(writes);
-  task.micros = keeps(task.reads) ? costs.saved_backward : costs.backward;
+  Task task = make(TaskKind::backward, block, micro_batch, keeps, where, backwards_);
+  task.name = numbered("B", block, micro_batch);
+  task.resource = device(device_index).compute;
+  task.micros = keeps ? costs.saved_backward : costs.backward;
   task.workspace = costs.backward_workspace;
+  plan_.tasks.push_back(std::move(task));
 }
 
 void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
@@ -165,37 +160,47 @@ void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
   std::string name = value_name(moved) + ">" + target.name;
   const int repeats = names_[name]++;
   if (repeats > 0) name += "#" + std::to_string(repeats);
-  Task& task = add(TaskKind::copy, std::move(name), queue);
+  Task task;
+  task.kind = TaskKind::copy;
+  task.name = std::move(name);
+  task.resource = queue;
   task.block = moved.block;
   task.micro_batch = moved.micro_batch;
   task.reads = {from};
   task.writes = {to};
   task.bytes = moved.bytes;
+  plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::clip(std::vector<InstanceId> reads, InstanceId scale) {
-  Task& task = add(TaskKind::clip, "clip", queues_.update);
-  task.reads = std::move(reads);
-  if (scale.valid()) task.writes = {scale};
+void PlanBuilder::clip(const Where& where) {
+  Task task = make(TaskKind::clip, {}, -1, false, where);
+  const auto losses = task.reads.end() - plan_.micro_batches;
+  std::sort(task.reads.begin(), losses);
+  std::sort(losses, task.reads.end());
+  task.name = "clip";
+  task.resource = queues_.update;
   task.micros = question_.profile.task_overhead;
+  plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::update(BlockId block, ResourceId queue, std::vector<InstanceId> reads) {
-  update(block, queue, home(ValueKind::weight, block), home(ValueKind::state, block),
-         std::move(reads));
+void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId gradient, InstanceId scale) {
+  update(block, queue,
+         {home(ValueKind::weight, block), home(ValueKind::state, block), gradient, scale});
 }
 
-void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId weights, InstanceId states,
-                         std::vector<InstanceId> reads) {
+void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances& instances) {
   const ChainBlock& costs = chain_.blocks[block];
   const bool on_host = queue == queues_.update;
-  Task& task = add(TaskKind::update, numbered("U", block, -1), queue);
-  task.block = block;
-  task.writes = {weights, states};
-  task.reads = std::move(reads);
-  task.reads.insert(task.reads.begin(), task.writes.begin(), task.writes.end());
+  Task task = make(TaskKind::update, block, -1, false, [&](const Access& access, bool) {
+    if (access.part == Part::weight) return instances.weights;
+    if (access.part == Part::state) return instances.states;
+    return access.part == Part::gradient ? instances.gradient : instances.scale;
+  });
+  task.name = numbered("U", block, -1);
+  task.resource = queue;
   task.micros = on_host ? costs.host_update : costs.device_update;
   task.workspace = on_host ? Bytes{} : costs.device_update_workspace;
+  plan_.tasks.push_back(std::move(task));
 }
 
 void PlanBuilder::settle(Bytes host_end, int gradient_slots) {

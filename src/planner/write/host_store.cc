@@ -156,11 +156,10 @@ InstanceId HostStore::activation(ValueId value) {
 }
 
 void HostStore::update(BlockId block, InstanceId scale) {
-  std::vector<InstanceId> reads = {gradient(block)};
-  if (scale.valid()) reads.push_back(scale);
+  const InstanceId sum = gradient(block);
   const InstanceId weights = weight(block);
   const InstanceId states = state(block);
-  builder_.update(block, builder_.queues().update, weights, states, std::move(reads));
+  builder_.update(block, builder_.queues().update, {weights, states, sum, scale});
   const BlockHome& home = home_of(block);
   const auto write_back = [&](InstanceId from, ValueKind kind) {
     builder_.copy(builder_.queues().drives->write, from, builder_.home(kind, block));

@@ -39,7 +39,7 @@ class HostStore {
   /// The same to read.
   InstanceId activation(ValueId value);
 
-  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or -1.
+  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or none.
   void update(BlockId block, InstanceId scale);
 
   /// Where slots of its own and rings end; checkpoints in DRAM come behind (PlanBuilder::settle).

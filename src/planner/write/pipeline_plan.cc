@@ -1,6 +1,7 @@
 #include "planner/write/pipeline_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -16,14 +17,20 @@ namespace {
 
 constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
 
+// The order in which backwards fetch what they read.
+constexpr std::array kBackwardOrder = {Part::weight,   Part::tied_weight,   Part::output_gradient,
+                                       Part::tokens,   Part::input,         Part::saved,
+                                       Part::gradient, Part::tied_gradient, Part::norm,
+                                       Part::loss,     Part::input_gradient};
+
 // One device's memory: [homes][gradient sums][a tied weight's copy][scalars][tokens]
 // [what forward kept][activations].
 struct DeviceMemory {
-  std::map<int, InstanceId> gradients;  // by block
-  InstanceId shared_weight;             // at the tied head: the other block's W
+  std::map<BlockId, InstanceId> gradients;
+  InstanceId shared_weight;  // at the tied head: the other block's W
   Bytes scalars_end;
   SlotPool tokens{{}, {}, 0};
-  std::map<int, SlotPool> kept;  // by block
+  std::map<BlockId, SlotPool> kept;
   SlotPool activations{{}, {}, 0};
   std::map<ValueId, Bytes> held;  // values of these three pools, in their slots
 };
@@ -39,7 +46,7 @@ class PipelineWriter {
         stages_(static_cast<int>(schedule.ends.size())),
         devices_(1 + *std::max_element(schedule.device_of_stage.begin(),
                                        schedule.device_of_stage.end())),
-        builder_(question, chain, strategy, devices_),
+        builder_(question, chain, strategy, {kBackwardOrder, {}}, devices_),
         memory_(devices_),
         runs_left_(devices_),
         kept_slots_(kept_slots(schedule)) {}
@@ -100,16 +107,16 @@ class PipelineWriter {
   PlaceId place(int d) const { return builder_.device(d).place; }
   PlaceId host() const { return builder_.queues().host; }
 
-  InstanceId at_end(PlaceId place, Bytes& end, ValueKind kind, int b, int m, Bytes alignment) {
+  InstanceId at_end(PlaceId place, Bytes& end, ValueKind kind, BlockId b, int m, Bytes alignment) {
     const ValueId value = builder_.value(kind, b, m);
     const InstanceId made = builder_.instance(value, place, end);
     end += round_up(builder_.bytes(value), alignment);
     return made;
   }
-  InstanceId on_host(ValueKind kind, int b, int m) {
+  InstanceId on_host(ValueKind kind, BlockId b, int m) {
     return at_end(host(), host_end_, kind, b, m, kScalarSlot);
   }
-  InstanceId scalar(int d, ValueKind kind, int b, int m) {
+  InstanceId scalar(int d, ValueKind kind, BlockId b, int m) {
     return at_end(place(d), memory_[d].scalars_end, kind, b, m, kScalarSlot);
   }
 
@@ -275,10 +282,30 @@ class PipelineWriter {
   }
   ValueId saved(int b, int m) { return builder_.value(ValueKind::saved, b, m); }
   ValueId gradient(int b, int m) { return builder_.value(ValueKind::activation_gradient, b, m); }
-  InstanceId weight(int b, int d) const {
-    const int owner = weight_owner(chain_, b);
-    return device_of_block(owner) == d ? builder_.home(ValueKind::weight, owner)
-                                       : memory_[d].shared_weight;
+
+  using Downloads = std::vector<std::pair<InstanceId, InstanceId>>;  // from a device to the host
+
+  /// Where a forward or backward finds a value on its device, or leaves it. What nobody there reads
+  /// joins the downloads.
+  InstanceId where(int d, const ValueKey& wanted, bool write, Downloads& downloads) {
+    const auto [kind, b, m] = wanted;
+    switch (kind) {
+      case ValueKind::weight:
+        return device_of_block(b) == d ? builder_.home(kind, b) : memory_[d].shared_weight;
+      case ValueKind::gradient:
+        return memory_[d].gradients.at(b);
+      case ValueKind::norm:
+        downloads.emplace_back(scalar(d, kind, b, m), norms_.at(b));
+        return downloads.back().first;
+      case ValueKind::loss:
+        downloads.emplace_back(scalar(d, kind, b, m), losses_[m]);
+        return downloads.back().first;
+      default:
+        return write ? hold(d, builder_.value(kind, b, m)) : fetch(d, builder_.value(kind, b, m));
+    }
+  }
+  void download(int d, const Downloads& downloads) {
+    for (const auto& [from, to] : downloads) builder_.copy(builder_.device(d).down, from, to);
   }
 
   void write_run(const PipelineTask& run) {
@@ -299,58 +326,30 @@ class PipelineWriter {
   }
 
   void forward(int b, int m, int d) {
-    std::vector<InstanceId> reads = {weight(b, d), fetch(d, input(b, m))};
-    if (b == head()) {  // evaluation
-      reads.push_back(fetch(d, tokens(m)));
-      const InstanceId loss = scalar(d, ValueKind::loss, -1, m);
-      builder_.forward(b, m, d, std::move(reads), {loss});
-      builder_.copy(builder_.device(d).down, loss, losses_[m]);
-    } else {
-      std::vector<InstanceId> writes = {hold(d, input(b + 1, m))};
-      if (keeps(b)) writes.push_back(hold(d, saved(b, m)));
-      builder_.forward(b, m, d, std::move(reads), std::move(writes));
-    }
+    Downloads downloads;
+    builder_.forward(b, m, d, keeps(b), [&](const Access& access, bool write) {
+      return where(d, access.value, write, downloads);
+    });
+    download(d, downloads);
     if (!train_ && b > 0) release(d, input(b, m));
   }
 
   void backward_stage(const PipelineTask& run) {
     const int d = device_of(run.stage), m = run.micro_batch;
-    std::vector<std::pair<InstanceId, InstanceId>> downloads;  // what nobody waits for
+    Downloads downloads;  // what nobody waits for
     for (int b = end(run.stage) - 1; b >= first(run.stage); --b) backward(b, m, d, downloads);
     if (run.stage > 0) pass_on(d, gradient(first(run.stage), m), run.stage - 1);
-    for (const auto& [from, to] : downloads) builder_.copy(builder_.device(d).down, from, to);
+    download(d, downloads);
     const bool sum_is_whole = run.stage + 1 == stages_ && last_micro_batch(m);
     if (sum_is_whole && has_remote_tie()) share_sum();
   }
 
-  void backward(int b, int m, int d, std::vector<std::pair<InstanceId, InstanceId>>& downloads) {
-    const bool is_head = b == head();
-    std::vector<InstanceId> reads;
-    std::vector<InstanceId> writes;
-    if (b > 0) reads.push_back(weight(b, d));
-    reads.push_back(fetch(d, is_head ? tokens(m) : gradient(b + 1, m)));
-    reads.push_back(fetch(d, input(b, m)));
-    if (keeps(b)) reads.push_back(fetch(d, saved(b, m)));
-    if (block(b).gradients > Bytes{}) {
-      const InstanceId sum = memory_[d].gradients.at(b);
-      if (m > 0) reads.push_back(sum);
-      writes.push_back(sum);
-    }
-    if (last_micro_batch(m) && b == tied_block()) {
-      reads.push_back(memory_[d].gradients.at(head()));
-    }
-    if (last_micro_batch(m) && block(b).trainable) {
-      writes.push_back(scalar(d, ValueKind::norm, b, -1));
-      downloads.emplace_back(writes.back(), norms_.at(b));
-    }
-    if (is_head) {
-      writes.push_back(scalar(d, ValueKind::loss, -1, m));
-      downloads.emplace_back(writes.back(), losses_[m]);
-    }
-    if (b > 0) writes.push_back(hold(d, gradient(b, m)));
-    builder_.backward(b, m, d, std::move(reads), std::move(writes));
+  void backward(int b, int m, int d, Downloads& downloads) {
+    builder_.backward(b, m, d, keeps(b), [&](const Access& access, bool write) {
+      return where(d, access.value, write, downloads);
+    });
     if (keeps(b)) release(d, saved(b, m));
-    if (!is_head) release(d, gradient(b + 1, m));
+    if (b != head()) release(d, gradient(b + 1, m));
     if (b > 0) release(d, input(b, m));
   }
 
@@ -364,18 +363,16 @@ class PipelineWriter {
   void update_all_of(int d, InstanceId scale) {
     for (const int b : blocks_of(d)) {
       if (!block(b).trainable) continue;
-      std::vector<InstanceId> reads = {memory_[d].gradients.at(b)};
-      if (scale.valid()) reads.push_back(scale);
-      builder_.update(b, builder_.device(d).compute, std::move(reads));
+      builder_.update(b, builder_.device(d).compute, memory_[d].gradients.at(b), scale);
     }
   }
 
   /// The step's loss and norm; with clipping, the updates that waited for them.
   void collect_and_update() {
-    std::vector<InstanceId> reads;
-    for (const auto& [b, norm] : norms_) reads.push_back(norm);
-    reads.insert(reads.end(), losses_.begin(), losses_.end());
-    builder_.clip(std::move(reads), scale_);
+    builder_.clip([&](const Access& access, bool) {
+      if (access.part == Part::norm) return norms_.at(access.value.block);
+      return access.part == Part::loss ? losses_[access.value.micro_batch] : scale_;
+    });
     if (!scale_.valid()) return;
     for (int d = 0; d < devices_; ++d) {
       if (!trains_any_of(blocks_of(d))) continue;
@@ -400,9 +397,9 @@ class PipelineWriter {
   std::map<ValueId, Bytes> landed_;      // boundary values on the host and not yet fetched
   std::vector<InstanceId> host_tokens_;  // by micro-batch
   std::vector<InstanceId> losses_;       // by micro-batch
-  std::map<int, InstanceId> norms_;      // by block
-  InstanceId host_weight_;               // a tied weight on its way
-  InstanceId host_sum_;                  // and its head's gradient sum
+  std::map<BlockId, InstanceId> norms_;
+  InstanceId host_weight_;  // a tied weight on its way
+  InstanceId host_sum_;     // and its head's gradient sum
   InstanceId scale_;
 };
 

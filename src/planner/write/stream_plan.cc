@@ -18,6 +18,12 @@ namespace {
 constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 constexpr int kHostGradientTurns = 2;
 
+// How backwards list what they read and write.
+constexpr std::array kBackwardOrder = {
+    Part::weight,          Part::tied_weight, Part::input,    Part::tokens,
+    Part::output_gradient, Part::saved,       Part::gradient, Part::tied_gradient,
+    Part::input_gradient,  Part::loss,        Part::norm};
+
 bool runs_on(const StreamSchedule& schedule, int device, int b) {
   return std::ranges::any_of(schedule.visits, [&](const StageVisit& visit) {
     return visit.device == device && b >= visit.first && b < visit.end;
@@ -41,7 +47,7 @@ struct DeviceMemory {
   std::vector<VisitMemory> visits;  // in order of execution
   SlotRing activations{{}, {}, 0};
   SlotRing tokens{{}, {}, 0};
-  std::map<int, SlotPool> kept;   // by block
+  std::map<BlockId, SlotPool> kept;
   std::map<ValueId, Bytes> held;  // what forward kept here and backward has not read yet
   SlotRing saved{{}, {}, 0};      // what forward kept and rests elsewhere
   Bytes scalars_end;
@@ -54,7 +60,8 @@ class StreamWriter {
         chain_(chain),
         schedule_(schedule),
         train_(question.mode == PlanMode::train),
-        builder_(question, chain, schedule.strategy, schedule.devices, schedule.uses_drives()),
+        builder_(question, chain, schedule.strategy, {kBackwardOrder, {}}, schedule.devices,
+                 schedule.uses_drives()),
         store_(builder_, chain, schedule),
         memory_(schedule.devices),
         kept_slots_(kept_slots(chain, schedule)) {}
@@ -76,7 +83,6 @@ class StreamWriter {
   int blocks() const { return static_cast<int>(chain_.size()); }
   const ChainBlock& block(int b) const { return chain_.blocks[b]; }
   bool is_head(int b) const { return b + 1 == blocks(); }
-  bool last_micro_batch(int m) const { return m + 1 == question_.micro_batches; }
   bool completes_sums(const StageVisit& visit) const {
     return visit.end_batch == question_.micro_batches;
   }
@@ -223,7 +229,7 @@ class StreamWriter {
     return kScalarSlot * count;
   }
 
-  InstanceId device_scalar(int d, ValueKind kind, int b, int m) {
+  InstanceId device_scalar(int d, ValueKind kind, BlockId b, int m) {
     Bytes& end_of_scalars = memory_[d].scalars_end;
     const InstanceId made = builder_.instance(builder_.value(kind, b, m), place(d), end_of_scalars);
     end_of_scalars += kScalarSlot;
@@ -297,8 +303,8 @@ class StreamWriter {
   }
 
   void bring_loss_down(int d, InstanceId loss, int m) {
-    losses_.push_back(store_.scalar(ValueKind::loss, -1, m));
-    builder_.copy(builder_.device(d).down, loss, losses_.back());
+    losses_[m] = store_.scalar(ValueKind::loss, {}, m);
+    builder_.copy(builder_.device(d).down, loss, losses_[m]);
   }
 
   // ---- visits ----
@@ -340,29 +346,37 @@ class StreamWriter {
     }
   }
 
+  /// Where a task of the visit finds weights, gradient sums and tokens.
+  InstanceId of_visit(std::size_t v, const ValueKey& wanted) {
+    if (wanted.kind == ValueKind::tokens) {
+      return fetch_tokens(schedule_.visits[v].device, wanted.micro_batch);
+    }
+    return in_visit(v, wanted.kind, wanted.block);
+  }
+
   void forward(int b, int m, std::size_t v) {
     const int d = schedule_.visits[v].device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
-    std::vector<InstanceId> reads = {in_visit(v, ValueKind::weight, weight_owner(chain_, b)),
-                                     b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, {})};
-    if (is_head(b)) {  // evaluation
-      reads.push_back(fetch_tokens(d, m));
-      const InstanceId loss = device_scalar(d, ValueKind::loss, -1, m);
-      builder_.forward(b, m, d, std::move(reads), {loss});
-      bring_loss_down(d, loss, m);
-      return;
-    }
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
-    const InstanceId made = new_activation(d, output, std::array{input});
-    if (!saves(schedule_.policies, b)) {
-      builder_.forward(b, m, d, std::move(reads), {made});
-      bring_down(d, made, output);
-      return;
-    }
-    const InstanceId saved = new_saved(d, b, m);
-    builder_.forward(b, m, d, std::move(reads), {made, saved});
-    bring_down(d, made, output);  // what the next stage waits for
-    if (!rests_here(b)) bring_down(d, saved, builder_.value(ValueKind::saved, b, m));
+    InstanceId made, saved, loss;
+    builder_.forward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
+      switch (access.part) {
+        case Part::input:
+          return fetch_activation(d, input, {});
+        case Part::output:
+          return made = new_activation(d, output, std::array{input});
+        case Part::saved:
+          return saved = new_saved(d, b, m);
+        case Part::loss:
+          return loss = device_scalar(d, ValueKind::loss, {}, m);
+        default:
+          return of_visit(v, access.value);
+      }
+    });
+    if (loss.valid()) bring_loss_down(d, loss, m);
+    if (made.valid()) bring_down(d, made, output);  // what the next stage waits for
+    if (saved.valid() && !rests_here(b))
+      bring_down(d, saved, builder_.value(ValueKind::saved, b, m));
   }
 
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
@@ -371,7 +385,7 @@ class StreamWriter {
     InstanceId loss;
     for (int b = visit.end - 1; b >= visit.first; --b) {
       if (is_head(b)) loss = device_scalar(d, ValueKind::loss, -1, m);
-      backward(b, m, v, {loss, last_micro_batch(m) ? &norms : nullptr});
+      backward(b, m, v, {loss, norms});
     }
     // What the next stage waits for leaves before anything else.
     if (visit.first > 0) {
@@ -382,8 +396,8 @@ class StreamWriter {
   }
 
   struct BackwardResults {
-    InstanceId loss;                           // of the head
-    std::vector<InstanceId>* norms = nullptr;  // with the last micro-batch
+    InstanceId loss;                 // of the head
+    std::vector<InstanceId>& norms;  // of the last micro-batch
   };
 
   void backward(int b, int m, std::size_t v, const BackwardResults& results) {
@@ -392,28 +406,31 @@ class StreamWriter {
     const ValueId above =  // the head has nothing above it
         is_head(b) ? input : builder_.value(ValueKind::activation_gradient, b + 1, m);
     const ValueId below = builder_.value(ValueKind::activation_gradient, b, m);
-    std::vector<InstanceId> reads;
-    std::vector<InstanceId> writes;
-    const InstanceId sum = in_visit(v, ValueKind::gradient, b);
-    writes.push_back(sum);
-    if (b > 0) reads.push_back(in_visit(v, ValueKind::weight, weight_owner(chain_, b)));
+    in_visit(v, ValueKind::gradient, b);  // made first: files list instances in that order
     // The gradient of the output first: within a stage it is still in its slot.
-    const InstanceId output_gradient =
+    const InstanceId from_above =
         is_head(b) ? fetch_tokens(d, m) : fetch_activation(d, above, std::array{input});
-    reads.push_back(b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, std::array{above}));
-    reads.push_back(output_gradient);
-    if (saves(schedule_.policies, b)) reads.push_back(fetch_saved(d, b, m));
-    if (m > 0) reads.push_back(sum);
-    if (b > 0) writes.push_back(new_activation(d, below, std::array{input, above}));
-    if (is_head(b)) writes.push_back(results.loss);
-    if (results.norms != nullptr) {
-      if (tied_head(b) >= 0) reads.push_back(in_visit(v, ValueKind::gradient, tied_head(b)));
-      if (block(b).trainable) {
-        results.norms->push_back(device_scalar(d, ValueKind::norm, b, -1));
-        writes.push_back(results.norms->back());
+    builder_.backward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
+      switch (access.part) {
+        case Part::output_gradient:
+          return from_above;
+        case Part::tokens:
+          return is_head(b) ? from_above : fetch_tokens(d, m);
+        case Part::input:
+          return fetch_activation(d, input, std::array{above});
+        case Part::saved:
+          return fetch_saved(d, b, m);
+        case Part::input_gradient:
+          return new_activation(d, below, std::array{input, above});
+        case Part::loss:
+          return results.loss;
+        case Part::norm:
+          results.norms.push_back(device_scalar(d, ValueKind::norm, b, -1));
+          return results.norms.back();
+        default:
+          return of_visit(v, access.value);
       }
-    }
-    builder_.backward(b, m, d, std::move(reads), std::move(writes));
+    });
   }
 
   bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
@@ -426,8 +443,8 @@ class StreamWriter {
     auto norm = norms.begin();
     for (int b = visit.end - 1; b >= visit.first && complete; --b) {
       if (!block(b).trainable) continue;
-      norms_.push_back(store_.scalar(ValueKind::norm, b, -1));
-      builder_.copy(queue, *norm++, norms_.back());
+      norms_[b] = store_.scalar(ValueKind::norm, b, -1);
+      builder_.copy(queue, *norm++, norms_[b]);
     }
     for (int b = visit.end - 1; b >= visit.first; --b) {
       const int owner = block(b).reads_weight;
@@ -438,17 +455,18 @@ class StreamWriter {
       store_.gradient_landed(b, goes_on || updates_wait());
       if (!complete || !block(b).trainable) continue;
       landed_.push_back(b);
-      if (!updates_wait()) store_.update(b, -1);
+      if (!updates_wait()) store_.update(b, {});
     }
   }
 
   /// The step's loss and norm, and the updates that waited for it.
   void collect_and_update() {
     const bool scales = train_ && question_.clips;
-    std::vector<InstanceId> reads = norms_;
-    reads.insert(reads.end(), losses_.begin(), losses_.end());
-    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, -1, -1) : InstanceId();
-    builder_.clip(std::move(reads), scale);
+    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, {}, -1) : InstanceId();
+    builder_.clip([&](const Access& access, bool) {
+      if (access.part == Part::norm) return norms_.at(access.value.block);
+      return access.part == Part::loss ? losses_.at(access.value.micro_batch) : scale;
+    });
     if (!train_ || !updates_wait()) return;
     std::vector<int> order = landed_;
     if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
@@ -466,8 +484,8 @@ class StreamWriter {
   std::vector<std::size_t> memory_visit_;  // per visit of the schedule, in its device's visits
   std::vector<bool> stays_;                // per visit: what its forward used is still there
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
-  std::vector<InstanceId> norms_;          // on the host
-  std::vector<InstanceId> losses_;         // on the host
+  std::map<BlockId, InstanceId> norms_;    // on the host
+  std::map<int, InstanceId> losses_;       // likewise, by micro-batch
 };
 
 }  // namespace
