@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/enum_index.h"
 #include "plan/plan.h"
 
 namespace ferry {
@@ -39,7 +40,7 @@ enum class Part {
   saved,            // K.b.m
 };
 
-inline constexpr std::size_t kParts = static_cast<std::size_t>(Part::saved) + 1;
+inline constexpr std::size_t kParts = to_index(Part::saved) + 1;
 
 /// Which tasks of the kind take a value.
 enum class When {

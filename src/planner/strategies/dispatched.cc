@@ -121,9 +121,8 @@ class Dispatched {
  private:
   std::size_t stage_count() const {
     const auto& visits = search_.best().visits;
-    return static_cast<std::size_t>(
-        std::count_if(visits.begin(), visits.end(),
-                      [](const StageVisit& visit) { return visit.first_batch == 0; }));
+    return std::count_if(visits.begin(), visits.end(),
+                         [](const StageVisit& visit) { return visit.first_batch == 0; });
   }
 
   const PlanQuestion& question_;
