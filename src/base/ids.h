@@ -49,9 +49,14 @@ class IdRange {
  public:
   class Iterator {
    public:
+    using value_type = IdType;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
     explicit Iterator(IdType at) : at_(at) {}
     IdType operator*() const { return at_; }
     Iterator& operator++() { return ++at_, *this; }
+    Iterator operator++(int) { return Iterator(IdType(++at_ - 1)); }
     bool operator==(const Iterator& other) const { return at_.number() == other.at_.number(); }
 
    private:
@@ -97,7 +102,5 @@ class IdVector : public std::vector<T> {
 
 template <typename Tag>
 struct std::hash<ferry::Id<Tag>> {
-  std::size_t operator()(ferry::Id<Tag> id) const noexcept {
-    return std::hash<int>()(id.number());
-  }
+  std::size_t operator()(ferry::Id<Tag> id) const noexcept { return std::hash<int>()(id.number()); }
 };

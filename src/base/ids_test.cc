@@ -52,6 +52,13 @@ TEST(Ids, AVectorCountsItsIdsFromZero) {
   EXPECT_EQ(names.id_of(names.end()), names.end_id());
 }
 
+TEST(Ids, AlgorithmsGoThroughIds) {
+  const IdVector<AppleId, int> weights = {150, 90, 120};
+  const auto light = [&](AppleId id) { return weights[id] < 130; };
+  EXPECT_EQ(std::ranges::count_if(weights.ids(), light), 2);
+  EXPECT_FALSE(std::ranges::all_of(weights.ids(), light));
+}
+
 TEST(Ids, AVectorHasTheIdsOfItsElementsOnly) {
   const IdVector<AppleId, int> weights(2, 150);
   EXPECT_TRUE(weights.has(AppleId(1)));

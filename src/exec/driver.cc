@@ -12,13 +12,13 @@ namespace {
 
 // Counters of three steps exist at a time: the two in flight, and the next one, which the younger
 // of them already counts down through `after_previous`.
-constexpr std::size_t kSteps = 3;
+constexpr int kSteps = 3;
 
 // In `Dispatcher::waits_`: what a task that no longer waits has come to.
 constexpr std::int32_t kStarted = -1;
 constexpr std::int32_t kFinished = -2;
 
-std::size_t slot_of(int step) { return static_cast<std::size_t>(step) % kSteps; }
+int slot_of(int step) { return step % kSteps; }
 
 // A task that waits for another: of the same step, or of the next one.
 struct Follower {
@@ -213,8 +213,8 @@ void Dispatcher::start(TaskRun run) {
 }
 
 void Dispatcher::finish(TaskRun run) {
-  const bool known = run.step >= oldest_step_ && run.step <= oldest_step_ + 1 &&
-                     plan_.tasks.has(run.task);
+  const bool known =
+      run.step >= oldest_step_ && run.step <= oldest_step_ + 1 && plan_.tasks.has(run.task);
   FERRY_CHECK(known, "the runner reported a task that does not run");
   auto& state = waits_[slot_of(run.step)][run.task];
   FERRY_CHECK(state == kStarted, "the runner reported a task that does not run");

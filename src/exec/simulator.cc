@@ -34,9 +34,7 @@ class Simulator final : public TaskRunner {
         lanes_(plan.resources.size()),
         next_event_(plan.resources.size(), kNever) {}
 
-  bool can_start(const Task& task) const override {
-    return next_event_[task.resource] == kNever;
-  }
+  bool can_start(const Task& task) const override { return next_event_[task.resource] == kNever; }
   void start(TaskRun run, const Task& task) override;
   TaskRun wait_any() override;
   void drain() override { std::fill(next_event_.begin(), next_event_.end(), kNever); }
@@ -210,7 +208,7 @@ Busiest find_busiest(const Plan& plan) {
 Simulation simulate(const Plan& plan, int steps) {
   FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
   Simulator simulator(plan);
-  simulator.timeline().spans.reserve(plan.tasks.size() * static_cast<std::size_t>(steps));
+  simulator.timeline().spans.reserve(plan.tasks.size() * steps);
   StepClock clock(simulator);
   drive(plan, {0, steps}, simulator, clock);
 

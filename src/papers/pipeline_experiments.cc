@@ -18,8 +18,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kExact = 1e-12;  // rounding of sums, as a share
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 Pipeline even_pipeline(const std::vector<RoundPipeLayer>& layers, int devices, int chunks,
                        int micro_batches) {
   std::vector<double> times;
@@ -28,11 +26,11 @@ Pipeline even_pipeline(const std::vector<RoundPipeLayer>& layers, int devices, i
   pipeline.devices = devices;
   pipeline.micro_batches = micro_batches;
   pipeline.device = cyclic_map(devices * chunks, devices);
-  std::size_t first = 0;
+  int first = 0;
   for (const int end : min_max_cuts(times, devices * chunks)) {
     double forward = 0;
     double backward = 0;
-    for (; first < index(end); ++first) {
+    for (; first < end; ++first) {
       forward += layers[first].forward;
       backward += layers[first].backward;
     }
@@ -48,7 +46,7 @@ double bubble_of(OrderRule rule, const Pipeline& pipeline) {
 
 // Layers of (1, 3) and one unit of weights, and a head worth `head` of them.
 std::vector<RoundPipeLayer> layers_with_head(int layers, double head) {
-  std::vector<RoundPipeLayer> result(index(layers), {1, 3, 1, 2});
+  std::vector<RoundPipeLayer> result(layers, {1, 3, 1, 2});
   result.push_back({head, 3 * head, head, 2 * head});
   return result;
 }
@@ -66,8 +64,8 @@ void add_roundpipe_tables(std::vector<PaperRow>& rows) {
   for (const Equal& row : {Equal{4, 17, 2, 4, 37, 0.081081}, Equal{4, 17, 2, 6, 55, 0.072727},
                            Equal{4, 16, 2, 6, 51, 0.058824}, Equal{8, 27, 2, 8, 61, 0.114754},
                            Equal{8, 27, 2, 9, 68, 0.106618}, Equal{3, 7, 3, 4, 30, 0.066667}}) {
-    const RoundPipeDispatch dispatch{row.devices, std::vector<double>(index(row.stages), 1.0),
-                                     std::vector<int>(index(row.rounds), row.round)};
+    const RoundPipeDispatch dispatch{row.devices, std::vector<double>(row.stages, 1.0),
+                                     std::vector<int>(row.rounds, row.round)};
     const double makespan = dispatch_ends(dispatch, 1).front();
     const std::string where =
         ", N = " + std::to_string(row.devices) + ", S = " + std::to_string(row.stages) + ", " +

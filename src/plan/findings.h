@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/enum_index.h"
 #include "plan/verify.h"
 
 namespace ferry {
@@ -23,13 +24,13 @@ class Findings {
   /// called only then.
   template <typename Message>
   void report(Rule rule, Spot spot, Message message) {
-    auto& first = first_[static_cast<std::size_t>(rule)];
+    auto& first = first_[to_index(rule)];
     if (first && first->first <= spot) return;
     first.emplace(spot, message());
   }
 
   std::optional<Violation> of(Rule rule) const {
-    const auto& first = first_[static_cast<std::size_t>(rule)];
+    const auto& first = first_[to_index(rule)];
     if (!first) return {};
     return Violation{rule, first->second};
   }

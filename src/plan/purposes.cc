@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/enum_index.h"
+
 namespace ferry {
 namespace {
 
@@ -33,7 +35,7 @@ Purpose purpose_of(ValueKind kind) {
 const char* to_string(Purpose purpose) {
   constexpr std::array<const char*, kPurposes.size()> kWords = {
       "weights", "optimizer state", "gradients", "activations", "tokens, scalars", "workspace"};
-  return kWords[static_cast<std::size_t>(purpose)];
+  return kWords[to_index(purpose)];
 }
 
 std::map<Purpose, Bytes> bytes_by_purpose(const Plan& plan, PlaceId place) {

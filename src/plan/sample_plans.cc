@@ -43,9 +43,7 @@ class Sample {
   int blocks() const { return static_cast<int>(sketch_.plan.blocks.size()); }
   bool trains() const { return shape_.mode == PlanMode::train; }
   bool is_head(int block) const { return block + 1 == blocks(); }
-  bool trainable(int block) const {
-    return sketch_.plan.blocks[BlockId(block)].trainable;
-  }
+  bool trainable(int block) const { return sketch_.plan.blocks[BlockId(block)].trainable; }
   // The block whose weights `block` computes with.
   int weights_of(int block) const { return trainable(block) ? block : 0; }
   // The embedding and an untied head are larger than the blocks between them.
@@ -297,9 +295,7 @@ class MobiusSample : Sample {
   int device_of(int stage) const { return stage % shape_.devices; }
   Device& device(int stage) { return devices_[device_of(stage)]; }
   Slots& slots(int stage) { return slots_[device_of(stage)]; }
-  std::size_t in_stage(int block) const {
-    return static_cast<std::size_t>(block % shape_.blocks_per_stage);
-  }
+  int in_stage(int block) const { return block % shape_.blocks_per_stage; }
   InstanceId host(ValueId value);
   InstanceId bring_input(int block, int m, int stage);
   InstanceId bring_gradient(ValueId value, int stage);
@@ -313,12 +309,11 @@ class MobiusSample : Sample {
   InstanceId forward(int block, int m, InstanceId input_here);
   InstanceId backward(int block, int m, InstanceId gradient_here);
 
-  std::vector<Slots> slots_;        // by device
+  std::vector<Slots> slots_;  // by device
   IdVector<ValueId, SlotId> host_slots_;
 };
 
-MobiusSample::MobiusSample(const SampleShape& shape)
-    : Sample(shape), slots_(static_cast<std::size_t>(shape.devices)) {
+MobiusSample::MobiusSample(const SampleShape& shape) : Sample(shape), slots_(shape.devices) {
   sketch_.plan.strategy = "mobius";
   for (int b = 0; b < blocks(); ++b) {
     sketch_.plan.blocks[BlockId(b)].stage = b / shape.blocks_per_stage;
@@ -343,7 +338,7 @@ MobiusSample::MobiusSample(const SampleShape& shape)
       slots.tokens.push_back(sketch_.slot(place, kTokens));
       slots.losses.push_back(sketch_.slot(place, kLoss));
     }
-    slots.has_tokens.resize(static_cast<std::size_t>(shape.micro_batches));
+    slots.has_tokens.resize(shape.micro_batches);
     slots.norm = sketch_.slot(place, kNorm);
     slots.head_gradient = sketch_.slot(place, weight_bytes(0) * 2);
   }
@@ -464,8 +459,7 @@ InstanceId MobiusSample::backward(int block, int m, InstanceId gradient_here) {
       task(key("B", block, m), TaskKind::backward, here.compute, block, m, 300.125 + block % 5);
   backward.workspace = 2048_B;
   const InstanceId input_here = bring_input(block, m, stage);
-  const InstanceId made =
-      block > 0 ? next_gradient(input_gradient(block, m), stage) : InstanceId();
+  const InstanceId made = block > 0 ? next_gradient(input_gradient(block, m), stage) : InstanceId();
   const InstanceId loss_here = sketch_.at(loss(m), slots(stage).losses[m]);
   const auto bring_head_gradient = [&](ValueId head) {
     const InstanceId head_here = sketch_.at(head, slots(stage).head_gradient);

@@ -1,5 +1,7 @@
 #include "plan/task_signature.h"
 
+#include <algorithm>
+
 namespace ferry {
 namespace {
 
@@ -55,32 +57,37 @@ void TaskSignatures::fill(TaskKind kind, BlockId block, int micro_batch,
   }
 }
 
-void TaskSignatures::write(
-    Task& task, bool keeps,
-    const std::function<InstanceId(const Access& access, bool write)>& where) const {
-  const auto takes = [&](When when) {
-    switch (when) {
-      case When::always:
-        return true;
-      case When::not_first:
-        return task.micro_batch > 0;
-      case When::last:
-        return task.micro_batch + 1 == plan_.micro_batches;
-      case When::kept:
-        return keeps;
-      case When::at_will:
-        return false;
-    }
-    return false;
-  };
+bool TaskSignatures::takes(const Task& task, bool keeps, const Access& access,
+                           const Listing& listing) const {
+  switch (access.when) {
+    case When::always:
+      return true;
+    case When::not_first:
+      return task.micro_batch > 0;
+    case When::last:
+      return task.micro_batch + 1 == plan_.micro_batches;
+    case When::kept:
+      return keeps;
+    case When::at_will:
+      return access.part == listing.at_will;
+  }
+  return false;
+}
+
+void TaskSignatures::write(Task& task, bool keeps, const Where& where,
+                           const Listing& listing) const {
   TaskSignature signature;
   fill(task.kind, task.block, task.micro_batch, signature);
-  for (const Access& read : signature.reads) {
-    if (takes(read.when)) task.reads.push_back(where(read, false));
-  }
-  for (const Access& written : signature.writes) {
-    if (takes(written.when)) task.writes.push_back(where(written, true));
-  }
+  const auto list = [&](std::vector<Access>& accesses, std::vector<InstanceId>& ids, bool write) {
+    std::ranges::stable_sort(accesses, {}, [&](const Access& access) {
+      return std::ranges::find(listing.order, access.part) - listing.order.begin();
+    });
+    for (const Access& access : accesses) {
+      if (takes(task, keeps, access, listing)) ids.push_back(where(access, write));
+    }
+  };
+  list(signature.reads, task.reads, false);
+  list(signature.writes, task.writes, true);
 }
 
 void TaskSignatures::add_weights(BlockId block, When when, TaskSignature& signature) const {
@@ -111,8 +118,7 @@ void TaskSignatures::fill_forward(BlockId block, int micro_batch, TaskSignature&
   }
 }
 
-void TaskSignatures::fill_backward(BlockId block, int micro_batch,
-                                   TaskSignature& signature) const {
+void TaskSignatures::fill_backward(BlockId block, int micro_batch, TaskSignature& signature) const {
   auto& [reads, writes] = signature;
   const bool first = block == BlockId(0);
   if (!first) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "base/enum_index.h"
 #include "plan/plan.h"
 
 namespace ferry {
@@ -37,7 +40,7 @@ enum class Part {
   saved,            // K.b.m
 };
 
-inline constexpr std::size_t kParts = static_cast<std::size_t>(Part::saved) + 1;
+inline constexpr std::size_t kParts = to_index(Part::saved) + 1;
 
 /// Which tasks of the kind take a value.
 enum class When {
@@ -60,6 +63,12 @@ struct TaskSignature {
   std::vector<Access> writes;
 };
 
+/// A writer's habit. It means nothing, but equal questions give equal files by it.
+struct Listing {
+  std::span<const Part> order = {};  // of reads and of writes; parts that it lacks come last
+  std::optional<Part> at_will = {};  // taken where the table leaves it to the writer
+};
+
 /// The signatures of a plan's tasks. Keeps a reference: must not outlive the plan, whose blocks and
 /// values of kind W must be complete.
 class TaskSignatures {
@@ -71,10 +80,12 @@ class TaskSignatures {
   /// is reused. Requires: block and micro-batch in range for the kind.
   void fill(TaskKind kind, BlockId block, int micro_batch, TaskSignature& signature) const;
 
+  using Where = std::function<InstanceId(const Access& access, bool write)>;
+
   /// Gives `task` what its kind, block and micro-batch read and write: `where` says where each
-  /// value is, reads first. `keeps`: the plan keeps K.b.m.
-  void write(Task& task, bool keeps,
-             const std::function<InstanceId(const Access& access, bool write)>& where) const;
+  /// value is, in the order of the lists, reads first. `keeps`: the plan keeps K.b.m. Without a
+  /// `listing` the lists are in the order of the table.
+  void write(Task& task, bool keeps, const Where& where, const Listing& listing = {}) const;
 
   /// True when the block adds to a gradient sum G.block: trainable, or a tied head.
   bool sums_gradient(BlockId block) const;
@@ -85,6 +96,7 @@ class TaskSignatures {
   /// Forward may keep what backward would recompute: blocks that both run alone.
   bool may_save(BlockId block) const;
   bool is_last(BlockId block) const { return block.index() + 1 == plan_.blocks.size(); }
+  bool takes(const Task& task, bool keeps, const Access& access, const Listing& listing) const;
 
   void fill_forward(BlockId block, int micro_batch, TaskSignature& signature) const;
   void fill_backward(BlockId block, int micro_batch, TaskSignature& signature) const;

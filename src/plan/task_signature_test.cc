@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 #include "plan/sample_plans.h"
@@ -10,18 +11,19 @@ namespace ferry {
 namespace {
 
 // The names of what write() lets a task read, then of what it lets it write.
-std::string written(const Plan& plan, TaskKind kind, int block, int micro_batch,
-                    bool keeps = false) {
+std::string written(const Plan& plan, TaskKind kind, int block, int micro_batch, bool keeps = false,
+                    const Listing& listing = {}) {
   Task task;
   task.kind = kind;
   task.block = BlockId(block);
   task.micro_batch = micro_batch;
   std::string reads, writes;
-  TaskSignatures(plan).write(task, keeps, [&](const Access& access, bool write) {
+  const auto where = [&](const Access& access, bool write) {
     const ValueKey& key = access.value;
     (write ? writes : reads) += " " + value_name({key.kind, key.block, key.micro_batch, {}});
     return InstanceId(0);
-  });
+  };
+  TaskSignatures(plan).write(task, keeps, where, listing);
   return reads + " >" + writes;
 }
 
@@ -66,6 +68,15 @@ TEST(TaskSignatures, AStepThatClipsCollectsEveryNormAndLossAndScalesUpdates) {
   plan.clips = false;
   EXPECT_EQ(written(plan, TaskKind::clip, -1, -1), " N.0 N.1 N.2 N.3 L.0 L.1 >");
   EXPECT_EQ(written(plan, TaskKind::update, 1, -1), " W.1 S.1 G.1 > W.1 S.1");
+}
+
+TEST(TaskSignatures, AListingOrdersPartsAndTakesWhatIsAtWill) {
+  const Plan plan = tied();
+  constexpr std::array kOrder = {Part::output_gradient, Part::norm, Part::gradient};
+  EXPECT_EQ(written(plan, TaskKind::backward, 2, 1, false, {kOrder, {}}),
+            " dA.3.1 G.2 A.2.1 W.2 > N.2 G.2 dA.2.1");
+  EXPECT_EQ(written(plan, TaskKind::backward, 0, 0, false, {{}, Part::weight}),
+            " X.0 W.0 dA.1.0 > G.0");
 }
 
 }  // namespace

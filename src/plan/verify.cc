@@ -40,8 +40,8 @@ void check_places(const Plan& plan, Findings& findings) {
     };
     const auto report = [&](InstanceId instance) {
       findings.report(Rule::reads_find, {0, id}, [&] {
-        return quoted(task.name) + " runs at " + plan.places[place].name +
-               " but uses " + instance_name(plan, instance);
+        return quoted(task.name) + " runs at " + plan.places[place].name + " but uses " +
+               instance_name(plan, instance);
       });
     };
     if (task.kind == TaskKind::copy) {
@@ -80,8 +80,8 @@ void check_saved(const Plan& plan, Findings& findings) {
     findings.report(Rule::reads_find, {0, id}, [&] {
       const auto queue = [&](ResourceId resource) { return plan.resources[resource].name; };
       return quoted(task.name) + " on " + queue(task.resource) + " reads " +
-             value_name(plan.values[*value]) + ", which is made on " +
-             queue(made->second) + "; only the queue that made it can go on from it";
+             value_name(plan.values[*value]) + ", which is made on " + queue(made->second) +
+             "; only the queue that made it can go on from it";
     });
   }
 }
@@ -135,7 +135,7 @@ class StepCounts {
 
  private:
   void count(const Task& task);
-  std::size_t micro_batches() const { return static_cast<std::size_t>(plan_.micro_batches); }
+  std::size_t micro_batches() const { return plan_.micro_batches; }
   static std::optional<Violation> expect(int expected, int found, const std::string& what) {
     if (found == expected) return {};
     return Violation{Rule::each_once, what + " runs " + std::to_string(found) +
@@ -143,7 +143,7 @@ class StepCounts {
   }
 
   const Plan& plan_;
-  std::vector<int> loads_;  // by micro-batch
+  std::vector<int> loads_;                                    // by micro-batch
   IdVector<BlockId, std::vector<int>> forwards_, backwards_;  // by micro-batch
   IdVector<BlockId, int> updates_;
   int clips_ = 0;
@@ -201,7 +201,7 @@ std::optional<Violation> StepCounts::find() const {
 
 std::optional<Violation> check_counts(const Plan& plan) {
   // Every block needs a task per micro-batch; this also bounds the tables below by the plan's size.
-  const auto micro_batches = static_cast<std::size_t>(plan.micro_batches);
+  const std::size_t micro_batches = plan.micro_batches;
   if (plan.tasks.size() / micro_batches < plan.blocks.size()) {
     return Violation{Rule::each_once, std::to_string(plan.tasks.size()) +
                                           " tasks are too few for " +
@@ -215,7 +215,7 @@ std::string_view rule_name(Rule rule) {
   constexpr std::array<std::string_view, 7> kNames = {
       "well formed", "no cycle", "reads find their values", "slots are ordered", "within budget",
       "each once",   "staleness"};
-  return kNames[static_cast<std::size_t>(rule)];
+  return kNames[to_index(rule)];
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/enum_index.h"
 #include "plan/plan.h"
 
 namespace ferry {
@@ -23,7 +24,7 @@ inline constexpr std::array<std::string_view, 10> kValueWords = {"W",  "S", "G",
 
 template <typename Enum, std::size_t kCount>
 std::string_view word_in(const std::array<std::string_view, kCount>& words, Enum value) {
-  return words[static_cast<std::size_t>(value)];
+  return words[to_index(value)];
 }
 
 inline std::string_view to_string(PlanMode mode) { return word_in(kModeWords, mode); }

@@ -108,9 +108,8 @@ TEST(Planner, TrainingAndEvaluationShareTheHomeRegion) {
       std::vector<std::string> result;
       for (const Instance& instance : plan.instances) {
         if (!instance.home) continue;
-        const auto& value = plan.values[static_cast<std::size_t>(instance.value)];
-        result.push_back(value_name(value) + "@" +
-                         plan.places[static_cast<std::size_t>(instance.place)].name + " " +
+        const auto& value = plan.values[instance.value];
+        result.push_back(value_name(value) + "@" + plan.places[instance.place].name + " " +
                          std::to_string(instance.offset.count));
       }
       return result;

@@ -117,8 +117,7 @@ class MoreMemory {
 std::string limit_source(const PlanQuestion& question, const Shortage& lacking) {
   if (lacking.kind == PlaceKind::host) return question.host_budget_source;
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
-    const bool it_lacks =
-        question.machine.devices[static_cast<std::size_t>(d)].name == lacking.place;
+    const bool it_lacks = question.machine.devices[d].name == lacking.place;
     if (it_lacks) return device_budget(question, d).source;
   }
   return question.machine.source.text;

@@ -44,7 +44,7 @@ void expect_own_budgets(const PlanQuestion& question, const Planned& planned) {
   expect_promises_hold(planned);
   const Plan& plan = planned.plan;
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
-    const std::string& name = question.machine.devices[static_cast<std::size_t>(d)].name;
+    const std::string& name = question.machine.devices[d].name;
     for (const PlaceId p : plan.places.ids()) {
       if (plan.places[p].name != name) continue;
       EXPECT_LE(plan.places[p].budget, device_budget(question, d).bytes) << name;

@@ -119,7 +119,7 @@ IdVector<PlaceId, PlaceLevels> bytes_over_time(const Plan& plan, const Timeline&
   for (const Life& life : lives(plan, timeline)) {
     const Instance& instance = plan.instances[life.instance];
     const Value& value = plan.values[instance.value];
-    auto& of = changes[instance.place].of[static_cast<std::size_t>(value.kind)];
+    auto& of = changes[instance.place].of[to_index(value.kind)];
     hold(of, life.from, life.to, value.bytes);
   }
   for (const Span& span : timeline.spans) {

@@ -202,8 +202,7 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
   const bool split = plan_.precision == Precision::bf16;
   const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
   const InstanceId clip = parts[Part::clip];
-  const at::Tensor scale =
-      clip.valid() ? binding_.view(clip, {}, {}, at::kFloat) : at::Tensor();
+  const at::Tensor scale = clip.valid() ? binding_.view(clip, {}, {}, at::kFloat) : at::Tensor();
   const bool decays = numbers.adamw.weight_decay != 0;
   for (std::size_t first = 0, next = 0; first < spec.params.size(); first = next) {
     // Neighbours that decay alike go together, with the padding between them, which nobody reads.
@@ -230,7 +229,7 @@ Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) con
   const Batch& batch = numbers.batches[task.micro_batch];
   Positions found;
   for (std::size_t i = 0; i < batch.segments.size(); ++i) {
-    const bool row_starts = i % static_cast<std::size_t>(plan_.sequence) == 0;
+    const bool row_starts = i % plan_.sequence == 0;
     const std::int32_t segment = batch.segments[i];
     // Padding (-1) goes with the document before it.
     const bool starts = row_starts || (segment >= 0 && segment != batch.segments[i - 1]);
@@ -243,9 +242,7 @@ Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) con
   return found;
 }
 
-const BlockSpec& BlockMath::block(const Task& task) const {
-  return model_.blocks[task.block];
-}
+const BlockSpec& BlockMath::block(const Task& task) const { return model_.blocks[task.block]; }
 
 at::Tensor BlockMath::ids(InstanceId tokens) const {
   return binding_.view(tokens, {}, {plan_.micro_batch_size, plan_.sequence}, at::kLong);

@@ -66,7 +66,7 @@ const TensorEntry& entry_of(const Checkpoint& checkpoint, const ModelSpec& model
 
 void read_part(const Checkpoint& checkpoint, const TensorEntry& entry, StatePart part,
                BlockId block, std::size_t index, HomeStates& states) {
-  std::vector<float> values(static_cast<std::size_t>(entry.numel()));
+  std::vector<float> values(entry.numel());
   checkpoint.read_as_f32(entry, values);
   states.write(part, block, index, values);
 }
@@ -102,7 +102,7 @@ void write_model(const CheckpointContents& contents, const std::filesystem::path
   });
   SafetensorsWriter writer(folder, "model", declared, kShardSize);
   for_each_param(contents.model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
-    const auto count = static_cast<std::size_t>(param.numel());
+    const std::size_t count = param.numel();
     if (split) {
       std::vector<std::uint16_t> hi(count);
       contents.states.read_hi(b, i, hi);
@@ -126,7 +126,7 @@ void write_optimizer(const CheckpointContents& contents, const std::filesystem::
   });
   SafetensorsWriter writer(folder, "optimizer", declared, kShardSize);
   for_each_param(contents.model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
-    std::vector<float> values(static_cast<std::size_t>(param.numel()));
+    std::vector<float> values(param.numel());
     for (const StatePart part : parts) {
       contents.states.read(part, b, i, values);
       writer.write(part_name(param.name, part), std::as_bytes(std::span(values)));
@@ -142,7 +142,7 @@ void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder
   const Checkpoint checkpoint = open_checkpoint(folder);
   for_each_param(model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
     read_part(checkpoint, entry_of(checkpoint, model, param), StatePart::master, b, i, states);
-    const std::vector<float> zeros(static_cast<std::size_t>(param.numel()));
+    const std::vector<float> zeros(param.numel());
     states.write(StatePart::exp_avg, b, i, zeros);
     states.write(StatePart::exp_avg_sq, b, i, zeros);
   });

@@ -13,7 +13,7 @@ void take_parts(const Plan& plan, const std::vector<InstanceId>& instances,
     const ValueKey key = key_of(plan.values[plan.instances[id].value]);
     const auto found = std::ranges::find(known, key, &Access::value);
     FERRY_CHECK(found != known.end(), "a task reads and writes what its signature says");
-    parts.instances[static_cast<std::size_t>(found->part)] = id;
+    parts.instances[to_index(found->part)] = id;
   }
 }
 

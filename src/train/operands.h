@@ -15,7 +15,7 @@ struct Operands {
   std::array<InstanceId, kParts> instances;
   bool accumulates = false;  // a backward that reads G.b adds to it
 
-  InstanceId operator[](Part part) const { return instances[static_cast<std::size_t>(part)]; }
+  InstanceId operator[](Part part) const { return instances[to_index(part)]; }
 };
 
 /// Requires: a plan that is well formed.

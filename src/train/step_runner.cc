@@ -21,7 +21,7 @@ constexpr int kHostDepth = 4;
 // How long wait_any() sleeps between two looks at the devices' events: far below a task's length.
 constexpr Micros kPatience{200};
 
-std::size_t parity(int step) { return static_cast<std::size_t>(step % 2); }
+int parity(int step) { return step % 2; }
 
 /// Runs `work` and turns torch's errors into ours; either name the task.
 template <typename Work>
@@ -252,9 +252,7 @@ const StepNumbers& StepRunner::numbers(int step) const {
   return *slot;
 }
 
-DeviceEvent& StepRunner::event(TaskRun run) {
-  return *events_[parity(run.step)][run.task];
-}
+DeviceEvent& StepRunner::event(TaskRun run) { return *events_[parity(run.step)][run.task]; }
 
 std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }
 

@@ -52,7 +52,7 @@ class StepRunner final : public TaskRunner {
   bool gives_way() const;
 
   /// The result of a step whose clip task is finished; kept until step + 2.
-  StepResult result(int step) const { return results_[static_cast<std::size_t>(step % 2)]; }
+  StepResult result(int step) const { return results_[step % 2]; }
 
   /// The step's numbers; kept until step + 2.
   const StepNumbers& numbers(int step) const;

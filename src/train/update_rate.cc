@@ -56,7 +56,7 @@ double device_update_rate(Device& device, Precision precision, std::int64_t para
 
 double measure_update_rate(Precision precision, int threads, std::int64_t parameters) {
   FERRY_CHECK(parameters > 0, "an update needs parameters");
-  const auto count = static_cast<std::size_t>(parameters);
+  const std::size_t count = parameters;
   std::vector<float> weight, m(count), v(count), gradient(count);
   std::vector<std::uint16_t> hi, lo;
   Update update{.state = FullState{}, .gradient = std::span<const float>(gradient)};

@@ -17,8 +17,6 @@ namespace {
 constexpr const char* kOrder = "papers.order";
 constexpr const char* kOffsets = "papers.offsets";
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // A whole number that is all of `text`.
 std::optional<int> whole(const std::string& text) {
   int value = 0;
@@ -40,9 +38,10 @@ std::optional<PipelineTask> task_of(const std::string& word, bool has_micro_batc
 }
 
 void check_devices(std::size_t found, const Pipeline& pipeline, const std::string& key) {
-  if (found == index(pipeline.devices)) return;
-  throw UserError(key + "of " + std::to_string(found) +
-                  " devices; expected one entry for each of " + std::to_string(pipeline.devices));
+  if (found == static_cast<std::size_t>(pipeline.devices)) return;
+  throw JobKeyError(key, "of " + std::to_string(found) +
+                             " devices; expected one entry for each of " +
+                             std::to_string(pipeline.devices));
 }
 
 // Tasks by device: each of `micro_batches` forwards and backwards of every stage once, in its
@@ -60,16 +59,16 @@ DeviceOrders read_orders(const PlanQuestion& question, const Pipeline& pipeline,
       const auto task = task_of(word, has_micro_batch);
       if (!task || task->stage >= pipeline.stages() || task->micro_batch >= micro_batches) {
         throw JobKeyError(kOrder, "'" + word + "' is no task; expected for instance " +
-                        (has_micro_batch ? "F0.0, B0.0" : "F0, B0") + " of " +
-                        std::to_string(pipeline.stages()) + " stages" +
-                        (has_micro_batch
-                             ? " and " + std::to_string(micro_batches) + " micro-batches"
-                             : std::string()));
+                                      (has_micro_batch ? "F0.0, B0.0" : "F0, B0") + " of " +
+                                      std::to_string(pipeline.stages()) + " stages" +
+                                      (has_micro_batch ? " and " + std::to_string(micro_batches) +
+                                                             " micro-batches"
+                                                       : std::string()));
       }
-      if (pipeline.device[index(task->stage)] != static_cast<int>(d)) {
+      if (pipeline.device[task->stage] != static_cast<int>(d)) {
         throw JobKeyError(kOrder, "'" + word + "' stands at device " + std::to_string(d) +
-                        "; its stage is on device " +
-                        std::to_string(pipeline.device[index(task->stage)]));
+                                      "; its stage is on device " +
+                                      std::to_string(pipeline.device[task->stage]));
       }
       if (!seen.insert(*task).second) {
         throw JobKeyError(kOrder, "'" + word + "' stands twice");
@@ -77,10 +76,10 @@ DeviceOrders read_orders(const PlanQuestion& question, const Pipeline& pipeline,
       orders[d].push_back(*task);
     }
   }
-  const std::size_t expected = 2 * index(pipeline.stages()) * index(micro_batches);
+  const std::size_t expected = 2 * pipeline.stages() * micro_batches;
   if (seen.size() != expected) {
     throw JobKeyError(kOrder, std::to_string(seen.size()) + " tasks; expected " +
-                    std::to_string(expected) + ", every forward and backward once");
+                                  std::to_string(expected) + ", every forward and backward once");
   }
   return orders;
 }

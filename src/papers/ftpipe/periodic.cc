@@ -14,10 +14,8 @@ namespace {
 
 constexpr double kSlack = 1e-9;  // of a period: sums of times in another order are equal
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 double time_of(const Pipeline& pipeline, const PeriodicTask& task) {
-  return (task.backward ? pipeline.backward : pipeline.forward)[index(task.stage)];
+  return (task.backward ? pipeline.backward : pipeline.forward)[task.stage];
 }
 
 // The first time at or behind `time` that is congruent to `slot` modulo `period`.
@@ -26,9 +24,9 @@ double next_congruent(double time, double slot, double period) {
 }
 
 double longest_load(const Pipeline& pipeline) {
-  std::vector<double> load(index(pipeline.devices), 0.0);
+  std::vector<double> load(pipeline.devices, 0.0);
   for (std::size_t s = 0; s < pipeline.device.size(); ++s) {
-    load[index(pipeline.device[s])] += pipeline.forward[s] + pipeline.backward[s];
+    load[pipeline.device[s]] += pipeline.forward[s] + pipeline.backward[s];
   }
   return *std::max_element(load.begin(), load.end());
 }
@@ -78,13 +76,13 @@ class Annealer {
   // Forwards in chain order, then backwards, each device starting when its first input is there.
   PeriodicOrder first_order() const {
     PeriodicOrder order;
-    order.offset.assign(index(pipeline_.devices), 0.0);
-    order.tasks.resize(index(pipeline_.devices));
+    order.offset.assign(pipeline_.devices, 0.0);
+    order.tasks.resize(pipeline_.devices);
     for (int s = 0; s < pipeline_.stages(); ++s) {
-      order.tasks[index(pipeline_.device[index(s)])].push_back({false, s});
+      order.tasks[pipeline_.device[s]].push_back({false, s});
     }
     for (int s = pipeline_.stages() - 1; s >= 0; --s) {
-      order.tasks[index(pipeline_.device[index(s)])].push_back({true, s});
+      order.tasks[pipeline_.device[s]].push_back({true, s});
     }
     return order;
   }
@@ -132,7 +130,7 @@ class Annealer {
     } else {
       before.backward = false;
     }
-    const std::size_t other = index(pipeline_.device[index(before.stage)]);
+    const std::size_t other = pipeline_.device[before.stage];
     if (other == d) return;
     double end = order.offset[other];
     for (const PeriodicTask& one : order.tasks[other]) {
@@ -154,7 +152,7 @@ class Annealer {
 }  // namespace
 
 PeriodicResult evaluate_periodic(const Pipeline& pipeline, const PeriodicOrder& order) {
-  const auto stages = index(pipeline.stages());
+  const auto stages = pipeline.stages();
   PeriodicResult result;
   result.period = longest_load(pipeline);
   std::vector<double> forward_slot(stages);
@@ -162,7 +160,7 @@ PeriodicResult evaluate_periodic(const Pipeline& pipeline, const PeriodicOrder& 
   for (std::size_t d = 0; d < order.tasks.size(); ++d) {
     double slot = order.offset[d];
     for (const PeriodicTask& task : order.tasks[d]) {
-      (task.backward ? backward_slot : forward_slot)[index(task.stage)] = slot;
+      (task.backward ? backward_slot : forward_slot)[task.stage] = slot;
       slot += time_of(pipeline, task);
     }
   }
@@ -171,7 +169,7 @@ PeriodicResult evaluate_periodic(const Pipeline& pipeline, const PeriodicOrder& 
   result.stage_in_flight.resize(stages);
   result.device_in_flight.assign(order.tasks.size(), 0);
   double end = forward_slot[0];
-  for (std::size_t s = 0; s < stages; ++s) {
+  for (int s = 0; s < stages; ++s) {
     result.forward[s] = next_congruent(end, forward_slot[s], result.period);
     end = result.forward[s] + pipeline.forward[s];
   }
@@ -180,7 +178,7 @@ PeriodicResult evaluate_periodic(const Pipeline& pipeline, const PeriodicOrder& 
     end = result.backward[s] + pipeline.backward[s];
     result.stage_in_flight[s] =
         static_cast<int>(std::ceil((end - result.forward[s]) / result.period - kSlack));
-    result.device_in_flight[index(pipeline.device[s])] += result.stage_in_flight[s];
+    result.device_in_flight[pipeline.device[s]] += result.stage_in_flight[s];
   }
   result.latency = end - result.forward[0];
   return result;
@@ -195,12 +193,12 @@ DeviceOrders periodic_orders(const Pipeline& pipeline, const PeriodicResult& res
     double time;
     PipelineTask task;
   };
-  std::vector<std::vector<Start>> starts(index(pipeline.devices));
+  std::vector<std::vector<Start>> starts(pipeline.devices);
   for (int s = 0; s < pipeline.stages(); ++s) {
-    auto& device = starts[index(pipeline.device[index(s)])];
+    auto& device = starts[pipeline.device[s]];
     for (int m = 0; m < pipeline.micro_batches; ++m) {
-      device.push_back({result.forward[index(s)] + m * result.period, {false, s, m}});
-      device.push_back({result.backward[index(s)] + m * result.period, {true, s, m}});
+      device.push_back({result.forward[s] + m * result.period, {false, s, m}});
+      device.push_back({result.backward[s] + m * result.period, {true, s, m}});
     }
   }
   DeviceOrders orders(starts.size());

@@ -23,8 +23,6 @@ namespace {
 
 constexpr double kStateBytes = 10;  // per parameter: lo16, m and v of a bf16 weight
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // A question's pipeline, its stages and what they cost.
 struct CutPipeline {
   Pipeline pipeline;
@@ -91,9 +89,9 @@ class Writer {
 
   TaskId add(const PipelineTask& task) {
     const Pipeline& pipeline = program_.pipeline;
-    const std::size_t s = index(task.stage);
+    const std::size_t s = task.stage;
     const TaskId id = plan_.add(task.backward ? TaskKind::backward : TaskKind::forward,
-                                task_name(task), computes_[index(pipeline.device[s])],
+                                task_name(task), computes_[pipeline.device[s]],
                                 {task.backward ? pipeline.backward[s] : pipeline.forward[s]});
     plan_.about(id, first_block_[s], task.micro_batch);
     ids_[task] = id;
@@ -164,17 +162,17 @@ std::vector<double> device_bytes(const PlanQuestion& question, const CutPipeline
                                  const std::vector<int>& in_flight) {
   const Profile& profile = question.profile;
   const Pipeline& pipeline = program.pipeline;
-  std::vector<double> bytes(index(pipeline.devices), 0.0);
+  std::vector<double> bytes(pipeline.devices, 0.0);
   std::vector<double> workspace = bytes;
   int first = 0;
   for (std::size_t s = 0; s < program.ends.size(); ++s) {
-    const std::size_t d = index(pipeline.device[s]);
+    const std::size_t d = pipeline.device[s];
     const StageCosts& stage = program.costs[s];
     double resident = stage.forward_upload + stage.gradient_download;
     workspace[d] = std::max(workspace[d], stage.backward_memory - resident);
     for (; first < program.ends[s]; ++first) {
-      const int block = profile.chain[index(first)];
-      resident += kStateBytes * static_cast<double>(profile.blocks[index(block)].parameters);
+      const int block = profile.chain[first];
+      resident += kStateBytes * static_cast<double>(profile.blocks[block].parameters);
     }
     if (s > 0) resident += in_flight[s] * program.costs[s - 1].activation;
     bytes[d] += resident;
@@ -294,10 +292,10 @@ void report_steady(PlanReport& report, const PlanQuestion& question, const CutPi
   const std::vector<int> in_flight = steady_in_flight(pipeline, schedule.order);
   report_stages(report, question, program, in_flight);
   std::vector<double>& device_held = report.series["device_in_flight"];
-  device_held.assign(index(pipeline.devices), 0.0);
+  device_held.assign(pipeline.devices, 0.0);
   std::vector<Staleness> staleness;
   for (std::size_t s = 0; s < in_flight.size(); ++s) {
-    device_held[index(pipeline.device[s])] += in_flight[s];
+    device_held[pipeline.device[s]] += in_flight[s];
     staleness.push_back(steady_staleness(in_flight[s] - 1, pipeline.micro_batches));
   }
   report_staleness(report, staleness);

@@ -9,8 +9,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // Where each stage's two tasks stand: position in the device's period, and lag.
 struct Seat {
   std::size_t position = 0;
@@ -23,12 +21,10 @@ struct Seats {
 };
 
 Seats seats_of(const Pipeline& pipeline, const SteadyOrder& order) {
-  Seats seats{std::vector<Seat>(index(pipeline.stages())),
-              std::vector<Seat>(index(pipeline.stages()))};
+  Seats seats{std::vector<Seat>(pipeline.stages()), std::vector<Seat>(pipeline.stages())};
   for (const auto& tasks : order) {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      (tasks[i].backward ? seats.backward : seats.forward)[index(tasks[i].stage)] = {i,
-                                                                                     tasks[i].lag};
+      (tasks[i].backward ? seats.backward : seats.forward)[tasks[i].stage] = {i, tasks[i].lag};
     }
   }
   return seats;
@@ -46,16 +42,16 @@ SteadyOrder steady_one_f_one_b(const Pipeline& pipeline, int window) {
     round_trip += pipeline.forward[s] + pipeline.backward[s];
   }
   if (limited) period = std::max(period, round_trip / window);
-  SteadyOrder order(index(pipeline.devices));
+  SteadyOrder order(pipeline.devices);
   double away = round_trip;  // from a stage's start of F to its end of B, without waiting
   for (int s = 0; s < pipeline.stages(); ++s) {
     int ahead = pipeline.depth(s);
     if (limited) {
-      const double periods = (away - pipeline.backward[index(s)]) / period;
+      const double periods = (away - pipeline.backward[s]) / period;
       ahead = std::min({ahead, window - 1, static_cast<int>(periods)});
     }
-    order[index(pipeline.device[index(s)])] = {{false, s, 0}, {true, s, ahead}};
-    away -= pipeline.forward[index(s)] + pipeline.backward[index(s)];
+    order[pipeline.device[s]] = {{false, s, 0}, {true, s, ahead}};
+    away -= pipeline.forward[s] + pipeline.backward[s];
   }
   return order;
 }
@@ -65,16 +61,16 @@ SteadyOrder steady_periodic(const Pipeline& pipeline, const PeriodicResult& resu
     double time;
     SteadyTask task;
   };
-  std::vector<std::vector<Slot>> slots(index(pipeline.devices));
+  std::vector<std::vector<Slot>> slots(pipeline.devices);
   const auto add = [&](bool backward, int s, double start) {
     // From the first start on; a start that rounding puts a hair before a period belongs to it.
     const double periods = (start - result.forward.front()) / result.period;
     const int lag = static_cast<int>(std::floor(periods + 1e-9));
-    slots[index(pipeline.device[index(s)])].push_back({periods - lag, {backward, s, lag}});
+    slots[pipeline.device[s]].push_back({periods - lag, {backward, s, lag}});
   };
   for (int s = 0; s < pipeline.stages(); ++s) {
-    add(false, s, result.forward[index(s)]);
-    add(true, s, result.backward[index(s)]);
+    add(false, s, result.forward[s]);
+    add(true, s, result.backward[s]);
   }
   SteadyOrder order(slots.size());
   for (std::size_t d = 0; d < slots.size(); ++d) {

@@ -19,19 +19,19 @@ BlockGraph t5_fixture(int gpus, Bytes hidden) {
     GraphBlock block;
     block.name = "b" + std::to_string(b);
     block.kind = encoder ? "encoder" : "decoder";
-    block.seconds.assign(static_cast<std::size_t>(gpus), encoder ? 1.0 : 0.35);
+    block.seconds.assign(gpus, encoder ? 1.0 : 0.35);
     block.weight = encoder ? 50'333'696_B : 67'111'936_B;
     graph.blocks.push_back(std::move(block));
     if (b + 1 == kLayers) break;
     GraphTensor tensor;
     tensor.name = "t" + std::to_string(b);
-    tensor.producer = b;
-    tensor.consumers = {b + 1};
+    tensor.producer = BlockId(b);
+    tensor.consumers = {BlockId(b + 1)};
     tensor.forward = tensor.gradient = hidden;
     graph.tensors.push_back(std::move(tensor));
   }
-  std::vector<int>& readers = graph.tensors[kEncoder - 1].consumers;
-  for (int b = kEncoder + 1; b < kLayers; ++b) readers.push_back(b);
+  std::vector<BlockId>& readers = graph.tensors[kEncoder - 1].consumers;
+  for (int b = kEncoder + 1; b < kLayers; ++b) readers.push_back(BlockId(b));
   return graph;
 }
 

@@ -21,17 +21,23 @@ MixedPipeOptions options_for(const MixedMachine& machine) {
   return options;
 }
 
-std::vector<int> sizes(const std::vector<std::vector<int>>& groups) {
+std::vector<int> sizes(const Items& groups) {
   std::vector<int> result;
-  for (const std::vector<int>& group : groups) result.push_back(static_cast<int>(group.size()));
+  for (const std::vector<BlockId>& group : groups) result.push_back(static_cast<int>(group.size()));
   return result;
 }
 
 // The cyclic Mixed map of T5: encoder stages 0..7 and decoder stages 8..15 of three layers each.
-std::vector<int> cyclic_mixed_map() {
-  std::vector<int> gpu_of;
-  for (int b = 0; b < 48; ++b) gpu_of.push_back(b % 24 / 3);
+IdVector<BlockId, GpuId> cyclic_mixed_map() {
+  IdVector<BlockId, GpuId> gpu_of;
+  for (int b = 0; b < 48; ++b) gpu_of.push_back(GpuId(b % 24 / 3));
   return gpu_of;
+}
+
+// The loads of the map, every block an item of its own.
+LoadTracker load_of_the_map(const LoadModel& model) {
+  const IdVector<BlockId, GpuId> gpu_of = cyclic_mixed_map();
+  return load_of(model, ItemGpus(gpu_of.begin(), gpu_of.end()));
 }
 
 // Three encoder and three decoder layers on each GPU. A contiguous cut has
@@ -64,10 +70,9 @@ TEST(T5, KeepsItsBalanceWithTraffic) {
   ASSERT_TRUE(result.fits);
   EXPECT_GE(result.compute_balance, 0.95);
   EXPECT_NEAR(result.gap, 0, 1e-9);
-  std::vector<double> weights(8, 0.0);
-  for (int b = 0; b < graph.size(); ++b) {
-    weights[static_cast<std::size_t>(result.best.placement.gpu_of[static_cast<std::size_t>(b)])] +=
-        static_cast<double>(graph.blocks[static_cast<std::size_t>(b)].weight.count);
+  IdVector<GpuId, double> weights(8, 0.0);
+  for (const BlockId b : graph.blocks.ids()) {
+    weights[result.best.placement.gpu_of[b]] += static_cast<double>(graph.blocks[b].weight.count);
   }
   const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / 8;
   EXPECT_GE(mean / std::ranges::max(weights), 0.95);
@@ -101,7 +106,7 @@ TEST(T5, LoadOfTheEncoderOutputIsEightCrossings) {
   graph.tensors[0].gradient = 0_B;
   const MixedMachine machine = equal_gpus(8, 1_GiB);
   const LoadModel model(graph, machine, single_items(graph), {}, {});
-  EXPECT_EQ(load_of(model, cyclic_mixed_map()).step_bytes(), 8 * 1000_B);
+  EXPECT_EQ(load_of_the_map(model).step_bytes(), 8 * 1000_B);
 }
 
 // 134.2 MB at 12 GB/s are 11.2 ms, the gather at 550 GB/s takes 0.25 ms; the hidden
@@ -112,7 +117,7 @@ TEST(T5, PositionBiasIsMadeAgainAndHiddenStatesAreSent) {
   BlockGraph graph = t5_fixture(8, Bytes{4LL * 512 * 1024 * 4});
   GraphTensor bias =
       tensor_of(0, {}, Bytes{4LL * 32 * 512 * 512 * 4}, Bytes{4LL * 32 * 512 * 512 * 4});
-  for (int b = 1; b < 24; ++b) bias.consumers.push_back(b);
+  for (int b = 1; b < 24; ++b) bias.consumers.push_back(BlockId(b));
   bias.recompute_seconds = 134.2e6 / 550e9;
   bias.recompute_weight = 4_KiB;
   graph.tensors.push_back(bias);
@@ -126,17 +131,14 @@ TEST(T5, PositionBiasIsMadeAgainAndHiddenStatesAreSent) {
   // It never crosses a border: only its table does, once per step and GPU.
   const LoadModel sent(graph, machine, single_items(graph), {}, {});
   const LoadModel made(graph, machine, single_items(graph), {}, flags);
-  const Bytes hidden = load_of(made, cyclic_mixed_map()).step_bytes() - 7 * 2 * 4_KiB;
-  EXPECT_EQ(load_of(sent, cyclic_mixed_map()).step_bytes() - hidden, (7 + 1) * 2 * bias.forward);
+  const Bytes hidden = load_of_the_map(made).step_bytes() - 7 * 2 * 4_KiB;
+  EXPECT_EQ(load_of_the_map(sent).step_bytes() - hidden, (7 + 1) * 2 * bias.forward);
 
   // Seven other encoder stages make it again, one on each of GPUs 1 to 7.
-  const std::vector<MixedStage> stages =
-      StageBuilder(graph).build({cyclic_mixed_map(), cyclic_mixed_map()});
-  const std::vector<double> seconds = recompute_seconds(graph, flags, stages, 8);
+  const MixedStages stages = StageBuilder(graph).build(gpus_as_bins(cyclic_mixed_map()));
+  const IdVector<GpuId, double> seconds = recompute_seconds(graph, flags, stages, 8);
   EXPECT_EQ(seconds[0], 0);
-  for (int g = 1; g < 8; ++g) {
-    EXPECT_EQ(seconds[static_cast<std::size_t>(g)], bias.recompute_seconds);
-  }
+  for (GpuId g(1); g < 8; ++g) EXPECT_EQ(seconds[g], bias.recompute_seconds);
 }
 
 TEST(T5, GetsItsQuotasInBothHalves) {

@@ -8,13 +8,11 @@ namespace {
 
 constexpr Micros kFreeing{40'000};  // DEL, as in Harmony's estimator
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
 
 // U, U, ..., remainder.
 std::vector<int> split(int samples, int batch) {
-  std::vector<int> sizes(index(samples / batch), batch);
+  std::vector<int> sizes(samples / batch, batch);
   if (samples % batch > 0) sizes.push_back(samples % batch);
   return sizes;
 }
@@ -27,7 +25,7 @@ std::vector<int> completing(const std::vector<int>& forward, const std::vector<i
   int needed = 0;
   for (const int samples : backward) {
     needed += samples;
-    while (available < needed) available += forward[index(++i)];
+    while (available < needed) available += forward[++i];
     result.push_back(i);
   }
   return result;
@@ -68,7 +66,7 @@ HarmonyEvents::HarmonyEvents(const HarmonyProblem& problem, const HarmonyTuple& 
             static_cast<int>(problem.profile.layers.size())) {
   const int last = static_cast<int>(tuple.backward.size()) - 1;
   for (int p = 0; p <= last; ++p) {
-    const HarmonyPack pack = tuple.backward[index(p)];
+    const HarmonyPack pack = tuple.backward[p];
     for (int l = pack.first; l < pack.end; ++l) plan_.set_stage(l, p);
     if (p < last) stash_readers_[pack.first] = packs_of(tuple) - 1 - p;
   }
@@ -76,7 +74,7 @@ HarmonyEvents::HarmonyEvents(const HarmonyProblem& problem, const HarmonyTuple& 
 
 HarmonyProgram HarmonyEvents::write() {
   add_queues();
-  program_.compute.resize(index(problem_.gpus()));
+  program_.compute.resize(problem_.gpus());
   const int runs = problem_.mode == HarmonyMode::data_parallel ? problem_.gpus() : 1;
   for (int gpu = 0; gpu < runs; ++gpu) {
     list_visits(gpu);
@@ -119,8 +117,8 @@ void HarmonyEvents::append_visit(bool backward, int pack, int gpu) {
   visit.gpu = rotates ? gpu_of(visit.k) : gpu;
   visit.previous = visit.k - (rotates ? problem_.gpus() : 1);
   visit.name = std::string(".") + (backward ? 'b' : 'f') + std::to_string(pack);
-  if (!rotates) visit.name += ">" + problem_.server.gpus[index(gpu)].name;
-  visit.pack = (backward ? tuple_.backward : tuple_.forward)[index(pack)];
+  if (!rotates) visit.name += ">" + problem_.server.gpus[gpu].name;
+  visit.pack = (backward ? tuple_.backward : tuple_.forward)[pack];
   visit.sizes = backward ? backward_sizes_ : forward_sizes_;
   visit.output.assign(visit.sizes.size(), -1);
   visit.handed_over.assign(backward_sizes_.size(), -1);
@@ -145,7 +143,7 @@ void HarmonyEvents::write_visit(Visit& visit) {
       continue;
     }
     visit.recompute.push_back(add(visit, kCompute, TaskKind::forward, "REC", i,
-                                  time(HarmonyPass::forward, visit.sizes[index(i)], visit.pack),
+                                  time(HarmonyPass::forward, visit.sizes[i], visit.pack),
                                   {input, first_weights}));
     if (needs_gradient && !prefetch_) gradient = write_output_gradient(visit, i);
     write_backward(visit, i, gradient);
@@ -155,7 +153,7 @@ void HarmonyEvents::write_visit(Visit& visit) {
 
 // One FWD per sub-pack: a pack is cut where a stashed layer begins.
 void HarmonyEvents::write_forward(Visit& visit, int i, TaskId input, TaskId weights) {
-  const int samples = visit.sizes[index(i)];
+  const int samples = visit.sizes[i];
   TaskId forward = -1;
   for (int first = visit.pack.first; first < visit.pack.end;) {
     const auto next = stash_readers_.upper_bound(first);
@@ -170,7 +168,7 @@ void HarmonyEvents::write_forward(Visit& visit, int i, TaskId input, TaskId weig
     first = end;
   }
   visit.done.push_back(forward);
-  TaskId& output = visit.output[index(i)];
+  TaskId& output = visit.output[i];
   const Bytes bytes = x(visit.pack.end, samples);
   if (!hands_over(visit)) {
     output = pass_on(visit, "Y", i, bytes, forward);
@@ -181,22 +179,21 @@ void HarmonyEvents::write_forward(Visit& visit, int i, TaskId input, TaskId weig
 }
 
 void HarmonyEvents::write_backward(Visit& visit, int i, TaskId gradient) {
-  const int samples = visit.sizes[index(i)];
+  const int samples = visit.sizes[i];
   const Micros with_recompute = time(HarmonyPass::backward, samples, visit.pack);
   const Micros recompute = time(HarmonyPass::forward, samples, visit.pack);
   const TaskId done = add(visit, kCompute, TaskKind::backward, "BWD", i,
                           std::max(with_recompute - recompute, Micros{}), {gradient});
   visit.done.push_back(done);
   if (visit.pack.first == 0) return;
-  visit.output[index(i)] = pass_on(visit, "dX", i, x(visit.pack.first, samples), done);
+  visit.output[i] = pass_on(visit, "dX", i, x(visit.pack.first, samples), done);
 }
 
 void HarmonyEvents::write_end(Visit& visit) {
   const TaskId last_output = prefetch_ ? TaskId() : visit.output.back();
   if (!visit.backward) {
-    visit.freed =
-        add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing,
-            {peers_ ? TaskId() : last_output});
+    visit.freed = add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing,
+                      {peers_ ? TaskId() : last_output});
     return;
   }
   const double gpus = problem_.gpus();
@@ -211,12 +208,11 @@ void HarmonyEvents::write_end(Visit& visit) {
   const Bytes gradients = gradient_bytes(visit.pack);
   program_.volumes["gradients_out"] += as_double(gradients);
   const TaskId last = problem_.gpus() == 1 ? last_output : TaskId();
-  const TaskId out =
-      copy(visit, kSwapOut, "dW", -1, gradients, {visit.done.back(), reduced, last});
+  const TaskId out = copy(visit, kSwapOut, "dW", -1, gradients, {visit.done.back(), reduced, last});
   visit.freed = add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing, {out});
   Micros update;
   for (int l = visit.pack.first; l < visit.pack.end; ++l) {
-    update += problem_.profile.layers[index(l)].update;
+    update += problem_.profile.layers[l].update;
   }
   add(visit, kHost, TaskKind::update, "UPD", -1, update, {out});
 }
@@ -232,19 +228,19 @@ TaskId HarmonyEvents::write_weights(const Visit& visit) {
 // X of forward and of the loss pack, S of the other backward packs.
 TaskId HarmonyEvents::write_input(const Visit& visit, int i, TaskId weights) {
   std::vector<TaskId> after = input_gate(visit, i, weights);
-  const Bytes bytes = x(visit.pack.first, visit.sizes[index(i)]);
+  const Bytes bytes = x(visit.pack.first, visit.sizes[i]);
   if (visit.backward && !visit.loss) {
-    after.push_back(stashed_.at(visit.pack.first)[index(i)]);
+    after.push_back(stashed_.at(visit.pack.first)[i]);
     return swap_in(visit, "S", i, bytes, after);
   }
   if (visit.pack.first == 0) return swap_in(visit, "X", i, bytes, after);
-  const Visit& source = visits_[index(visit.k - 1)];
+  const Visit& source = visits_[visit.k - 1];
   if (hands_over(source)) {
-    after.push_back(source.handed_over[index(i)]);
+    after.push_back(source.handed_over[i]);
     return swap_in(visit, "X", i, bytes, after);
   }
-  if (peers_) return receive(visit, "X", i, bytes, source.output[index(i)], after);
-  after.push_back(source.output[index(visit.loss ? completes_[index(i)] : i)]);
+  if (peers_) return receive(visit, "X", i, bytes, source.output[i], after);
+  after.push_back(source.output[visit.loss ? completes_[i] : i]);
   return swap_in(visit, "X", i, bytes, after);
 }
 
@@ -253,16 +249,16 @@ TaskId HarmonyEvents::write_output_gradient(const Visit& visit, int i) {
   std::vector<TaskId> after;
   const Visit* before = previous(visit);
   if (!prefetch_) {
-    after = {visit.recompute[index(i)]};
+    after = {visit.recompute[i]};
   } else if (i > 0) {
-    after = {visit.recompute[index(i - 1)]};
+    after = {visit.recompute[i - 1]};
   } else if (before && (!peers_ || (before->backward && !before->loss))) {
     after = {before->recompute.back()};
   } else {
     after = input_gate(visit, i, -1);
   }
-  const TaskId sent = visits_[index(visit.k - 1)].output[index(i)];
-  const Bytes bytes = x(visit.pack.end, visit.sizes[index(i)]);
+  const TaskId sent = visits_[visit.k - 1].output[i];
+  const Bytes bytes = x(visit.pack.end, visit.sizes[i]);
   if (peers_) return receive(visit, "dY", i, bytes, sent, after);
   after.push_back(sent);
   return swap_in(visit, "dY", i, bytes, after);
@@ -276,11 +272,11 @@ TaskId HarmonyEvents::write_stash(const Visit& visit, int i, int layer, TaskId f
   if (layer == visit.pack.first) {
     after = {input};
     const Visit* before = previous(visit);
-    if (prefetch_ && i > 0) after.push_back(visit.done[index(i - 1)]);
+    if (prefetch_ && i > 0) after.push_back(visit.done[i - 1]);
     if (prefetch_ && i == 0 && before) after.push_back(before->freed);
   }
   const std::string of = std::to_string(layer);
-  const TaskId out = swap_out(visit, "S." + of, i, x(layer, visit.sizes[index(i)]), after);
+  const TaskId out = swap_out(visit, "S." + of, i, x(layer, visit.sizes[i]), after);
   std::vector<TaskId>& messages = stashed_[layer];
   messages.resize(backward_sizes_.size(), -1);
   write_messages(visit, "MSG_S." + of, i, layer, stash_readers_.at(layer), out, messages);
@@ -306,10 +302,10 @@ std::vector<TaskId> HarmonyEvents::input_gate(const Visit& visit, int i, TaskId 
   const Visit* before = previous(visit);
   if (!prefetch_) {
     if (i == 0) return {weights};
-    const TaskId left = visit.output[index(i - 1)];
-    return {peers_ || left < 0 ? visit.done[index(i - 1)] : left};
+    const TaskId left = visit.output[i - 1];
+    return {peers_ || left < 0 ? visit.done[i - 1] : left};
   }
-  if (i >= 2) return {visit.done[index(i - 2)]};
+  if (i >= 2) return {visit.done[i - 2]};
   if (!before) return {};
   if (i == 1) return {before->freed};
   if (before->done.size() >= 2) return {before->done[before->done.size() - 2]};
@@ -357,10 +353,10 @@ TaskId HarmonyEvents::pass_on(const Visit& visit, const std::string& event, int 
 // before it in its queue included.
 TaskId HarmonyEvents::receive(const Visit& visit, const std::string& event, int i, Bytes bytes,
                               TaskId sent, std::vector<TaskId> after) {
-  after.push_back(queues_[index(visit.gpu)][kPeerIn].last);
+  after.push_back(queues_[visit.gpu][kPeerIn].last);
   after = existing(std::move(after));
-  std::vector<TaskId> both = plan_.plan().tasks[index(sent)].after;
-  both.push_back(queue_before_[index(sent)]);
+  std::vector<TaskId> both = plan_.plan().tasks[sent].after;
+  both.push_back(queue_before_[sent]);
   both.insert(both.end(), after.begin(), after.end());
   for (const TaskId earlier : after) plan_.wait_for(sent, earlier);
   return copy(visit, kPeerIn, event, i, bytes, both);
@@ -370,24 +366,24 @@ TaskId HarmonyEvents::add(const Visit& visit, Stream stream, TaskKind kind,
                           const std::string& event, int i, Micros micros,
                           const std::vector<TaskId>& after) {
   if (kind == TaskKind::forward || kind == TaskKind::backward) {
-    program_.compute[index(visit.gpu)] += micros;
+    program_.compute[visit.gpu] += micros;
   }
   const std::string name = event_name(event, visit.name, i);
-  const ResourceId queue = queues_[index(visit.gpu)][stream].resource;
+  const ResourceId queue = queues_[visit.gpu][stream].resource;
   return enqueue(visit, stream, i, plan_.add(kind, name, queue, micros, existing(after)));
 }
 
 TaskId HarmonyEvents::copy(const Visit& visit, Stream stream, const std::string& event, int i,
                            Bytes bytes, const std::vector<TaskId>& after) {
   const std::string name = event_name(event, visit.name, i);
-  const ResourceId queue = queues_[index(visit.gpu)][stream].resource;
+  const ResourceId queue = queues_[visit.gpu][stream].resource;
   return enqueue(visit, stream, i, plan_.copy(name, queue, bytes, existing(after)));
 }
 
 TaskId HarmonyEvents::enqueue(const Visit& visit, Stream stream, int i, TaskId task) {
   plan_.about(task, visit.pack.first, i);
   program_.gpu.push_back(visit.gpu);
-  Queue& queue = queues_[index(visit.gpu)][stream];
+  Queue& queue = queues_[visit.gpu][stream];
   queue_before_.push_back(queue.last);
   if (queue.first < 0) queue.first = task;
   queue.last = task;
@@ -395,19 +391,19 @@ TaskId HarmonyEvents::enqueue(const Visit& visit, Stream stream, int i, TaskId t
 }
 
 const HarmonyEvents::Visit* HarmonyEvents::previous(const Visit& visit) const {
-  return visit.previous < 0 ? nullptr : &visits_[index(visit.previous)];
+  return visit.previous < 0 ? nullptr : &visits_[visit.previous];
 }
 
 // The last forward pack gives its output to the host, which cuts it for the first backward pack.
 bool HarmonyEvents::hands_over(const Visit& visit) const {
-  return peers_ && !visit.backward && visits_[index(visit.k + 1)].backward &&
+  return peers_ && !visit.backward && visits_[visit.k + 1].backward &&
          tuple_.forward_batch != tuple_.backward_batch;
 }
 
 Bytes HarmonyEvents::weight_bytes(HarmonyPack pack) const {
   Bytes sum;
   for (int l = pack.first; l < pack.end; ++l) {
-    sum += problem_.profile.layers[index(l)].weights + problem_.profile.layers[index(l)].buffers;
+    sum += problem_.profile.layers[l].weights + problem_.profile.layers[l].buffers;
   }
   return sum;
 }
@@ -415,7 +411,7 @@ Bytes HarmonyEvents::weight_bytes(HarmonyPack pack) const {
 Bytes HarmonyEvents::gradient_bytes(HarmonyPack pack) const {
   Bytes sum;
   for (int l = pack.first; l < pack.end; ++l) {
-    sum += problem_.profile.layers[index(l)].gradients + problem_.profile.layers[index(l)].buffers;
+    sum += problem_.profile.layers[l].gradients + problem_.profile.layers[l].buffers;
   }
   return sum;
 }
@@ -447,7 +443,7 @@ const HarmonyEvents::Measured& HarmonyEvents::measured(HarmonyPass pass, int sam
 
 Micros HarmonyEvents::time(HarmonyPass pass, int samples, HarmonyPack layers) {
   const std::vector<Micros>& times = measured(pass, samples).times;
-  return times[index(layers.end)] - times[index(layers.first)];
+  return times[layers.end] - times[layers.first];
 }
 
 }  // namespace ferry

@@ -10,8 +10,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // mem: what a layer adds to a pack that it does not begin.
 Bytes inner_memory(const HarmonyCost& layer) { return layer.memory - layer.input; }
 
@@ -112,8 +110,8 @@ void check_cover(const HarmonyPacks& packs, int end, const std::string& pass) {
 }
 
 Bytes pack_memory(std::span<const HarmonyCost> layers, HarmonyPack pack) {
-  Bytes sum = layers[index(pack.first)].input;
-  for (int l = pack.first; l < pack.end; ++l) sum += inner_memory(layers[index(l)]);
+  Bytes sum = layers[pack.first].input;
+  for (int l = pack.first; l < pack.end; ++l) sum += inner_memory(layers[l]);
   return sum;
 }
 

@@ -17,8 +17,6 @@ constexpr double kSwap = 11.5 * kGiB;
 constexpr double kPeer = 8.2 * kGiB;
 constexpr double kMessages = 16 * kGiB;
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 double known(Rate rate, double otherwise) {
   return rate.limited() ? rate.bytes_per_second : otherwise;
 }
@@ -93,8 +91,8 @@ HarmonyEstimate estimate(const HarmonyProgram& program) {
   const auto gpus = static_cast<double>(program.compute.size());
   std::vector<double> last(program.compute.size());
   for (const Span& span : result.simulation.timeline.spans) {
-    const int gpu = program.gpu[index(span.run.task)];
-    if (gpu >= 0) last[index(gpu)] = std::max(last[index(gpu)], span.end.count);
+    const int gpu = program.gpu[span.run.task];
+    if (gpu >= 0) last[gpu] = std::max(last[gpu], span.end.count);
   }
   for (std::size_t g = 0; g < last.size(); ++g) {
     result.compute_share += program.compute[g].count / result.step.count / gpus;

@@ -32,8 +32,6 @@ constexpr double kPeakFlops = 80e12;  // per second, where a machine does not sa
 constexpr double kEfficiency = 0.5;   // of peak FLOPs, by guess
 constexpr double kAllowed = 0.02;     // bands of two printed digits
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // A question of the pure program with a server and a model.
 PlanQuestion question_of(const Machine& machine, const GptShape& shape) {
   PlanQuestion question;
@@ -53,7 +51,7 @@ double bytes_above(const Plan& plan, const Simulation& simulation, double rate) 
   double fast = 0;
   double all = 0;
   for (const Span& span : simulation.timeline.spans) {
-    const double bytes = static_cast<double>(plan.tasks[index(span.run.task)].bytes.count);
+    const double bytes = static_cast<double>(plan.tasks[span.run.task].bytes.count);
     if (bytes <= 0) continue;
     all += bytes;
     if (bytes > rate * (span.end - span.start).seconds()) fast += bytes;
@@ -127,7 +125,7 @@ Profile gpt_profile(const GptShape& shape, int sequence, double flops) {
   profile.name = shape.name;
   profile.sequence = sequence;
   profile.blocks = {block};
-  profile.chain.assign(index(shape.layers), 0);
+  profile.chain.assign(shape.layers, 0);
   return profile;
 }
 

@@ -13,8 +13,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 Bytes whole(double bytes) { return {static_cast<std::int64_t>(bytes)}; }
 
 class LinksWriter {
@@ -25,7 +23,7 @@ class LinksWriter {
         plan_("mobius", program.problem.micro_batches, program.ends.back()),
         queues_(plan_, question),
         updates_(plan_, question),
-        slots_(index(program.problem.devices)) {
+        slots_(program.problem.devices) {
     int first = 0;
     for (std::size_t j = 0; j < program.ends.size(); ++j) {
       first_block_.push_back(first);
@@ -65,8 +63,8 @@ class LinksWriter {
     const double bytes = backward ? costs.activation_gradient : costs.activation;
     const int from = device(backward ? j + 1 : j - 1);
     if (bytes <= 0 || from == device(j)) return {previous_[m]};
-    const TaskId down = plan_.copy(name + "<", outputs_[index(from)], whole(bytes), {previous_[m]});
-    return {plan_.copy(name + ">", inputs_[index(device(j))], whole(bytes), {down})};
+    const TaskId down = plan_.copy(name + "<", outputs_[from], whole(bytes), {previous_[m]});
+    return {plan_.copy(name + ">", inputs_[device(j)], whole(bytes), {down})};
   }
 
   // The weights of the visit: beside the running stage, then behind it.
@@ -75,7 +73,7 @@ class LinksWriter {
     const bool stays = backward && j + slots_ >= program_.stages.size();
     const double upload = backward ? costs.backward_upload : costs.forward_upload;
     if (stays || upload <= 0) return {};
-    const std::size_t d = index(device(j));
+    const std::size_t d = device(j);
     const std::string name = (backward ? "WB." : "WF.") + std::to_string(j);
     const bool first = !backward && j < slots_;
     if (first) {
@@ -101,13 +99,13 @@ class LinksWriter {
 
   void visit(bool backward, std::size_t j) {
     const StageCosts& costs = program_.stages[j];
-    const std::size_t d = index(device(j));
+    const std::size_t d = device(j);
     const std::vector<TaskId> weights = loads(backward, j);
     // The next visit's prefetch may start when this one's does.
     std::vector<TaskId> starts = weights;
     starts.insert(starts.end(), visit_ends_[d].begin(), visit_ends_[d].end());
     std::vector<TaskId> tasks;
-    for (std::size_t m = 0; m < index(program_.problem.micro_batches); ++m) {
+    for (int m = 0; m < program_.problem.micro_batches; ++m) {
       const std::string name =
           (backward ? "B." : "F.") + std::to_string(j) + "." + std::to_string(m);
       std::vector<TaskId> after = input(backward, j, m, name);
@@ -131,8 +129,7 @@ class LinksWriter {
     const double bytes = program_.stages[j].gradient_download;
     TaskId landed = previous_.back();
     if (bytes >= 1) {
-      landed = plan_.copy("G." + std::to_string(j), gradients_[index(device(j))], whole(bytes),
-                          {landed});
+      landed = plan_.copy("G." + std::to_string(j), gradients_[device(j)], whole(bytes), {landed});
     }
     const int first = first_block_[j];
     const std::optional<TaskId> update =

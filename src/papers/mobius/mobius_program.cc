@@ -22,8 +22,6 @@ namespace {
 
 constexpr double kPrecision = 1e-9;  // relative, of the simulated step and the evaluator's
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // Queues for delays that must not wait for each other: a delay takes the first that is free.
 class Lanes {
  public:
@@ -52,7 +50,7 @@ class ProgramWriter {
  public:
   explicit ProgramWriter(const MobiusProgram& program)
       : program_(program),
-        slots_(index(program.problem.devices)),
+        slots_(program.problem.devices),
         schedule_(evaluate_stages(program.problem, program.stages)),
         plan_("mobius", program.problem.micro_batches, program.ends.back()),
         lanes_(plan_, program.problem.bandwidth * 1e6) {
@@ -78,7 +76,7 @@ class ProgramWriter {
       plan_.wait_for_previous(prefetch, task_of(true, 0).back());
     }
     Plan plan = plan_.finish();
-    for (const auto& [task, micros] : remainders_) plan.tasks[index(task)].micros = {micros};
+    for (const auto& [task, micros] : remainders_) plan.tasks[task].micros = {micros};
     return plan;
   }
 
@@ -86,9 +84,7 @@ class ProgramWriter {
   using Tasks = std::vector<TaskId>;  // by micro-batch
 
   double lanes_rate() const { return program_.problem.bandwidth * 1e6; }
-  std::size_t device(std::size_t stage) const {
-    return index(program_.device_of_slot[stage % slots_]);
-  }
+  std::size_t device(std::size_t stage) const { return program_.device_of_slot[stage % slots_]; }
 
   // A copy of any real number of bytes: whole bytes, and the rest as time.
   TaskId copy(const std::string& name, ResourceId link, double bytes, std::vector<TaskId> after) {
@@ -120,7 +116,7 @@ class ProgramWriter {
     const StageCosts& costs = program_.stages[j];
     const std::size_t stages = program_.stages.size();
     Tasks tasks;
-    for (std::size_t m = 0; m < index(program_.problem.micro_batches); ++m) {
+    for (int m = 0; m < program_.problem.micro_batches; ++m) {
       const std::string name = std::to_string(j) + "." + std::to_string(m);
       std::vector<TaskId> after = input(backward, j, m, (backward ? "B." : "F.") + name);
       if (m == 0) {
@@ -194,7 +190,7 @@ class ProgramWriter {
 void add_traffic(PlanReport& report, const MobiusProgram& program) {
   double up = 0;
   double down = 0;
-  const std::size_t slots = index(program.problem.devices);
+  const std::size_t slots = program.problem.devices;
   for (std::size_t j = 0; j < program.stages.size(); ++j) {
     const StageCosts& stage = program.stages[j];
     up += stage.forward_upload;  // the first N too, once per step
@@ -253,7 +249,7 @@ Shortage shortage_of(const PlanQuestion& question, const EvaluatorProblem& probl
     need = std::max({need, stage.forward_memory, stage.backward_memory});
   }
   Shortage shortage;
-  shortage.place = question.machine.devices[index(least_device(question))].name;
+  shortage.place = question.machine.devices[least_device(question)].name;
   shortage.need = {static_cast<std::int64_t>(std::ceil(need))};
   shortage.have = {static_cast<std::int64_t>(problem.memory)};
   shortage.breakdown = {{"the largest stage", shortage.need}};

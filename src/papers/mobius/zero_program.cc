@@ -24,8 +24,6 @@ namespace {
 constexpr std::size_t kBuffers = 2;  // layers whose weights a device holds
 constexpr Bytes kStateBytes{12};     // per parameter: fp32 master and moments
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 Bytes whole(double bytes) { return {static_cast<std::int64_t>(bytes)}; }
 
 // The part of `bytes` that falls to one of `parts`: parts differ by a byte at most.
@@ -105,7 +103,7 @@ class ZeroWriter {
     const std::string name = std::to_string(b);
     const int first = static_cast<int>(b);
     const int block = profile_.chain[b];
-    const Bytes states = kStateBytes * profile_.blocks[index(block)].parameters;  // master, moments
+    const Bytes states = kStateBytes * profile_.blocks[block].parameters;  // master, moments
     if (drives_) {
       after = {plan_.copy("read.S." + name, drives_->states_read, states, std::move(after))};
     }
@@ -222,7 +220,7 @@ class ZeroWriter {
 double moved(const Plan& plan, const std::string& suffix) {
   double bytes = 0;
   for (const Task& task : plan.tasks) {
-    const Resource& resource = plan.resources[index(task.resource)];
+    const Resource& resource = plan.resources[task.resource];
     if (resource.kind != ResourceKind::copy || !resource.name.ends_with(suffix)) continue;
     bytes += static_cast<double>(task.bytes.count);
   }

@@ -17,8 +17,6 @@ constexpr int kBlocksPerLayer = 3;    // qkv and projection, fc1, fc2: 4 hidden^
 constexpr double kUpdatedBytes = 12;  // P32, m, v
 constexpr double kWeightBytes = 2;    // P16 and G16
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 CalibratedStep calibrated(const FuyouProblem& question) {
   RatelConstants constants = question.constants;
   if (!question.artifact) constants.host_work = 0;  // it hides behind the drives
@@ -110,9 +108,9 @@ FuyouWriter::FuyouWriter(const FuyouProblem& question)
   for (int first = 0; first < blocks_; first += group_blocks) {
     groups_.push_back({.first = first, .end = std::min(first + group_blocks, blocks_)});
   }
-  weights_in_.resize(index(blocks_));
-  activation_out_.resize(index(blocks_));
-  gradient_out_.resize(index(blocks_));
+  weights_in_.resize(blocks_);
+  activation_out_.resize(blocks_);
+  gradient_out_.resize(blocks_);
 }
 
 double FuyouWriter::seconds_per_parameter() const {
@@ -143,7 +141,7 @@ void FuyouWriter::compute(TaskKind kind, const std::string& name, int block, dou
 
 // What frees room for the next block, of which `ahead` may wait while one computes.
 std::vector<TaskId> FuyouWriter::room_for(int ahead) const {
-  const std::size_t held = index(ahead) + 1;
+  const auto held = static_cast<std::size_t>(ahead) + 1;
   if (computed_.size() < held) return {};
   return {computed_[computed_.size() - held]};
 }
@@ -153,7 +151,7 @@ TaskId FuyouWriter::upload_weights(const std::string& pass, int block) {
   const Bytes size = bytes(kWeightBytes, block, block + 1);
   const TaskId read =
       copy("read.W." + name, block, weights_read_, size, room_for(question_.read_ahead));
-  if (pass == "F") weights_in_[index(block)] = read;
+  if (pass == "F") weights_in_[block] = read;
   std::vector<TaskId> after = room_for(question_.upload_ahead);
   after.push_back(read);
   return copy("up.W." + name, block, up_, size, std::move(after));
@@ -165,9 +163,9 @@ void FuyouWriter::forward(int block) {
   compute(TaskKind::forward, "F." + name, block, step_.gpu_forward / blocks_, {weights});
   const TaskId down =
       copy("down.A." + name, block, down_, block_bytes(step_.swapped, block), {computed_.back()});
-  activation_out_[index(block)] = down;
+  activation_out_[block] = down;
   if (spilled_ > 0) {
-    activation_out_[index(block)] =
+    activation_out_[block] =
         copy("write.A." + name, block, activations_write_, block_bytes(spilled_, block), {down});
   }
 }
@@ -175,7 +173,7 @@ void FuyouWriter::forward(int block) {
 void FuyouWriter::backward(int block) {
   const std::string name = std::to_string(block);
   const TaskId weights = upload_weights("B", block);
-  TaskId activation = activation_out_[index(block)];
+  TaskId activation = activation_out_[block];
   if (spilled_ > 0) {
     std::vector<TaskId> after = room_for(question_.read_ahead);
     after.push_back(activation);
@@ -188,8 +186,8 @@ void FuyouWriter::backward(int block) {
       copy("up.A." + name, block, up_, block_bytes(step_.swapped, block), std::move(after));
   compute(TaskKind::backward, "B." + name, block, step_.gpu_backward / blocks_,
           {weights, activation});
-  gradient_out_[index(block)] = copy("down.G." + name, block, down_,
-                                     bytes(kWeightBytes, block, block + 1), {computed_.back()});
+  gradient_out_[block] = copy("down.G." + name, block, down_, bytes(kWeightBytes, block, block + 1),
+                              {computed_.back()});
 }
 
 // The handler of one group; groups come in falling order.
@@ -231,7 +229,7 @@ void FuyouWriter::connect_steps() {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
     for (int block = group.first; block < group.end; ++block) {
-      plan_.wait_for_previous(weights_in_[index(block)], group.write_weights);
+      plan_.wait_for_previous(weights_in_[block], group.write_weights);
     }
     plan_.wait_for_previous(group.read, group.write_states);
   }

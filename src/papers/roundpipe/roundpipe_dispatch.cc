@@ -11,8 +11,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 int visits(const RoundPipeDispatch& dispatch) {
   return static_cast<int>(dispatch.stage_times.size() * dispatch.rounds.size());
 }
@@ -22,13 +20,13 @@ int visits(const RoundPipeDispatch& dispatch) {
 class Sequence {
  public:
   explicit Sequence(const RoundPipeDispatch& dispatch)
-      : dispatch_(dispatch), free_(index(dispatch.devices), 0.0) {}
+      : dispatch_(dispatch), free_(dispatch.devices, 0.0) {}
 
   /// Dispatches one more step and returns its end.
   double step() {
     double last = 0;
     for (const int micro_batches : dispatch_.rounds) {
-      std::vector<double> input(index(micro_batches), 0.0);
+      std::vector<double> input(micro_batches, 0.0);
       for (const double time : dispatch_.stage_times) {
         for (double& ready : input) {
           ready = free_[device_] = std::max(free_[device_], ready) + time;
@@ -66,8 +64,8 @@ constexpr int kMostSteps = 256;  // a sequence that has not repeated by then is 
 std::vector<int> even_rounds(int micro_batches, int least) {
   FERRY_CHECK(micro_batches > 0 && least > 0, "micro-batches and the size of a round");
   const int rounds = std::max(1, micro_batches / least);
-  std::vector<int> sizes(index(rounds), micro_batches / rounds);
-  for (int r = 0; r < micro_batches % rounds; ++r) ++sizes[index(r)];
+  std::vector<int> sizes(rounds, micro_batches / rounds);
+  for (int r = 0; r < micro_batches % rounds; ++r) ++sizes[r];
   return sizes;
 }
 

@@ -18,8 +18,6 @@ namespace {
 
 constexpr int kPlanSteps = 4;  // cycles of a plan without a flush, until it is steady
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 std::vector<RoundPipeLayer> layers_of(const std::vector<BlockCosts>& blocks) {
   std::vector<RoundPipeLayer> layers;
   for (const BlockCosts& block : blocks) {
@@ -70,7 +68,7 @@ RoundPipePartition asked_partition(const PlanJob& options,
   const auto add = [&](Direction direction, int first, int end) {
     double time = 0;
     for (int l = first; l < end; ++l) {
-      const RoundPipeLayer& layer = layers[index(l)];
+      const RoundPipeLayer& layer = layers[l];
       time += direction == Direction::forward ? layer.forward : layer.backward;
     }
     partition.stages.push_back({direction, first, end, time});
@@ -123,7 +121,7 @@ Shortage shortage_of(const PlanQuestion& question, const std::vector<BlockCosts>
   }
   const double lacking = 2 * (need - stage_memory(problem, blocks));
   Shortage shortage;
-  shortage.place = question.machine.devices[index(least_device(question))].name;
+  shortage.place = question.machine.devices[least_device(question)].name;
   shortage.have = {static_cast<std::int64_t>(problem.memory)};
   shortage.need = shortage.have + Bytes{static_cast<std::int64_t>(lacking + 1)};
   shortage.breakdown = {
@@ -160,7 +158,7 @@ Plan write_plan(const PlanQuestion& question, const ChosenPartition& chosen, int
         std::vector<TaskId> output;
         for (int m = 0; m < round; ++m) {
           std::vector<TaskId> after;
-          if (s > 0) after.push_back(input[index(m)]);
+          if (s > 0) after.push_back(input[m]);
           const std::string name =
               (forward ? "F." : "B.") + std::to_string(one.first) + "." + std::to_string(first + m);
           output.push_back(plan.add(forward ? TaskKind::forward : TaskKind::backward, name,
@@ -221,20 +219,20 @@ void add_traffic(PlanReport& report, const ChosenPartition& chosen,
   for (const RoundPipeStage& stage : chosen.partition.stages) {
     const bool backward = stage.direction != Direction::forward;
     for (int l = stage.first; l < stage.end; ++l) {
-      const BlockCosts& block = blocks[index(l)];
+      const BlockCosts& block = blocks[l];
       up += rounds * (backward ? block.backward_upload : block.forward_upload);
       if (backward) down += rounds * block.gradient_download;
       // Forward saves every layer's input on the host, and backward reads it again; the fused
       // stage needs its first layer's alone.
-      const double input = l > 0 ? blocks[index(l - 1)].activation : 0;
+      const double input = l > 0 ? blocks[l - 1].activation : 0;
       if (stage.direction == Direction::forward) down += micro_batches * input;
       if (l == stage.first || stage.direction == Direction::backward) up += micro_batches * input;
     }
     if (!backward) continue;
-    const double gradient = blocks[index(stage.first)].activation_gradient;
+    const double gradient = blocks[stage.first].activation_gradient;
     if (stage.first > 0) down += micro_batches * gradient;
     if (stage.direction == Direction::backward)
-      up += micro_batches * blocks[index(stage.end)].activation_gradient;
+      up += micro_batches * blocks[stage.end].activation_gradient;
   }
   report.figures["traffic_up_bytes"] = up;
   report.figures["traffic_down_bytes"] = down;

@@ -56,12 +56,12 @@ MachineQueues::MachineQueues(TimingPlan& plan, const PlanQuestion& question) : p
 }
 
 ResourceId MachineQueues::up(int device, const std::string& purpose) {
-  const Device& at = devices_[index(device)];
+  const Device& at = devices_[device];
   return lane(at, at.up, purpose);
 }
 
 ResourceId MachineQueues::down(int device, const std::string& purpose) {
-  const Device& at = devices_[index(device)];
+  const Device& at = devices_[device];
   return lane(at, at.down, purpose);
 }
 
@@ -75,8 +75,8 @@ ResourceId MachineQueues::root_down(int device, const std::string& purpose) {
 
 // Runs at the slowest of its devices' links, and draws from the root alone.
 ResourceId MachineQueues::shared_lane(int device, bool up, const std::string& purpose) {
-  const Device& at = devices_[index(device)];
-  const std::string name = (at.root ? root_names_[index(*at.root)] : at.name) + "." + purpose;
+  const Device& at = devices_[device];
+  const std::string name = (at.root ? root_names_[*at.root] : at.name) + "." + purpose;
   if (const auto found = shared_.find(name); found != shared_.end()) return found->second;
   Direction direction = up ? at.up : at.down;
   Micros latency = at.latency;

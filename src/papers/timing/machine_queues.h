@@ -19,7 +19,7 @@ class MachineQueues {
   /// UserError when a device's link has no rate.
   MachineQueues(TimingPlan& plan, const PlanQuestion& question);
 
-  ResourceId compute(int device) const { return devices_[index(device)].compute; }
+  ResourceId compute(int device) const { return devices_[device].compute; }
 
   /// Another queue of copies to (up) or from a device, named "gpu0.PURPOSE".
   ResourceId up(int device, const std::string& purpose);
@@ -45,7 +45,6 @@ class MachineQueues {
     Direction down;
   };
 
-  static std::size_t index(int id) { return static_cast<std::size_t>(id); }
   ResourceId lane(const Device& device, const Direction& direction, const std::string& purpose);
   ResourceId shared_lane(int device, bool up, const std::string& purpose);
 

@@ -6,21 +6,17 @@
 #include "base/check.h"
 
 namespace ferry {
-namespace {
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
-}  // namespace
+namespace {}  // namespace
 
 TimingPlan::TimingPlan(const std::string& strategy, int micro_batches, int blocks) {
   plan_.timing_only = true;
   plan_.strategy = strategy;
   plan_.micro_batches = micro_batches;
-  plan_.blocks.assign(index(blocks), PlanBlock{.kind = "block"});
+  plan_.blocks.assign(blocks, PlanBlock{.kind = "block"});
   place("host", PlaceKind::host);
 }
 
-void TimingPlan::set_stage(int block, int stage) { plan_.blocks[index(block)].stage = stage; }
+void TimingPlan::set_stage(int block, int stage) { plan_.blocks[block].stage = stage; }
 
 PlaceId TimingPlan::place(const std::string& name, PlaceKind kind) {
   constexpr Bytes kUnlimited{std::numeric_limits<std::int64_t>::max()};
@@ -54,8 +50,8 @@ ResourceId TimingPlan::link(const std::string& name, PlaceId place, double bytes
 
 TaskId TimingPlan::add(TaskKind kind, const std::string& name, ResourceId queue, Micros micros,
                        std::vector<TaskId> after) {
-  FERRY_CHECK(
-      (kind == TaskKind::copy) == (plan_.resources[index(queue)].kind == ResourceKind::copy), name);
+  FERRY_CHECK((kind == TaskKind::copy) == (plan_.resources[queue].kind == ResourceKind::copy),
+              name);
   Task task;
   task.name = name;
   task.kind = kind;
@@ -74,16 +70,16 @@ TaskId TimingPlan::copy(const std::string& name, ResourceId link, Bytes bytes,
 }
 
 void TimingPlan::about(TaskId task, int block, int micro_batch) {
-  plan_.tasks[index(task)].block = block;
-  plan_.tasks[index(task)].micro_batch = micro_batch;
+  plan_.tasks[task].block = block;
+  plan_.tasks[task].micro_batch = micro_batch;
 }
 
 void TimingPlan::wait_for(TaskId task, TaskId earlier) {
-  plan_.tasks[index(task)].after.push_back(earlier);
+  plan_.tasks[task].after.push_back(earlier);
 }
 
 void TimingPlan::wait_for_previous(TaskId task, TaskId earlier) {
-  plan_.tasks[index(task)].after_previous.push_back(earlier);
+  plan_.tasks[task].after_previous.push_back(earlier);
 }
 
 Plan TimingPlan::finish() { return std::move(plan_); }

@@ -45,9 +45,7 @@ double roots_rate(const PlanQuestion& question, bool up) {
   for (std::size_t d = 0; d < machine.devices.size(); ++d) {
     const int device = static_cast<int>(d);
     const auto& root = machine.devices[d].root;
-    const Rate rate = root ? (up ? machine.roots[static_cast<std::size_t>(*root)].up
-                                 : machine.roots[static_cast<std::size_t>(*root)].down)
-                           : Rate{};
+    const Rate rate = root ? (up ? machine.roots[*root].up : machine.roots[*root].down) : Rate{};
     if (!rate.limited()) {
       joint += up ? upload_rate(question, device) : download_rate(question, device);
     }

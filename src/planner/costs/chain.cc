@@ -41,7 +41,7 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   result.trainable = layout.elements > 0;
   result.fused = block.kind == BlockKind::head && question.mode == PlanMode::train;
   if (block.kind == BlockKind::head && question.model.tied) {
-    result.reads_weight = static_cast<int>(head_weight_owner(question.model));
+    result.reads_weight = BlockId(head_weight_owner(question.model));
   }
   result.weights = weight_bytes(layout, question.precision);
   result.states = state_bytes(layout, question.precision);
@@ -92,7 +92,7 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
 Chain paper_chain(const PlanQuestion& question) {
   Chain chain;
   for (const int at : question.profile.chain) {
-    const BlockProfile& costs = question.profile.blocks[static_cast<std::size_t>(at)];
+    const BlockProfile& costs = question.profile.blocks[at];
     chain.blocks.push_back(paper_block(question, costs));
     chain.activation =
         std::max({chain.activation, costs.activation, costs.activation_gradient, Bytes{1}});
@@ -131,8 +131,8 @@ Chain model_chain(const PlanQuestion& question) {
 void forbid_saving(const PlanQuestion& question, Chain& chain) {
   const bool nobody =
       question.mode != PlanMode::train || question.options.activations == ActivationRule::recompute;
-  for (std::size_t b = 0; b < chain.size(); ++b) {
-    if (nobody || b == 0 || chain.blocks[b].fused) chain.blocks[b].saved = {};
+  for (const BlockId b : chain.blocks.ids()) {
+    if (nobody || b == BlockId(0) || chain.blocks[b].fused) chain.blocks[b].saved = {};
   }
 }
 

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/units.h"
 #include "planner/costs/question.h"
+#include "spec/block_id.h"
 
 namespace ferry {
 
@@ -16,7 +18,7 @@ struct ChainBlock {
   BlockKind kind = BlockKind::embedding;
   bool trainable = true;  // has weights of its own
   bool fused = false;     // no forward task: the head when training
-  int reads_weight = -1;  // tied head: the block whose weights it reads, or -1
+  BlockId reads_weight;   // tied head: the block whose weights it reads
   Bytes weights;          // W.b; 0 for a tied head
   Bytes states;           // S.b
   Bytes gradients;        // G.b; of the weight it reads for a tied head
@@ -33,7 +35,7 @@ struct ChainBlock {
 };
 
 struct Chain {
-  std::vector<ChainBlock> blocks;
+  IdVector<BlockId, ChainBlock> blocks;
   Bytes activation;  // A.b.m and dA.b.m alike
   Bytes tokens;      // X.m: ids and labels, int64 each
 
@@ -52,9 +54,9 @@ inline Micros least_backward(const ChainBlock& block) {
 }
 
 /// The block whose weights the block's tasks read: its own index, or the tied one.
-inline int weight_owner(const Chain& chain, int block) {
-  const int reads = chain.blocks[static_cast<std::size_t>(block)].reads_weight;
-  return reads >= 0 ? reads : block;
+inline BlockId weight_owner(const Chain& chain, BlockId block) {
+  const BlockId reads = chain.blocks[block].reads_weight;
+  return reads.valid() ? reads : block;
 }
 
 /// Parameters per second of the CPU optimizer: the profile's, the machine's, or an estimate.

@@ -16,17 +16,15 @@ namespace {
 constexpr double kMemcpyRate = 6e9;
 
 PoolId add_pool(Plan& plan, const std::string& name, double capacity) {
-  plan.pools.push_back({name, capacity});
-  return static_cast<PoolId>(plan.pools.size()) - 1;
+  return plan.pools.add({name, capacity});
 }
 
 ResourceId add_resource(Plan& plan, Resource resource) {
-  plan.resources.push_back(std::move(resource));
-  return static_cast<ResourceId>(plan.resources.size()) - 1;
+  return plan.resources.add(std::move(resource));
 }
 
 const MachineDevice& device_of(const PlanQuestion& question, int device) {
-  return question.machine.devices[static_cast<std::size_t>(device)];
+  return question.machine.devices[device];
 }
 
 double copy_rate(Rate profile, Rate machine) {
@@ -87,8 +85,7 @@ class QueueMaker {
     }
     Queues queues;
     for (int d = 0; d < devices; ++d) queues.devices.push_back(device(d));
-    plan_.places.push_back({"host", PlaceKind::host, host_limit(question_), {}});
-    queues.host = static_cast<PlaceId>(plan_.places.size()) - 1;
+    queues.host = plan_.places.add({"host", PlaceKind::host, host_limit(question_), {}});
     queues.load = add_resource(plan_, {"host.load", ResourceKind::host, queues.host, 0, {}, {}});
     std::vector<Draw> update_draws = {{cores_, cores}};
     if (dram_) update_draws.push_back({*dram_, update_rate(question_) * kUpdateTraffic});
@@ -101,14 +98,13 @@ class QueueMaker {
  private:
   DeviceQueues device(int d) {
     const MachineDevice& device = device_of(question_, d);
-    plan_.places.push_back({device.name, PlaceKind::device, device_limit(question_, d), {}});
     DeviceQueues queues;
-    queues.place = static_cast<PlaceId>(plan_.places.size()) - 1;
+    queues.place =
+        plan_.places.add({device.name, PlaceKind::device, device_limit(question_, d), {}});
     queues.compute = add_resource(
         plan_,
         {device.name + ".compute", ResourceKind::compute, queues.place, 0, {}, compute_draws(d)});
-    const RootPools roots =
-        device.root ? roots_[static_cast<std::size_t>(*device.root)] : RootPools{};
+    const RootPools roots = device.root ? roots_[*device.root] : RootPools{};
     const Link up =
         add_link(plan_, device, {".up", device.up, upload_rate(question_, d), roots.up}, cores_);
     const Link down = add_link(
@@ -129,9 +125,8 @@ class QueueMaker {
     const DriveArray array = drive_array(question_.machine);
     const auto& drives = question_.machine.drives;
     const std::string name = drives.size() == 1 ? drives.front().name : "drives";
-    plan_.places.push_back({name, PlaceKind::drive, array.capacity, {}});
     DriveQueues queues;
-    queues.place = static_cast<PlaceId>(plan_.places.size()) - 1;
+    queues.place = plan_.places.add({name, PlaceKind::drive, array.capacity, {}});
     // A simplex array does one thing at a time: read time and write time add.
     const PoolId reads = add_pool(plan_, array.duplex ? name + ".reads" : name, 1.0);
     const PoolId writes = array.duplex ? add_pool(plan_, name + ".writes", 1.0) : reads;
@@ -177,12 +172,12 @@ class QueueMaker {
     const auto found = std::find_if(plan_.pools.begin(), plan_.pools.end(),
                                     [&](const Pool& pool) { return pool.name == name; });
     if (found == plan_.pools.end()) return {{add_pool(plan_, name, 1.0), 1.0}};
-    return {{static_cast<PoolId>(found - plan_.pools.begin()), 1.0}};
+    return {{plan_.pools.id_of(found), 1.0}};
   }
 
   Plan& plan_;
   const PlanQuestion& question_;
-  PoolId cores_ = -1;
+  PoolId cores_;
   std::optional<PoolId> dram_;
   std::vector<RootPools> roots_;
 };

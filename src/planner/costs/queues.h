@@ -10,27 +10,27 @@
 namespace ferry {
 
 struct DeviceQueues {
-  PlaceId place = -1;
-  ResourceId compute = -1;
-  ResourceId weights_up = -1;  // W, a tied head's G, C
-  ResourceId acts_up = -1;     // X, A, dA
-  ResourceId down = -1;        // A, dA, G, N, L
+  PlaceId place;
+  ResourceId compute;
+  ResourceId weights_up;  // W, a tied head's G, C
+  ResourceId acts_up;     // X, A, dA
+  ResourceId down;        // A, dA, G, N, L
 };
 
 /// The machine's drives with known rates, as one place over which every value is striped evenly.
 struct DriveQueues {
-  PlaceId place = -1;
-  ResourceId weights_read = -1;  // W and activations: what a device waits for
-  ResourceId states_read = -1;   // S and G: what an update waits for
-  ResourceId write = -1;         // W, S and G: behind updates and sums
-  ResourceId acts_write = -1;    // activations: what forward's slots wait for
+  PlaceId place;
+  ResourceId weights_read;  // W and activations: what a device waits for
+  ResourceId states_read;   // S and G: what an update waits for
+  ResourceId write;         // W, S and G: behind updates and sums
+  ResourceId acts_write;    // activations: what forward's slots wait for
 };
 
 struct Queues {
   std::vector<DeviceQueues> devices;
-  PlaceId host = -1;
-  ResourceId load = -1;
-  ResourceId update = -1;  // updates and clip
+  PlaceId host;
+  ResourceId load;
+  ResourceId update;  // updates and clip
   std::optional<DriveQueues> drives;
 };
 

@@ -9,15 +9,13 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 int device_count(const PlanQuestion& question) {
   return static_cast<int>(question.machine.devices.size());
 }
 
 std::vector<int> in_turn(const std::vector<int>& slots, int stages) {
   std::vector<int> map;
-  for (int s = 0; s < stages; ++s) map.push_back(slots[index(s) % slots.size()]);
+  for (int s = 0; s < stages; ++s) map.push_back(slots[s % slots.size()]);
   return map;
 }
 
@@ -66,7 +64,7 @@ std::vector<int> asked_map(const PlanQuestion& question, int stages) {
   const int width = static_cast<int>(devices.size());
   std::vector<int> map =
       options.map == MapRule::v ? v_map(stages, width) : cyclic_map(stages, width);
-  for (int& device : map) device = devices[index(device)];
+  for (int& device : map) device = devices[device];
   return map;
 }
 

@@ -11,8 +11,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 std::vector<double> prefix_sums(const std::vector<double>& weights) {
   std::vector<double> sums(weights.size() + 1, 0.0);
   std::partial_sum(weights.begin(), weights.end(), sums.begin() + 1);
@@ -44,14 +42,14 @@ std::optional<RatedCuts> best_cuts(int size, int parts, const PartCost& cost, Cu
     CutCost cost = {kForbidden, kForbidden};
     int first = -1;  // of the last part
   };
-  std::vector<std::vector<Best>> best(index(parts) + 1, std::vector<Best>(index(size) + 1));
+  std::vector<std::vector<Best>> best(parts + 1, std::vector<Best>(size + 1));
   best[0][0].cost = {};
   for (int p = 1; p <= parts; ++p) {
     for (int end = p; end <= size - (parts - p); ++end) {
-      Best& here = best[index(p)][index(end)];
+      Best& here = best[p][end];
       for (int tried = 0; tried <= end - p; ++tried) {
         const int first = rule.latest ? end - 1 - tried : p - 1 + tried;
-        CutCost made = best[index(p) - 1][index(first)].cost;
+        CutCost made = best[p - 1][first].cost;
         if (made.costliest == kForbidden) continue;
         const double part = cost(p - 1, first, end);
         if (part == kForbidden) continue;
@@ -63,11 +61,11 @@ std::optional<RatedCuts> best_cuts(int size, int parts, const PartCost& cost, Cu
   }
   const CutCost reached = best.back().back().cost;
   if (reached.costliest == kForbidden) return std::nullopt;
-  Cuts ends(index(parts));
+  Cuts ends(parts);
   int end = size;
   for (int p = parts; p > 0; --p) {
-    ends[index(p) - 1] = end;
-    end = best[index(p)][index(end)].first;
+    ends[p - 1] = end;
+    end = best[p][end].first;
   }
   return RatedCuts{std::move(ends), reached};
 }
@@ -97,7 +95,7 @@ Cuts filled(const std::vector<double>& weights, double most, const std::vector<P
 }
 
 double between(const std::vector<double>& sums, int first, int end) {
-  return sums[index(end)] - sums[index(first)];
+  return sums[end] - sums[first];
 }
 
 double balance(const std::vector<double>& weights, const Cuts& cuts) {
@@ -169,7 +167,7 @@ std::optional<Cuts> min_max_cuts_within(const LimitedChain& chain) {
   const std::vector<double> times = prefix_sums(chain.times);
   const std::vector<double> sizes = prefix_sums(chain.sizes);
   const auto cost = [&](int part, int first, int end) {
-    const bool within = between(sizes, first, end) <= chain.limits[index(part)];
+    const bool within = between(sizes, first, end) <= chain.limits[part];
     return within ? between(times, first, end) : kForbidden;
   };
   return min_max_cuts(size, parts, cost, CutTies::earliest);

@@ -13,7 +13,7 @@ double longest_stage(const std::vector<double>& times, const std::vector<int>& e
   int first = 0;
   for (const int end : ends) {
     double sum = 0;
-    for (; first < end; ++first) sum += times[static_cast<std::size_t>(first)];
+    for (; first < end; ++first) sum += times[first];
     longest = std::max(longest, sum);
   }
   return longest;
@@ -83,8 +83,8 @@ TEST(MinMaxCuts, NoCutHasACheaperCostliestPart) {
     const double limit = static_cast<double>(20 + random() % 60);
     const PartCost cost = [&](int stage, int first, int end) {
       double sum = 0;
-      for (int b = first; b < end; ++b) sum += work[static_cast<std::size_t>(b)];
-      sum *= weight[static_cast<std::size_t>(stage)];
+      for (int b = first; b < end; ++b) sum += work[b];
+      sum *= weight[stage];
       return sum > limit ? kForbidden : sum;
     };
     const double least = brute_force(blocks, stages, cost);
@@ -103,7 +103,7 @@ TEST(MinMaxCuts, TiesGoWhereTheyAreAskedTo) {
   const std::vector<double> work = {4, 4, 2, 2, 2, 2};
   const PartCost sum_of = [&](int, int first, int end) {
     double sum = 0;
-    for (int b = first; b < end; ++b) sum += work[static_cast<std::size_t>(b)];
+    for (int b = first; b < end; ++b) sum += work[b];
     return sum;
   };
   EXPECT_EQ(min_max_cuts(6, 3, sum_of, CutTies::evenest_so_far), (Cuts{1, 3, 6}));

@@ -29,7 +29,7 @@ class Sweep {
       : problem_(problem),
         stages_(stages),
         count_(stages.size()),
-        slots_(static_cast<std::size_t>(problem.devices)),
+        slots_(problem.devices),
         listed_(std::move(listed)),
         forward_(count_ * listed_.size()),
         backward_(forward_.size()),
@@ -186,7 +186,7 @@ void check(const EvaluatorProblem& problem, const std::vector<StageCosts>& stage
 StageSchedule evaluate_stages(const EvaluatorProblem& problem,
                               const std::vector<StageCosts>& stages) {
   check(problem, stages);
-  std::vector<int> all(static_cast<std::size_t>(problem.micro_batches));
+  std::vector<int> all(problem.micro_batches);
   std::iota(all.begin(), all.end(), 0);
   Sweep sweep(problem, stages, std::move(all));
   const double step = sweep.run();

@@ -12,7 +12,7 @@ namespace {
 /// The cuts of a chain in lexicographic order.
 class Cuts {
  public:
-  Cuts(int blocks, int stages) : blocks_(blocks), ends_(static_cast<std::size_t>(stages)) {
+  Cuts(int blocks, int stages) : blocks_(blocks), ends_(stages) {
     std::iota(ends_.begin(), ends_.end(), 1);
     ends_.back() = blocks;
   }
@@ -49,9 +49,7 @@ class StageTable {
     }
   }
 
-  const StageCosts& stage(int first, int end) const {
-    return stages_[static_cast<std::size_t>(first) * size_ + static_cast<std::size_t>(end) - 1];
-  }
+  const StageCosts& stage(int first, int end) const { return stages_[first * size_ + end - 1]; }
 
  private:
   const std::size_t size_;
@@ -72,7 +70,7 @@ std::optional<Partition> fastest_partition(const EvaluatorProblem& problem,
   FERRY_CHECK(1 <= stages && stages <= count, "a block for every stage");
   const StageTable table(blocks);
   Partition fastest{{}, std::numeric_limits<double>::infinity()};
-  std::vector<StageCosts> costs(static_cast<std::size_t>(stages));
+  std::vector<StageCosts> costs(stages);
   Cuts cuts(count, stages);
   do {
     int first = 0;

@@ -14,8 +14,8 @@ std::vector<std::vector<double>> slot_nearness(std::size_t slots, int stages) {
   std::vector<std::vector<double>> nearness(slots, std::vector<double>(slots, 0.0));
   for (int i = 0; i < stages; ++i) {
     for (int j = i + 1; j < stages; ++j) {
-      const auto a = static_cast<std::size_t>(i) % slots;
-      const auto b = static_cast<std::size_t>(j) % slots;
+      const std::size_t a = i % slots;
+      const std::size_t b = j % slots;
       nearness[std::min(a, b)][std::max(a, b)] += 1.0 / (j - i);
     }
   }
@@ -40,9 +40,9 @@ class Degrees {
   double operator()(const std::vector<int>& device_of_slot) const {
     double degree = 0;
     for (std::size_t a = 0; a < device_of_slot.size(); ++a) {
-      const auto first = static_cast<std::size_t>(device_of_slot[a]);
+      const int first = device_of_slot[a];
       for (std::size_t b = a; b < device_of_slot.size(); ++b) {
-        const auto second = static_cast<std::size_t>(device_of_slot[b]);
+        const int second = device_of_slot[b];
         if (roots_[first] == roots_[second]) degree += sharing_[first] * nearness_[a][b];
       }
     }

@@ -38,8 +38,7 @@ TEST(Mapping, NeighboursAlternateBetweenRoots) {
   const Roots roots = {0, 0, 1, 1};
   const std::vector<int> mapping = cross_mapping(roots, 8);
   for (std::size_t slot = 0; slot + 1 < mapping.size(); ++slot) {
-    EXPECT_NE(roots[static_cast<std::size_t>(mapping[slot])],
-              roots[static_cast<std::size_t>(mapping[slot + 1])]);
+    EXPECT_NE(roots[mapping[slot]], roots[mapping[slot + 1]]);
   }
 }
 

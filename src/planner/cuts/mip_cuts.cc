@@ -10,8 +10,6 @@
 namespace ferry {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 auto all_costs(const BlockCosts& b) {
   return std::tie(b.forward_time, b.backward_time, b.forward_memory, b.backward_memory,
                   b.forward_upload, b.backward_upload, b.activation, b.activation_gradient,
@@ -38,7 +36,7 @@ class StageReach {
     double time = 0;
     int count = 0;
     for (int b = first; b >= 0 && b < static_cast<int>(blocks_.size()); b += step) {
-      const BlockCosts& block = blocks_[at(b)];
+      const BlockCosts& block = blocks_[b];
       forward += block.forward_memory;
       backward += block.backward_memory;
       time += block.forward_time + block.backward_time;
@@ -77,15 +75,15 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
   const int layers = static_cast<int>(blocks.size());
   const int stages = shape.stages;
   const StageReach reach(problem, blocks, shape);
-  std::vector<CutRange> ranges(at(stages));
+  std::vector<CutRange> ranges(stages);
   int most = 0;
   for (int j = 0; j < stages; ++j) {
     most = std::min(most + reach.layers(most, 1), layers - (stages - 1 - j));
-    ranges[at(j)].most = most;
+    ranges[j].most = most;
   }
   int least = layers;
   for (int j = stages; j-- > 0;) {
-    ranges[at(j)].least = least;
+    ranges[j].least = least;
     least = std::max(least - reach.layers(least - 1, -1), j);
   }
   for (const CutRange& range : ranges) {
@@ -109,7 +107,7 @@ CutColumns::CutColumns(const EvaluatorProblem& problem, const std::vector<BlockC
   for (int i = 0; i < static_cast<int>(runs_.size()); ++i) add_layers(i);
   for (int j = 0; j < shape_.stages; ++j) {  // no stage is empty
     LinearForm layers(-1);
-    for (const auto& run : in_stage_) layers.add(run[at(j)]);
+    for (const auto& run : in_stage_) layers.add(run[j]);
     program_.at_least_zero(layers);
   }
   add_neighbours();
@@ -119,41 +117,41 @@ CutColumns::CutColumns(const EvaluatorProblem& problem, const std::vector<BlockC
 // With runs of one layer each, begun and complete are the running sums themselves, and
 // add_borders() says idx(i) <= idx(i+1).
 void CutColumns::add_layers(int i) {
-  const LayerRun& run = runs_[at(i)];
+  const LayerRun& run = runs_[i];
   const auto within = [&](int cut) { return std::clamp(cut - run.first, 0, run.count); };
   for (int j = 0; j < shape_.stages; ++j) {
-    const int least = within(ranges_[at(j)].least);
-    const int most = within(ranges_[at(j)].most);
+    const int least = within(ranges_[j].least);
+    const int most = within(ranges_[j].most);
     LinearForm through(least);
     if (least < most)
       through = LinearForm::of(program_.add({double(least), double(most), 0, true}));
-    through_[at(i)].push_back(through);
+    through_[i].push_back(through);
     add_borders(i, j);
 
     LinearForm here = through;
-    if (j > 0) here.add(through_[at(i)][at(j - 1)], -1);
+    if (j > 0) here.add(through_[i][j - 1], -1);
     if (!here.terms().empty()) {
-      const int before = j > 0 ? within(ranges_[at(j - 1)].least) : 0;
+      const int before = j > 0 ? within(ranges_[j - 1].least) : 0;
       const int column = program_.add({0, double(most - before), 0, true});
       program_.equals_zero(LinearForm(here).add(column, -1));
       here = LinearForm::of(column);
     }
-    in_stage_[at(i)].push_back(here);
+    in_stage_[i].push_back(here);
   }
 }
 
 // begun and complete of one run after one stage, and that it begins only when the run before it is
 // complete.
 void CutColumns::add_borders(int i, int j) {
-  const LayerRun& run = runs_[at(i)];
-  const LinearForm& through = through_[at(i)][at(j)];
+  const LayerRun& run = runs_[i];
+  const LinearForm& through = through_[i][j];
   LinearForm begun;
   LinearForm complete;
   if (through.terms().empty()) {
     begun = LinearForm(through.constant() > 0 ? 1 : 0);
     complete = LinearForm(through.constant() >= run.count ? 1 : 0);
   } else {
-    const LinearColumn column = program_.columns()[at(through.terms().front().first)];
+    const LinearColumn column = program_.columns()[through.terms().front().first];
     begun = complete = LinearForm(0);
     if (run.count == 1) {
       begun = complete = through;
@@ -174,10 +172,10 @@ void CutColumns::add_borders(int i, int j) {
     }
   }
   if (i > 0) {
-    program_.at_least_zero(LinearForm(complete_[at(i - 1)][at(j)]).add(begun, -1));
+    program_.at_least_zero(LinearForm(complete_[i - 1][j]).add(begun, -1));
   }
-  begun_[at(i)].push_back(begun);
-  complete_[at(i)].push_back(complete);
+  begun_[i].push_back(begun);
+  complete_[i].push_back(complete);
 }
 
 // What cannot share a stage, by whole runs: when run `to` begins in stage j or before, then run
@@ -188,17 +186,17 @@ void CutColumns::add_neighbours() {
   const StageReach reach(problem_, blocks_, shape_);
   const int runs = static_cast<int>(runs_.size());
   for (int from = 0; from < runs; ++from) {
-    const int last = runs_[at(from)].first + runs_[at(from)].count - 1;
+    const int last = runs_[from].first + runs_[from].count - 1;
     const int beyond = last + reach.layers(last, 1);
     int to = from + 1;
-    while (to < runs && runs_[at(to)].first < beyond) ++to;
+    while (to < runs && runs_[to].first < beyond) ++to;
     for (int j = 1; j < shape_.stages; ++j) {
-      const LinearForm& complete = complete_[at(from)][at(j - 1)];
+      const LinearForm& complete = complete_[from][j - 1];
       if (to < runs) {
-        program_.at_least_zero(LinearForm(complete).add(begun_[at(to)][at(j)], -1));
+        program_.at_least_zero(LinearForm(complete).add(begun_[to][j], -1));
       }
       if (from + 1 < runs) {
-        program_.at_least_zero(LinearForm(begun_[at(from + 1)][at(j)]).add(complete, -1));
+        program_.at_least_zero(LinearForm(begun_[from + 1][j]).add(complete, -1));
       }
     }
   }
@@ -207,7 +205,7 @@ void CutColumns::add_neighbours() {
 LinearForm CutColumns::sum(int stage, double BlockCosts::*cost, double factor) const {
   LinearForm result;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    result.add(in_stage_[i][at(stage)], runs_[i].costs.*cost * factor);
+    result.add(in_stage_[i][stage], runs_[i].costs.*cost * factor);
   }
   return result;
 }
@@ -217,8 +215,8 @@ LinearForm CutColumns::sum(int stage, double BlockCosts::*cost, double factor) c
 LinearForm CutColumns::activation(int stage) const {
   LinearForm bytes;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    LinearForm last = begun_[i][at(stage)];
-    if (i + 1 < runs_.size()) last.add(begun_[i + 1][at(stage)], -1);
+    LinearForm last = begun_[i][stage];
+    if (i + 1 < runs_.size()) last.add(begun_[i + 1][stage], -1);
     bytes.add(last, runs_[i].costs.activation);
   }
   return bytes;
@@ -228,15 +226,15 @@ LinearForm CutColumns::activation(int stage) const {
 LinearForm CutColumns::activation_gradient(int stage) const {
   LinearForm bytes;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    LinearForm first = i == 0 ? LinearForm(1) : complete_[i - 1][at(stage - 1)];
-    first.add(complete_[i][at(stage - 1)], -1);
+    LinearForm first = i == 0 ? LinearForm(1) : complete_[i - 1][stage - 1];
+    first.add(complete_[i][stage - 1], -1);
     bytes.add(first, runs_[i].costs.activation_gradient);
   }
   return bytes;
 }
 
 std::vector<std::pair<int, double>> CutColumns::start(const std::vector<int>& ends) const {
-  FERRY_CHECK(ends.size() == at(shape_.stages), "a start has as many stages as the program");
+  FERRY_CHECK(std::ssize(ends) == shape_.stages, "a start has as many stages as the program");
   std::vector<std::pair<int, double>> columns;
   const auto fix = [&](const LinearForm& form, double value) {
     if (!form.terms().empty()) columns.emplace_back(form.terms().front().first, value);
@@ -263,9 +261,9 @@ std::vector<int> CutColumns::ends(const std::vector<double>& columns) const {
   for (int j = 0; j < shape_.stages; ++j) {
     double end = 0;
     for (const auto& run : through_) {
-      end += run[at(j)].constant();
-      for (const auto& [column, factor] : run[at(j)].terms()) {
-        end += factor * std::round(columns[at(column)]);
+      end += run[j].constant();
+      for (const auto& [column, factor] : run[j].terms()) {
+        end += factor * std::round(columns[column]);
       }
     }
     ends.push_back(static_cast<int>(std::lround(end)));

@@ -9,8 +9,6 @@ namespace {
 
 constexpr double kMemoryUnits = 1000;  // G in constraint (4): the solver's 1e-6 is 1e-9 of it
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 }  // namespace
 
 PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
@@ -51,7 +49,7 @@ void PartitionProgram::add_stages() {
     if (j > 0) stage.passed[kBackward].add(cuts_.activation_gradient(j), link);
     for (const Direction e : {kForward, kBackward}) {
       for (const auto& [column, factor] : stage.upload[e].terms()) {
-        stage.most_upload[e] += factor * program_.columns()[at(column)].upper;
+        stage.most_upload[e] += factor * program_.columns()[column].upper;
       }
       if (problem_.memory > 0) {  // constraint (4): S^e_j <= G
         program_.at_least_zero(
@@ -63,8 +61,7 @@ void PartitionProgram::add_stages() {
 }
 
 LinearForm PartitionProgram::end_of(Direction direction, int stage) const {
-  return LinearForm::of(start_[direction][at(stage)].back())
-      .add(stages_[at(stage)].time[direction]);
+  return LinearForm::of(start_[direction][stage].back()).add(stages_[stage].time[direction]);
 }
 
 // t^e_{j,m} of one pass in the order of execution.
@@ -73,27 +70,27 @@ void PartitionProgram::add_pass(Direction e) {
   const int stages = shape_.stages;
   const int step = e == kForward ? 1 : -1;
   auto& start = start_[e];
-  start.resize(at(stages));
+  start.resize(stages);
   for (int n = 0; n < stages; ++n) {
     const int j = e == kForward ? n : stages - 1 - n;
-    for (std::size_t m = 0; m < listed_.size(); ++m) start[at(j)].push_back(program_.add({}));
+    for (std::size_t m = 0; m < listed_.size(); ++m) start[j].push_back(program_.add({}));
     for (std::size_t m = 0; m < listed_.size(); ++m) {
-      const LinearForm t = LinearForm::of(start[at(j)][m]);
+      const LinearForm t = LinearForm::of(start[j][m]);
       if (n > 0) {  // (8): t^e_{j,m} >= t^e_{j-1,m} + T^e_{j-1} + A_{j-1} / B
-        const Stage& before = stages_[at(j - step)];
+        const Stage& before = stages_[j - step];
         program_.at_least_zero(LinearForm(t)
-                                   .add(start[at(j - step)][m], -1)
+                                   .add(start[j - step][m], -1)
                                    .add(before.time[e], -1)
                                    .add(before.passed[e], -1)
                                    .add(LinearForm(overhead), -1));
       }
       if (m > 0) {  // (10): t^e_{j,m} >= t^e_{j,m-1} + T^e_j
         program_.at_least_zero(LinearForm(t)
-                                   .add(start[at(j)][m - 1], -1)
-                                   .add(stages_[at(j)].time[e], listed_[m - 1] - listed_[m]));
+                                   .add(start[j][m - 1], -1)
+                                   .add(stages_[j].time[e], listed_[m - 1] - listed_[m]));
       }
     }
-    const LinearForm first = LinearForm::of(start[at(j)].front());
+    const LinearForm first = LinearForm::of(start[j].front());
     if (e == kBackward && n == 0) {  // (11): t^b_{S,1} >= t^f_{S,M} + T^f_S
       program_.at_least_zero(LinearForm(first).add(end_of(kForward, j), -1));
     }
@@ -101,25 +98,24 @@ void PartitionProgram::add_pass(Direction e) {
       add_load(e, j, j - step * problem_.devices);
     } else if (e == kForward && problem_.switches.first_loads) {
       program_.at_least_zero(
-          LinearForm(first).add(stages_[at(j)].upload[e], -1).add(LinearForm(overhead), -1));
+          LinearForm(first).add(stages_[j].upload[e], -1).add(LinearForm(overhead), -1));
     }
   }
 }
 
 // The prefetch P^e_j of a stage while the stage before it on the device runs, in time of the link.
 void PartitionProgram::add_load(Direction e, int j, int before) {
-  const Stage& stage = stages_[at(j)];
+  const Stage& stage = stages_[j];
   const double link = 1 / (problem_.bandwidth * unit_);
   const LinearForm prefetch = LinearForm::of(program_.add({}));
-  const LinearForm first = LinearForm::of(start_[e][at(j)].front());
+  const LinearForm first = LinearForm::of(start_[e][j].front());
   const LinearForm end = end_of(e, before);
   // (7): D^e = t^e_{M} + T^e - t^e_{1}
-  const LinearForm duration = LinearForm(end).add(start_[e][at(before)].front(), -1);
+  const LinearForm duration = LinearForm(end).add(start_[e][before].front(), -1);
   const LinearForm left = LinearForm(stage.upload[e]).add(prefetch, -1);
   // (5): P^e_j <= G - S^e of the stage before
-  program_.at_least_zero(LinearForm(problem_.memory * link)
-                             .add(stages_[at(before)].memory[e], -link)
-                             .add(prefetch, -1));
+  program_.at_least_zero(
+      LinearForm(problem_.memory * link).add(stages_[before].memory[e], -link).add(prefetch, -1));
   program_.at_least_zero(LinearForm(duration).add(prefetch, -1));  // (6): P^e_j <= B D^e
   program_.at_least_zero(left);                                    // (6): P^e_j <= S^e_j
   LinearForm load = left;
@@ -141,30 +137,30 @@ void PartitionProgram::add_ends() {
   program_.at_least_zero(LinearForm(objective).add(end_of(kBackward, 0), -1));
   if (!switches.gradient_downloads && !switches.updates) return;
   const double overhead = switches.stage_overhead / unit_;
-  std::vector<LinearForm> landed(at(shape_.stages));
+  std::vector<LinearForm> landed(shape_.stages);
   const LinearForm last = LinearForm::of(program_.add({}));
   for (int j = shape_.stages; j-- > 0;) {
-    landed[at(j)] = end_of(kBackward, j);
+    landed[j] = end_of(kBackward, j);
     if (switches.gradient_downloads) {  // one at a time per device
-      const LinearForm moving = LinearForm(overhead).add(stages_[at(j)].download);
+      const LinearForm moving = LinearForm(overhead).add(stages_[j].download);
       const LinearForm end = LinearForm::of(program_.add({}));
-      program_.at_least_zero(LinearForm(end).add(landed[at(j)], -1).add(moving, -1));
+      program_.at_least_zero(LinearForm(end).add(landed[j], -1).add(moving, -1));
       const int before = j + problem_.devices;
       if (before < shape_.stages) {
-        program_.at_least_zero(LinearForm(end).add(landed[at(before)], -1).add(moving, -1));
+        program_.at_least_zero(LinearForm(end).add(landed[before], -1).add(moving, -1));
       }
-      landed[at(j)] = end;
+      landed[j] = end;
     }
-    program_.at_least_zero(LinearForm(last).add(landed[at(j)], -1));
+    program_.at_least_zero(LinearForm(last).add(landed[j], -1));
   }
   program_.at_least_zero(LinearForm(objective).add(last, -1));
   if (!switches.updates) return;
   LinearForm host = switches.updates_wait_for_all ? last : LinearForm(0);
   for (int j = shape_.stages; j-- > 0;) {
     const LinearForm end = LinearForm::of(program_.add({}));
-    const LinearForm& update = stages_[at(j)].update;
+    const LinearForm& update = stages_[j].update;
     program_.at_least_zero(LinearForm(end).add(host, -1).add(update, -1));
-    program_.at_least_zero(LinearForm(end).add(landed[at(j)], -1).add(update, -1));
+    program_.at_least_zero(LinearForm(end).add(landed[j], -1).add(update, -1));
     host = end;
   }
   program_.at_least_zero(LinearForm(objective).add(host, -1));

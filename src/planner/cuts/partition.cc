@@ -23,7 +23,7 @@ bool comes_first(const Partition& a, const Partition& b) {
 // The few best partitions seen so far, sorted and distinct.
 class BestPartitions {
  public:
-  explicit BestPartitions(int places) : places_(static_cast<std::size_t>(places)) {}
+  explicit BestPartitions(int places) : places_(places) {}
 
   void offer(Partition partition) {
     const auto at = std::lower_bound(best_.begin(), best_.end(), partition, comes_first);
@@ -86,7 +86,7 @@ class CutSearch {
 
  private:
   void visit(const Ends& prefix, std::vector<Ends>& open) {
-    const auto covered = prefix.empty() ? std::size_t{0} : static_cast<std::size_t>(prefix.back());
+    const std::size_t covered = prefix.empty() ? 0 : prefix.back();
     if (covered > 0) {
       // Evaluated as if the chain ended here: exact when it does, and otherwise it gives the
       // prefix's forward times.
@@ -318,8 +318,7 @@ std::vector<StageCosts> stages_of(const std::vector<BlockCosts>& blocks,
   stages.reserve(ends.size());
   int first = 0;
   for (const int end : ends) {
-    stages.push_back(
-        stage_of(blocks, static_cast<std::size_t>(first), static_cast<std::size_t>(end)));
+    stages.push_back(stage_of(blocks, first, end));
     first = end;
   }
   return stages;
@@ -357,7 +356,7 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
                              int keep) {
   Climber climber(problem, blocks, keep);
   const auto count = blocks.size();
-  const auto devices = static_cast<std::size_t>(problem.devices);
+  const std::size_t devices = problem.devices;
   Ends finest(count);
   for (std::size_t b = 0; b < count; ++b) finest[b] = static_cast<int>(b) + 1;
   climber.climb(finest);

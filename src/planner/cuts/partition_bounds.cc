@@ -52,8 +52,8 @@ class PassBound {
   }
 
   double length(int stages) const {
-    const auto count = static_cast<std::size_t>(stages);
-    const std::size_t devices = std::min(count, static_cast<std::size_t>(problem_.devices));
+    const std::size_t count = stages;
+    const std::size_t devices = std::min(stages, problem_.devices);
     const double d = static_cast<double>(devices);
     const double m = problem_.micro_batches;
     const double all = time_.back();
@@ -186,7 +186,7 @@ class StepBound {
 
 double stage_count_lower_bound(const EvaluatorProblem& problem,
                                const std::vector<StageCosts>& blocks, int stages) {
-  FERRY_CHECK(stages >= 1 && static_cast<std::size_t>(stages) <= blocks.size(), "a stage count");
+  FERRY_CHECK(stages >= 1 && stages <= std::ssize(blocks), "a stage count");
   return StepBound(problem, blocks).at(stages);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 
 #include "planner/mixed/assign_bounds.h"
 #include "planner/mixed/exact_assign.h"
@@ -11,18 +10,16 @@
 namespace ferry {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Where the items end up when nothing limits them but each goes where most is left: the GPU that
 // then lacks most is the one to name.
-MixedShortage shortage_of(const LoadModel& model, const std::vector<Bytes>& budgets) {
+MixedShortage shortage_of(const LoadModel& model, const GpuBytes& budgets) {
   LoadTracker tracker(model);
-  for (const int item : heaviest_first(model, LptKey::memory, budgets)) {
-    int best = 0;
+  for (const ItemId item : heaviest_first(model, LptKey::memory, budgets)) {
+    GpuId best;
     Bytes most_left{std::numeric_limits<std::int64_t>::min()};
-    for (int g = 0; g < model.gpus(); ++g) {
+    for (const GpuId g : model.gpu_ids()) {
       tracker.place(item, g);
-      const Bytes left = budgets[at(g)] - tracker.memory(g);
+      const Bytes left = budgets[g] - tracker.memory(g);
       tracker.undo();
       if (left > most_left) {
         most_left = left;
@@ -32,47 +29,47 @@ MixedShortage shortage_of(const LoadModel& model, const std::vector<Bytes>& budg
     tracker.place(item, best);
   }
   MixedShortage shortage;
-  for (int g = 0; g < model.gpus(); ++g) {
-    if (shortage.gpu >= 0 && tracker.memory(g) - budgets[at(g)] <= shortage.missing()) continue;
+  for (const GpuId g : model.gpu_ids()) {
+    if (shortage.gpu.valid() && tracker.memory(g) - budgets[g] <= shortage.missing()) continue;
     shortage.gpu = g;
-    shortage.place = model.machine().gpus[at(g)].name;
+    shortage.place = model.machine().gpus[g].name;
     shortage.needed = tracker.memory(g);
-    shortage.budget = budgets[at(g)];
+    shortage.budget = budgets[g];
   }
   return shortage;
 }
 
 // Infeasible whatever the search: some item fits no empty GPU, or all together are too large.
-bool plainly_too_large(const LoadModel& model, const std::vector<Bytes>& budgets) {
+bool plainly_too_large(const LoadModel& model, const GpuBytes& budgets) {
   Bytes free;
-  for (int g = 0; g < model.gpus(); ++g) {
-    free += std::max(0_B, budgets[at(g)] - model.machine().gpus[at(g)].context);
+  for (const GpuId g : model.gpu_ids()) {
+    free += std::max(0_B, budgets[g] - model.machine().gpus[g].context);
   }
   LoadTracker tracker(model);
-  for (int item = 0; item < model.size(); ++item) {
+  for (const ItemId item : model.items().ids()) {
     free -= model.resident(item);
-    bool fits = false;
-    for (int g = 0; g < model.gpus() && !fits; ++g) {
+    const bool fits = std::ranges::any_of(model.gpu_ids(), [&](GpuId g) {
       tracker.place(item, g);
-      fits = tracker.memory(g) <= budgets[at(g)];
+      const Bytes memory = tracker.memory(g);
       tracker.undo();
-    }
+      return memory <= budgets[g];
+    });
     if (!fits) return true;
   }
   return free < 0_B;
 }
 
 struct Seed {
-  std::vector<int> gpu_of_item;
+  ItemGpus gpu_of_item;
   double period = 0;
   Bytes bytes;
 };
 
 // The feasible LPT result with the shortest period, then the fewest bytes.
-Seed best_lpt(const LoadModel& model, const std::vector<Bytes>& budgets) {
+Seed best_lpt(const LoadModel& model, const GpuBytes& budgets) {
   Seed best;
   for (const LptKey key : {LptKey::compute, LptKey::memory, LptKey::larger_share}) {
-    const std::optional<std::vector<int>> gpu_of_item = lpt(model, key, budgets);
+    const std::optional<ItemGpus> gpu_of_item = lpt(model, key, budgets);
     if (!gpu_of_item) continue;
     const LoadTracker load = load_of(model, *gpu_of_item);
     const Seed seed{*gpu_of_item, load.period(), load.step_bytes()};
@@ -85,20 +82,20 @@ Seed best_lpt(const LoadModel& model, const std::vector<Bytes>& budgets) {
 
 }  // namespace
 
-std::vector<Bytes> budgets_of(const MixedMachine& machine) {
-  std::vector<Bytes> budgets;
+GpuBytes budgets_of(const MixedMachine& machine) {
+  GpuBytes budgets;
   for (const MixedGpu& gpu : machine.gpus) budgets.push_back(gpu.budget);
   return budgets;
 }
 
-std::optional<std::vector<int>> list_assign(const LoadModel& model, const std::vector<int>& order,
-                                            const std::vector<Bytes>& budgets) {
+std::optional<ItemGpus> list_assign(const LoadModel& model, const std::vector<ItemId>& order,
+                                    const GpuBytes& budgets) {
   LoadTracker tracker(model);
-  std::vector<int> gpu_of_item(at(model.size()), -1);
-  for (const int item : order) {
-    int best = -1;
+  ItemGpus gpu_of_item(model.items().size());
+  for (const ItemId item : order) {
+    GpuId best;
     double least = std::numeric_limits<double>::infinity();
-    for (int g = 0; g < model.gpus(); ++g) {
+    for (const GpuId g : model.gpu_ids()) {
       const double load = tracker.compute(g) + model.seconds(item, g);
       if (load >= least) continue;
       tracker.place(item, g);
@@ -108,21 +105,20 @@ std::optional<std::vector<int>> list_assign(const LoadModel& model, const std::v
       }
       tracker.undo();
     }
-    if (best < 0) return std::nullopt;
+    if (!best.valid()) return std::nullopt;
     tracker.place(item, best);
-    gpu_of_item[at(item)] = best;
+    gpu_of_item[item] = best;
   }
   return gpu_of_item;
 }
 
-std::vector<int> heaviest_first(const LoadModel& model, LptKey key,
-                                const std::vector<Bytes>& budgets) {
+std::vector<ItemId> heaviest_first(const LoadModel& model, LptKey key, const GpuBytes& budgets) {
   double all_seconds = 0;
   Bytes all_memory;
-  for (int item = 0; item < model.size(); ++item) all_seconds += model.least_seconds(item);
+  for (const ItemId item : model.items().ids()) all_seconds += model.least_seconds(item);
   for (const Bytes budget : budgets) all_memory += budget;
-  std::vector<double> keys;
-  for (int item = 0; item < model.size(); ++item) {
+  IdVector<ItemId, double> keys;
+  for (const ItemId item : model.items().ids()) {
     const double compute = all_seconds > 0 ? model.least_seconds(item) / all_seconds : 0;
     const double memory = all_memory > 0_B ? static_cast<double>(model.resident(item).count) /
                                                  static_cast<double>(all_memory.count)
@@ -131,18 +127,16 @@ std::vector<int> heaviest_first(const LoadModel& model, LptKey key,
                    : key == LptKey::memory ? memory
                                            : std::max(compute, memory));
   }
-  std::vector<int> order(keys.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](int a, int b) { return keys[at(a)] > keys[at(b)]; });
+  std::vector<ItemId> order(keys.ids().begin(), keys.ids().end());
+  std::ranges::stable_sort(order, [&](ItemId a, ItemId b) { return keys[a] > keys[b]; });
   return order;
 }
 
-std::optional<std::vector<int>> lpt(const LoadModel& model, LptKey key,
-                                    const std::vector<Bytes>& budgets) {
+std::optional<ItemGpus> lpt(const LoadModel& model, LptKey key, const GpuBytes& budgets) {
   return list_assign(model, heaviest_first(model, key, budgets), budgets);
 }
 
-AssignResult assign(const LoadModel& model, const std::vector<Bytes>& budgets, std::int64_t nodes) {
+AssignResult assign(const LoadModel& model, const GpuBytes& budgets, std::int64_t nodes) {
   AssignResult result;
   result.lower_bound = assignment_lower_bound(model);
   const Seed seed = best_lpt(model, budgets);
@@ -150,7 +144,7 @@ AssignResult assign(const LoadModel& model, const std::vector<Bytes>& budgets, s
   result.period = seed.period;
   result.step_bytes = seed.bytes;
   bool proven = false;
-  if (model.size() <= kExactItems && model.gpus() <= kExactGpus) {
+  if (model.items().size() <= kExactItems && model.gpus() <= kExactGpus) {
     const ExactResult exact = exact_assign(model, budgets, {nodes, seed.gpu_of_item});
     proven = exact.gpu_of_item.empty() && exact.period_exact;
     if (!exact.gpu_of_item.empty()) {

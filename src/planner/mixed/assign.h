@@ -17,22 +17,20 @@ enum class LptKey { compute, memory, larger_share };
 /// Puts the items one after another on the GPU with the least compute after adding, among those
 /// where memory still fits; ties go to the lower index. Nothing when an item fits nowhere.
 /// `order` names every item once; `budgets` has one entry per GPU.
-std::optional<std::vector<int>> list_assign(const LoadModel& model, const std::vector<int>& order,
-                                            const std::vector<Bytes>& budgets);
+std::optional<ItemGpus> list_assign(const LoadModel& model, const std::vector<ItemId>& order,
+                                    const GpuBytes& budgets);
 
 /// The items by decreasing key, ties by index. Compute is the least over GPUs; memory share is
 /// resident bytes over all budgets; larger_share the larger of the two shares.
-std::vector<int> heaviest_first(const LoadModel& model, LptKey key,
-                                const std::vector<Bytes>& budgets);
+std::vector<ItemId> heaviest_first(const LoadModel& model, LptKey key, const GpuBytes& budgets);
 
 /// list_assign() over heaviest_first(). On equal GPUs without memory limits at most 4/3 - 1/(3 P)
 /// times the optimum (Graham).
-std::optional<std::vector<int>> lpt(const LoadModel& model, LptKey key,
-                                    const std::vector<Bytes>& budgets);
+std::optional<ItemGpus> lpt(const LoadModel& model, LptKey key, const GpuBytes& budgets);
 
 /// The place that lacks memory.
 struct MixedShortage {
-  int gpu = -1;
+  GpuId gpu;
   std::string place;  // the GPU's name
   Bytes needed;
   Bytes budget;
@@ -42,7 +40,7 @@ struct MixedShortage {
 };
 
 struct AssignResult {
-  std::vector<int> gpu_of_item;  // empty: does not fit, see `shortage`
+  ItemGpus gpu_of_item;  // empty: does not fit, see `shortage`
   double period = 0;
   Bytes step_bytes;
   double lower_bound = 0;     // of the period
@@ -53,9 +51,9 @@ struct AssignResult {
 
 /// The least period, then the least bytes: LPT by all keys, then the exact search (exact_assign.h)
 /// within `nodes` when the items are few enough. `budgets` may be tighter than the machine's.
-AssignResult assign(const LoadModel& model, const std::vector<Bytes>& budgets, std::int64_t nodes);
+AssignResult assign(const LoadModel& model, const GpuBytes& budgets, std::int64_t nodes);
 
 /// The machine's budgets.
-std::vector<Bytes> budgets_of(const MixedMachine& machine);
+GpuBytes budgets_of(const MixedMachine& machine);
 
 }  // namespace ferry

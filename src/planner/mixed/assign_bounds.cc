@@ -12,19 +12,19 @@ namespace {
 constexpr int kPriceSteps = 100;
 constexpr double kPriceStep = 0.5;  // of the first step; the k-th is this / sqrt(k)
 
-void normalise(std::vector<double>& prices) {
+void normalise(IdVector<GpuId, double>& prices) {
   const double total = std::accumulate(prices.begin(), prices.end(), 0.0);
   for (double& price : prices) price /= total;
 }
 
 // The bound of `prices`, and the load that each GPU gets when every item goes where it is cheapest.
-double priced_bound(const std::vector<std::vector<double>>& seconds,
-                    const std::vector<double>& prices, std::vector<double>& loads) {
+double priced_bound(const ItemSeconds& seconds, const IdVector<GpuId, double>& prices,
+                    IdVector<GpuId, double>& loads) {
   std::ranges::fill(loads, 0.0);
   double bound = 0;
-  for (const std::vector<double>& item : seconds) {
-    std::size_t cheapest = 0;
-    for (std::size_t g = 1; g < prices.size(); ++g) {
+  for (const IdVector<GpuId, double>& item : seconds) {
+    GpuId cheapest(0);
+    for (const GpuId g : prices.ids()) {
       if (prices[g] * item[g] < prices[cheapest] * item[cheapest]) cheapest = g;
     }
     bound += prices[cheapest] * item[cheapest];
@@ -33,8 +33,8 @@ double priced_bound(const std::vector<std::vector<double>>& seconds,
   return bound;
 }
 
-bool equal_gpus(const std::vector<std::vector<double>>& seconds) {
-  return std::ranges::all_of(seconds, [](const std::vector<double>& item) {
+bool equal_gpus(const ItemSeconds& seconds) {
+  return std::ranges::all_of(seconds, [](const IdVector<GpuId, double>& item) {
     return std::ranges::all_of(item, [&](double other) { return other == item.front(); });
   });
 }
@@ -65,7 +65,7 @@ double streamed_bound(const LoadModel& model) {
 
 double equal_gpu_bound(std::vector<double> weights, int gpus) {
   std::ranges::sort(weights, std::greater<>());
-  const auto p = static_cast<std::size_t>(gpus);
+  const std::size_t p = gpus;
   double bound = std::accumulate(weights.begin(), weights.end(), 0.0) / gpus;
   if (!weights.empty()) bound = std::max(bound, weights.front());
   for (std::size_t k = 1; k * p + 1 <= weights.size(); ++k) {
@@ -76,24 +76,24 @@ double equal_gpu_bound(std::vector<double> weights, int gpus) {
   return bound;
 }
 
-GpuPrices gpu_prices(const std::vector<std::vector<double>>& seconds) {
+GpuPrices gpu_prices(const ItemSeconds& seconds) {
   const std::size_t gpus = seconds.front().size();
-  std::vector<double> prices(gpus, 0.0);
-  for (const std::vector<double>& item : seconds) {
-    for (std::size_t g = 0; g < gpus; ++g) prices[g] += item[g];
+  IdVector<GpuId, double> prices(gpus, 0.0);
+  for (const IdVector<GpuId, double>& item : seconds) {
+    for (const GpuId g : prices.ids()) prices[g] += item[g];
   }
   // A GPU that takes no time for anything makes the bound 0 at any prices.
   const bool some_free = std::ranges::any_of(prices, [](double total) { return total <= 0; });
   for (double& price : prices) price = some_free ? 1.0 : 1.0 / price;
   normalise(prices);
 
-  std::vector<double> loads(gpus);
+  IdVector<GpuId, double> loads(gpus);
   GpuPrices best{prices, priced_bound(seconds, prices, loads)};
   if (some_free || equal_gpus(seconds)) return best;
   for (int step = 1; step <= kPriceSteps; ++step) {
     const double total = std::accumulate(loads.begin(), loads.end(), 0.0);
     const double length = kPriceStep / std::sqrt(step);
-    for (std::size_t g = 0; g < gpus; ++g) {
+    for (const GpuId g : prices.ids()) {
       prices[g] *= std::exp(length * (loads[g] / total - 1.0 / static_cast<double>(gpus)));
     }
     normalise(prices);
@@ -106,7 +106,7 @@ GpuPrices gpu_prices(const std::vector<std::vector<double>>& seconds) {
 double assignment_lower_bound(const LoadModel& model) {
   double bound = std::max(gpu_prices(model.seconds()).bound, streamed_bound(model));
   std::vector<double> least;
-  for (int item = 0; item < model.size(); ++item) least.push_back(model.least_seconds(item));
+  for (const ItemId item : model.items().ids()) least.push_back(model.least_seconds(item));
   // On unequal GPUs every item at its fastest is a bound still.
   return std::max(bound, equal_gpu_bound(std::move(least), model.gpus()));
 }

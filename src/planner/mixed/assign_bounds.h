@@ -15,14 +15,14 @@ double equal_gpu_bound(std::vector<double> weights, int gpus);
 /// Prices y_g >= 0 with sum 1. For any of them, the longest load of any assignment is at least
 /// sum over items of min_g y_g w[b, g] (the dual of the linear relaxation of exact_assign.h).
 struct GpuPrices {
-  std::vector<double> prices;
+  IdVector<GpuId, double> prices;
   double bound = 0;
 };
 
 /// Prices with a large bound. Exact where every GPU has a speed, w[b, g] = w[b] / speed_g: then the
 /// bound is sum w / sum speed. Otherwise a fixed number of price steps towards the relaxation's
-/// optimum. `seconds` is [item][gpu].
-GpuPrices gpu_prices(const std::vector<std::vector<double>>& seconds);
+/// optimum.
+GpuPrices gpu_prices(const ItemSeconds& seconds);
 
 /// The largest of all bounds that hold for any assignment of the model's items: compute, and the
 /// bytes that every step moves wherever its blocks are.

@@ -24,13 +24,13 @@ struct Packing {
         graph(weighted_blocks(weights, gpus)),
         model(graph, machine, single_items(graph), {}, {}) {}
 
-  double longest(const std::vector<int>& order) const {
+  double longest(const std::vector<ItemId>& order) const {
     return load_of(model, list_assign(model, order, budgets_of(machine)).value()).period();
   }
   double by_lpt() const { return longest(heaviest_first(model, LptKey::compute, {})); }
   // The slip in FTPipe's code: the list sorted by decreasing weight is consumed from its end.
   double lightest_first() const {
-    std::vector<int> order = heaviest_first(model, LptKey::compute, {});
+    std::vector<ItemId> order = heaviest_first(model, LptKey::compute, {});
     std::ranges::reverse(order);
     return longest(order);
   }
@@ -47,9 +47,9 @@ struct BestOfAll {
 };
 
 // Tries every assignment.
-BestOfAll brute_force(const LoadModel& model, const std::vector<Bytes>& budgets) {
+BestOfAll brute_force(const LoadModel& model, const GpuBytes& budgets) {
   BestOfAll best;
-  std::vector<int> gpu_of(static_cast<std::size_t>(model.size()), 0);
+  ItemGpus gpu_of(model.items().size(), GpuId(0));
   while (true) {
     const LoadTracker load = load_of(model, gpu_of);
     if (load.within(budgets)) {
@@ -58,9 +58,9 @@ BestOfAll brute_force(const LoadModel& model, const std::vector<Bytes>& budgets)
       const bool cheaper = period <= best.period * (1 + 1e-12) && load.step_bytes() < best.bytes;
       if (!best.found || shorter || cheaper) best = {true, period, load.step_bytes()};
     }
-    std::size_t digit = 0;
-    while (digit < gpu_of.size() && ++gpu_of[digit] == model.gpus()) gpu_of[digit++] = 0;
-    if (digit == gpu_of.size()) return best;
+    auto digit = gpu_of.begin();
+    while (digit != gpu_of.end() && ++*digit == model.gpus()) *digit++ = GpuId(0);
+    if (digit == gpu_of.end()) return best;
   }
 }
 
@@ -153,7 +153,7 @@ TEST(Assign, ExactSearchEqualsBruteForceWithMemoryAndTraffic) {
     }
     const LoadModel model(job.graph, job.machine, single_items(job.graph), job.rules,
                           rematerialised_tensors(job.graph, job.machine));
-    const std::vector<Bytes> budgets = budgets_of(job.machine);
+    const GpuBytes budgets = budgets_of(job.machine);
     const BestOfAll best = brute_force(model, budgets);
     const AssignResult result = assign(model, budgets, 1'000'000);
     ASSERT_EQ(result.gpu_of_item.empty(), !best.found) << "seed " << seed;
@@ -180,25 +180,26 @@ TEST(Assign, TakingBackRestoresEveryLoad) {
     const LoadModel model(job.graph, job.machine, single_items(job.graph), job.rules, {});
     SplitMix random(seed);
     LoadTracker tracker(model);
-    std::vector<int> gpu_of;
-    for (int item = 0; item < model.size(); ++item) {
+    const auto any_gpu = [&] { return GpuId(random.below(model.gpus())); };
+    ItemGpus gpu_of;
+    const ItemId last = --model.items().end_id();
+    for (const ItemId item : model.items().ids()) {
       const int detours = random.below(3);
       for (int d = 0; d < detours; ++d) {
-        const int first = random.below(model.gpus());
-        tracker.place(item, first);
-        if (item + 1 < model.size()) {
-          tracker.place(model.size() - 1, random.below(model.gpus()));
+        tracker.place(item, any_gpu());
+        if (item < last) {
+          tracker.place(last, any_gpu());
           tracker.undo();
         }
         tracker.undo();
       }
-      gpu_of.push_back(random.below(model.gpus()));
+      gpu_of.push_back(any_gpu());
       tracker.place(item, gpu_of.back());
     }
     const LoadTracker fresh = load_of(model, gpu_of);
     EXPECT_EQ(tracker.period(), fresh.period()) << "seed " << seed;
     EXPECT_EQ(tracker.step_bytes(), fresh.step_bytes()) << "seed " << seed;
-    for (int g = 0; g < model.gpus(); ++g) EXPECT_EQ(tracker.memory(g), fresh.memory(g));
+    for (const GpuId g : model.gpu_ids()) EXPECT_EQ(tracker.memory(g), fresh.memory(g));
   }
 }
 
@@ -208,7 +209,7 @@ TEST(Assign, HyperEdgeCountsOncePerDestinationGpu) {
   MixedMachine machine = equal_gpus(3, kRoomy);
   BlockGraph graph = weighted_blocks({1, 1, 1, 1, 1, 1}, 3);
   graph.tensors.push_back(tensor_of(0, {1, 2, 3, 4, 5}, 10_B, 0_B));
-  const std::vector<int> gpu_of{0, 0, 1, 1, 2, 2};
+  const ItemGpus gpu_of{0, 0, 1, 1, 2, 2};
   const LoadModel staged(graph, machine, single_items(graph), {}, {});
   const LoadTracker load = load_of(staged, gpu_of);
   EXPECT_EQ(load.step_in(0), 0_B);
@@ -297,7 +298,7 @@ TEST(Assign, SpeedsGiveTheBoundOfWorkOverSpeed) {
   EXPECT_NEAR(assignment_lower_bound(model), 4, 1e-12);
   const AssignResult result = assign(model, budgets_of(machine), 1000);
   EXPECT_EQ(result.period, 4);
-  EXPECT_EQ(std::ranges::count(result.gpu_of_item, 0), 2);
+  EXPECT_EQ(std::ranges::count(result.gpu_of_item, GpuId(0)), 2);
 }
 
 TEST(Assign, NodeLimitKeepsTheIncumbentAndClaimsNoProof) {

@@ -20,11 +20,13 @@ void check_block(const GraphBlock& block, std::size_t gpus) {
   }
 }
 
-void check_later(const std::vector<int>& blocks, int first, int size, const std::string& name) {
-  int before = first;
-  for (const int block : blocks) {
-    FERRY_CHECK(block > before && block < size, name + ": its blocks are not in ascending order");
-    before = block;
+template <typename IdType, typename T>
+void check_later(const std::vector<IdType>& ids, IdType first, const IdVector<IdType, T>& all,
+                 const std::string& name) {
+  IdType before = first;
+  for (const IdType id : ids) {
+    FERRY_CHECK(id > before && all.has(id), name + ": its members are not in ascending order");
+    before = id;
   }
 }
 
@@ -35,16 +37,15 @@ void check_block_graph(const BlockGraph& graph, const MixedMachine& machine) {
   FERRY_CHECK(machine.size() > 0, "a machine has at least one GPU");
   for (const GraphBlock& block : graph.blocks) check_block(block, machine.gpus.size());
   for (const GraphTensor& tensor : graph.tensors) {
-    FERRY_CHECK(tensor.producer >= 0 && tensor.producer < graph.size(),
-                tensor.name + ": no such producer");
-    check_later(tensor.consumers, tensor.producer, graph.size(), tensor.name);
+    FERRY_CHECK(graph.blocks.has(tensor.producer), tensor.name + ": no such producer");
+    check_later(tensor.consumers, tensor.producer, graph.blocks, tensor.name);
     FERRY_CHECK(tensor.forward >= 0_B && tensor.gradient >= 0_B && tensor.recompute_weight >= 0_B &&
                     tensor.recompute_seconds >= 0,
                 tensor.name + ": an amount is negative");
   }
   for (const TiedWeight& tied : graph.tied) {
-    FERRY_CHECK(tied.owner >= 0 && tied.owner < graph.size(), "a tied weight has no owner");
-    check_later(tied.readers, -1, graph.size(), "a tied weight");
+    FERRY_CHECK(graph.blocks.has(tied.owner), "a tied weight has no owner");
+    check_later(tied.readers, {}, graph.blocks, "a tied weight");
     FERRY_CHECK(!std::ranges::binary_search(tied.readers, tied.owner),
                 "the owner of a tied weight is no reader");
   }
@@ -52,19 +53,17 @@ void check_block_graph(const BlockGraph& graph, const MixedMachine& machine) {
     FERRY_CHECK(gpu.in_rate > 0 && gpu.out_rate > 0, gpu.name + ": a rate is not positive");
   }
   for (const SharedLink& link : machine.links) {
-    check_later(link.gpus, -1, machine.size(), link.name);
+    check_later(link.gpus, {}, machine.gpus, link.name);
     FERRY_CHECK(link.in_rate > 0 && link.out_rate > 0, link.name + ": a rate is not positive");
   }
 }
 
-std::vector<std::vector<int>> predecessors(const BlockGraph& graph) {
-  std::vector<std::vector<int>> result(graph.blocks.size());
+IdVector<BlockId, std::vector<BlockId>> predecessors(const BlockGraph& graph) {
+  IdVector<BlockId, std::vector<BlockId>> result(graph.blocks.size());
   for (const GraphTensor& tensor : graph.tensors) {
-    for (const int consumer : tensor.consumers) {
-      result[static_cast<std::size_t>(consumer)].push_back(tensor.producer);
-    }
+    for (const BlockId consumer : tensor.consumers) result[consumer].push_back(tensor.producer);
   }
-  for (std::vector<int>& blocks : result) {
+  for (std::vector<BlockId>& blocks : result) {
     std::ranges::sort(blocks);
     const auto rest = std::ranges::unique(blocks);
     blocks.erase(rest.begin(), rest.end());
@@ -72,20 +71,20 @@ std::vector<std::vector<int>> predecessors(const BlockGraph& graph) {
   return result;
 }
 
-std::vector<std::vector<int>> protected_runs(const BlockGraph& graph) {
-  std::vector<std::vector<int>> runs;
-  for (int b = 0; b < graph.size(); ++b) {
-    const int run = graph.blocks[static_cast<std::size_t>(b)].run;
-    const bool joins =
-        b > 0 && run >= 0 && graph.blocks[static_cast<std::size_t>(b) - 1].run == run;
-    if (!joins) runs.emplace_back();
+Items protected_runs(const BlockGraph& graph) {
+  Items runs;
+  int before = -1;
+  for (const BlockId b : graph.blocks.ids()) {
+    const int run = graph.blocks[b].run;
+    if (run < 0 || run != before) runs.emplace_back();
     runs.back().push_back(b);
+    before = run;
   }
   return runs;
 }
 
-double least_seconds(const BlockGraph& graph, int block) {
-  return std::ranges::min(graph.blocks[static_cast<std::size_t>(block)].seconds);
+double least_seconds(const BlockGraph& graph, BlockId block) {
+  return std::ranges::min(graph.blocks[block].seconds);
 }
 
 }  // namespace ferry

@@ -10,9 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/units.h"
+#include "spec/block_id.h"
 
 namespace ferry {
+
+using GpuId = Id<struct GpuTag>;    // an index of MixedMachine::gpus
+using ItemId = Id<struct ItemTag>;  // of blocks that are kept together: an index of Items
+
+/// Blocks that go to one GPU together.
+using Items = IdVector<ItemId, std::vector<BlockId>>;
 
 enum class BlockRole {
   body,
@@ -25,11 +33,11 @@ struct GraphBlock {
   std::string kind;  // consecutive blocks of one kind form a class: "encoder", "decoder"
   BlockRole role = BlockRole::body;
   int run = -1;  // consecutive blocks with one number >= 0 are protected: never parted
-  std::vector<double> seconds;  // w[b, g], one per GPU: forward + backward as run
-  Bytes weight;                 // W; of a tied reader: without the weight that it shares
-  Bytes gradient;               // G
-  Bytes state;                  // S, optimizer state
-  Bytes saved;                  // kept from the recompute to the backward of the block's stage
+  IdVector<GpuId, double> seconds;  // w[b, g], one per GPU: forward + backward as run
+  Bytes weight;                     // W; of a tied reader: without the weight that it shares
+  Bytes gradient;                   // G
+  Bytes state;                      // S, optimizer state
+  Bytes saved;                      // kept from the recompute to the backward of the block's stage
   Bytes peak;       // live while the block's own forward or backward runs, beside what is saved
   Bytes step_up;    // to the GPU once per step, wherever the block is: new or streamed weights
   Bytes step_down;  // from the GPU once per step: gradients
@@ -37,10 +45,10 @@ struct GraphBlock {
 
 struct GraphTensor {
   std::string name;
-  int producer = -1;
-  std::vector<int> consumers;  // ascending, each after the producer
-  Bytes forward;               // beta
-  Bytes gradient;              // gamma; 0 when no gradient flows
+  BlockId producer;
+  std::vector<BlockId> consumers;  // ascending, each after the producer
+  Bytes forward;                   // beta
+  Bytes gradient;                  // gamma; 0 when no gradient flows
   /// Of running the producer again at a consumer; infinite when that is impossible.
   double recompute_seconds = std::numeric_limits<double>::infinity();
   Bytes recompute_weight;  // what the second producer has to hold: a table's replica
@@ -48,14 +56,14 @@ struct GraphTensor {
 
 /// A weight that several blocks read. Its owner's `weight`, `gradient` and `state` include it.
 struct TiedWeight {
-  int owner = -1;
-  std::vector<int> readers;  // ascending, without the owner
+  BlockId owner;
+  std::vector<BlockId> readers;  // ascending, without the owner
   Bytes weight;
   Bytes gradient;
 };
 
 struct BlockGraph {
-  std::vector<GraphBlock> blocks;
+  IdVector<BlockId, GraphBlock> blocks;
   std::vector<GraphTensor> tensors;
   std::vector<TiedWeight> tied;
 
@@ -73,13 +81,13 @@ struct MixedGpu {
 /// A link above several GPUs: a switch's uplink, a root complex.
 struct SharedLink {
   std::string name;
-  std::vector<int> gpus;  // ascending
+  std::vector<GpuId> gpus;  // ascending
   double in_rate = std::numeric_limits<double>::infinity();
   double out_rate = std::numeric_limits<double>::infinity();
 };
 
 struct MixedMachine {
-  std::vector<MixedGpu> gpus;
+  IdVector<GpuId, MixedGpu> gpus;
   std::vector<SharedLink> links;
   bool peer_to_peer = false;  // false: a tensor is staged once in host memory and read from there
 
@@ -91,12 +99,12 @@ struct MixedMachine {
 void check_block_graph(const BlockGraph& graph, const MixedMachine& machine);
 
 /// The blocks that produce what each block reads: ascending, distinct.
-std::vector<std::vector<int>> predecessors(const BlockGraph& graph);
+IdVector<BlockId, std::vector<BlockId>> predecessors(const BlockGraph& graph);
 
 /// The protected runs, in order: every block is in one, most are alone in theirs.
-std::vector<std::vector<int>> protected_runs(const BlockGraph& graph);
+Items protected_runs(const BlockGraph& graph);
 
 /// The least time of block `b` over the GPUs: its weight where no GPU is chosen yet.
-double least_seconds(const BlockGraph& graph, int block);
+double least_seconds(const BlockGraph& graph, BlockId block);
 
 }  // namespace ferry

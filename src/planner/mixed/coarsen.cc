@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "base/check.h"
@@ -14,7 +15,7 @@ namespace {
 
 // A protected run: what is never cut.
 struct Atom {
-  std::vector<int> blocks;
+  std::vector<BlockId> blocks;
   double weight = 0;
   std::string kind;
   BlockRole role = BlockRole::body;
@@ -29,12 +30,12 @@ constexpr int kFreeEnds = 4;
 
 std::vector<Atom> atoms_of(const BlockGraph& graph) {
   std::vector<Atom> atoms;
-  for (std::vector<int>& run : protected_runs(graph)) {
+  for (std::vector<BlockId>& run : protected_runs(graph)) {
     Atom atom;
-    const GraphBlock& first = graph.blocks[static_cast<std::size_t>(run.front())];
+    const GraphBlock& first = graph.blocks[run.front()];
     atom.kind = first.kind;
     atom.role = first.role;
-    for (const int block : run) atom.weight += least_seconds(graph, block);
+    for (const BlockId block : run) atom.weight += least_seconds(graph, block);
     atom.blocks = std::move(run);
     atoms.push_back(std::move(atom));
   }
@@ -68,8 +69,8 @@ std::vector<Class> classes_of(const std::vector<Atom>& atoms, unsigned alone) {
   return classes;
 }
 
-void merge_lightest(std::vector<Class>& classes, std::size_t most) {
-  while (classes.size() > most) {
+void merge_lightest(std::vector<Class>& classes, int most) {
+  while (std::ssize(classes) > most) {
     std::size_t lightest = 0;
     for (std::size_t c = 1; c + 1 < classes.size(); ++c) {
       if (weight_of(classes[c]) + weight_of(classes[c + 1]) <
@@ -85,12 +86,12 @@ void merge_lightest(std::vector<Class>& classes, std::size_t most) {
 }
 
 struct Coarse {
-  std::vector<std::vector<int>> groups;
+  Items groups;
   double heaviest = 0;
 };
 
 Coarse cut_classes(std::vector<Class> classes, int groups) {
-  merge_lightest(classes, static_cast<std::size_t>(groups));
+  merge_lightest(classes, groups);
   std::vector<double> weights;
   std::vector<int> capacity;
   for (const Class& atoms : classes) {
@@ -104,10 +105,9 @@ Coarse cut_classes(std::vector<Class> classes, int groups) {
     for (const Atom& atom : classes[c]) chain.push_back(atom.weight);
     int first = 0;
     for (const int end : min_max_cuts(chain, parts[c])) {
-      std::vector<int> group;
+      std::vector<BlockId> group;
       double weight = 0;
-      for (int a = first; a < end; ++a) {
-        const Atom& atom = classes[c][static_cast<std::size_t>(a)];
+      for (const Atom& atom : std::span(classes[c]).subspan(first, end - first)) {
         group.insert(group.end(), atom.blocks.begin(), atom.blocks.end());
         weight += atom.weight;
       }
@@ -159,7 +159,7 @@ std::vector<int> quotas(const std::vector<double>& weights, const std::vector<in
   return quota;
 }
 
-std::vector<std::vector<int>> coarsen(const BlockGraph& graph, int groups) {
+Items coarsen(const BlockGraph& graph, int groups) {
   FERRY_CHECK(groups >= 1, "blocks need a group");
   const std::vector<Atom> atoms = atoms_of(graph);
   const auto ends =

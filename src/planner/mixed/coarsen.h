@@ -23,6 +23,6 @@ std::vector<int> quotas(const std::vector<double>& weights, const std::vector<in
 /// class beside them, whichever makes the heaviest group lighter; ties join. Protected runs stay
 /// whole. With more classes than groups the lightest neighbouring classes are merged first.
 /// Requires: groups >= 1. O(n^2 groups) for each choice of joined openings and closings.
-std::vector<std::vector<int>> coarsen(const BlockGraph& graph, int groups);
+Items coarsen(const BlockGraph& graph, int groups);
 
 }  // namespace ferry

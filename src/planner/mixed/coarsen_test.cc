@@ -13,13 +13,11 @@
 namespace ferry {
 namespace {
 
-using Groups = std::vector<std::vector<int>>;
-
-double heaviest(const BlockGraph& graph, const Groups& groups) {
+double heaviest(const BlockGraph& graph, const Items& groups) {
   double most = 0;
-  for (const std::vector<int>& group : groups) {
+  for (const std::vector<BlockId>& group : groups) {
     double weight = 0;
-    for (const int block : group) weight += least_seconds(graph, block);
+    for (const BlockId block : group) weight += least_seconds(graph, block);
     most = std::max(most, weight);
   }
   return most;
@@ -44,14 +42,14 @@ TEST(Coarsen, NoClassGetsMoreSeatsThanMembers) {
 
 TEST(Coarsen, ClassesAreCutWithTheLeastHeaviestGroup) {
   const BlockGraph graph = weighted_blocks({4, 1, 1, 1, 1, 4, 2, 2}, 1);
-  const Groups groups = coarsen(graph, 4);
-  EXPECT_EQ(groups, (Groups{{0}, {1, 2, 3, 4}, {5}, {6, 7}}));
+  const Items groups = coarsen(graph, 4);
+  EXPECT_EQ(groups, (Items{{0}, {1, 2, 3, 4}, {5}, {6, 7}}));
 }
 
 TEST(Coarsen, ProtectedRunsStayWhole) {
   BlockGraph graph = weighted_blocks({1, 1, 1, 1, 1, 1}, 1);
-  for (const int block : {1, 2, 3}) graph.blocks[static_cast<std::size_t>(block)].run = 7;
-  EXPECT_EQ(coarsen(graph, 6), (Groups{{0}, {1, 2, 3}, {4}, {5}}));
+  for (const BlockId block : {BlockId(1), BlockId(2), BlockId(3)}) graph.blocks[block].run = 7;
+  EXPECT_EQ(coarsen(graph, 6), (Items{{0}, {1, 2, 3}, {4}, {5}}));
 }
 
 TEST(Coarsen, EmbeddingAndHeadStandAloneOnlyWhenThatIsLighter) {
@@ -60,9 +58,9 @@ TEST(Coarsen, EmbeddingAndHeadStandAloneOnlyWhenThatIsLighter) {
   graph.blocks[0].kind = "embedding";
   graph.blocks[5].role = BlockRole::closing;
   graph.blocks[5].kind = "head";
-  EXPECT_EQ(coarsen(graph, 3), (Groups{{0, 1, 2}, {3, 4}, {5}}));
+  EXPECT_EQ(coarsen(graph, 3), (Items{{0, 1, 2}, {3, 4}, {5}}));
   graph.blocks[5].seconds = {1};
-  EXPECT_EQ(coarsen(graph, 4), (Groups{{0, 1}, {2}, {3}, {4, 5}}));
+  EXPECT_EQ(coarsen(graph, 4), (Items{{0, 1}, {2}, {3}, {4, 5}}));
 }
 
 TEST(Coarsen, MoreClassesThanGroupsAreMerged) {
@@ -70,25 +68,28 @@ TEST(Coarsen, MoreClassesThanGroupsAreMerged) {
   graph.blocks[1].kind = "second";
   graph.blocks[2].kind = "third";
   graph.blocks[3].kind = "fourth";
-  EXPECT_EQ(coarsen(graph, 3), (Groups{{0}, {1, 2}, {3}}));
-  EXPECT_EQ(coarsen(graph, 1), (Groups{{0, 1, 2, 3}}));
+  EXPECT_EQ(coarsen(graph, 3), (Items{{0}, {1, 2}, {3}}));
+  EXPECT_EQ(coarsen(graph, 1), (Items{{0, 1, 2, 3}}));
 }
 
 TEST(Coarsen, RandomGraphsAreCoveredInOrderWithinTheLimit) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     const RandomJob job = random_job(seed, 24);
     for (const int limit : {1, 2, 5, 12}) {
-      const Groups groups = coarsen(job.graph, limit);
-      EXPECT_LE(groups.size(), static_cast<std::size_t>(limit));
-      int next = 0;
-      for (const std::vector<int>& group : groups) {
+      const Items groups = coarsen(job.graph, limit);
+      EXPECT_LE(std::ssize(groups), limit);
+      BlockId next(0);
+      for (const std::vector<BlockId>& group : groups) {
         EXPECT_FALSE(group.empty());
-        for (const int block : group) EXPECT_EQ(block, next++) << "seed " << seed;
+        for (const BlockId block : group) {
+          EXPECT_EQ(block, next) << "seed " << seed;
+          ++next;
+        }
       }
-      EXPECT_EQ(next, job.graph.size());
-      for (const std::vector<int>& run : protected_runs(job.graph)) {
+      EXPECT_EQ(next, job.graph.blocks.end_id());
+      for (const std::vector<BlockId>& run : protected_runs(job.graph)) {
         EXPECT_TRUE(std::ranges::any_of(groups,
-                                        [&](const std::vector<int>& group) {
+                                        [&](const std::vector<BlockId>& group) {
                                           return group.front() <= run.front() &&
                                                  run.back() <= group.back();
                                         }))

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -15,29 +14,27 @@ namespace {
 // Periods closer than this are equal: sums of times in another order differ by less.
 constexpr double kTolerance = 1e-12;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-bool below_equal_links(const MixedMachine& machine, int a, int b) {
+bool below_equal_links(const MixedMachine& machine, GpuId a, GpuId b) {
   return std::ranges::all_of(machine.links, [&](const SharedLink& link) {
     return std::ranges::binary_search(link.gpus, a) == std::ranges::binary_search(link.gpus, b);
   });
 }
 
 // The lowest GPU that `gpu` may be exchanged with in any assignment.
-std::vector<int> twins(const LoadModel& model, const std::vector<Bytes>& budgets) {
+IdVector<GpuId, GpuId> twins(const LoadModel& model, const GpuBytes& budgets) {
   const MixedMachine& machine = model.machine();
-  std::vector<int> twin(at(model.gpus()));
-  for (int g = 0; g < model.gpus(); ++g) {
-    const MixedGpu& gpu = machine.gpus[at(g)];
-    twin[at(g)] = g;
-    for (int h = 0; h < g && twin[at(g)] == g; ++h) {
-      const MixedGpu& other = machine.gpus[at(h)];
-      const bool same_place = gpu.context == other.context && budgets[at(g)] == budgets[at(h)] &&
+  IdVector<GpuId, GpuId> twin(machine.gpus.size());
+  for (const GpuId g : model.gpu_ids()) {
+    const MixedGpu& gpu = machine.gpus[g];
+    twin[g] = g;
+    for (GpuId h(0); h < g && twin[g] == g; ++h) {
+      const MixedGpu& other = machine.gpus[h];
+      const bool same_place = gpu.context == other.context && budgets[g] == budgets[h] &&
                               gpu.in_rate == other.in_rate && gpu.out_rate == other.out_rate &&
                               below_equal_links(machine, g, h);
       const bool same_speed = std::ranges::all_of(
-          model.seconds(), [&](const auto& item) { return item[at(g)] == item[at(h)]; });
-      if (same_place && same_speed) twin[at(g)] = h;
+          model.seconds(), [&](const auto& item) { return item[g] == item[h]; });
+      if (same_place && same_speed) twin[g] = h;
     }
   }
   return twin;
@@ -47,7 +44,7 @@ enum class Goal { period, bytes };
 
 class AssignSearch {
  public:
-  AssignSearch(const LoadModel& model, const std::vector<Bytes>& budgets, std::int64_t nodes)
+  AssignSearch(const LoadModel& model, const GpuBytes& budgets, std::int64_t nodes)
       : model_(model),
         budgets_(budgets),
         twin_(twins(model, budgets)),
@@ -56,7 +53,7 @@ class AssignSearch {
         node_limit_(nodes),
         tracker_(model) {}
 
-  void start_from(const std::vector<int>& gpu_of_item) {
+  void start_from(const ItemGpus& gpu_of_item) {
     const LoadTracker load = load_of(model_, gpu_of_item);
     best_ = gpu_of_item;
     best_period_ = load.period();
@@ -68,15 +65,15 @@ class AssignSearch {
     goal_ = goal;
     prepare_order();
     tracker_.clear();
-    chosen_.assign(model_.items().size(), -1);
-    used_.assign(at(model_.gpus()), 0);
+    chosen_.assign(model_.items().size(), GpuId());
+    used_.assign(twin_.size(), 0);
     nodes_ = 0;
     open_.clear();
     push_level(0);
     while (!open_.empty()) {
       Level& level = open_.back();
       if (level.tried > 0) take_back(level);
-      if (level.tried == static_cast<int>(level.gpus.size())) {
+      if (level.tried == level.gpus.size()) {
         open_.pop_back();
         continue;
       }
@@ -88,7 +85,7 @@ class AssignSearch {
   }
 
   bool reached_floor() const { return best_period_ <= floor_ * (1 + kTolerance); }
-  const std::vector<int>& best() const { return best_; }
+  const ItemGpus& best() const { return best_; }
   double best_period() const { return best_period_; }
   Bytes best_bytes() const { return best_bytes_; }
 
@@ -96,25 +93,26 @@ class AssignSearch {
   // The GPUs to try for the depth-th item, best first.
   struct Level {
     std::size_t depth;
-    std::vector<int> gpus;
-    int tried = 0;
+    std::vector<GpuId> gpus;
+    std::size_t tried = 0;
     bool placed = false;
   };
 
   // Periods are found fastest with the heaviest items first, bytes with neighbours in a row.
   void prepare_order() {
-    order_.resize(model_.items().size());
-    std::iota(order_.begin(), order_.end(), 0);
+    const IdRange<ItemId> items = model_.items().ids();
+    order_.assign(items.begin(), items.end());
     if (goal_ == Goal::period) {
-      std::ranges::stable_sort(
-          order_, [&](int a, int b) { return model_.least_seconds(a) > model_.least_seconds(b); });
+      std::ranges::stable_sort(order_, [&](ItemId a, ItemId b) {
+        return model_.least_seconds(a) > model_.least_seconds(b);
+      });
     }
     priced_left_.assign(order_.size() + 1, 0.0);
     memory_left_.assign(order_.size() + 1, 0_B);
     for (std::size_t d = order_.size(); d-- > 0;) {
       double cheapest = std::numeric_limits<double>::infinity();
-      for (int g = 0; g < model_.gpus(); ++g) {
-        cheapest = std::min(cheapest, prices_[at(g)] * model_.seconds(order_[d], g));
+      for (const GpuId g : model_.gpu_ids()) {
+        cheapest = std::min(cheapest, prices_[g] * model_.seconds(order_[d], g));
       }
       priced_left_[d] = priced_left_[d + 1] + cheapest;
       memory_left_[d] = memory_left_[d + 1] + model_.resident(order_[d]);
@@ -123,9 +121,9 @@ class AssignSearch {
 
   void push_level(std::size_t depth) {
     Level level{depth, {}};
-    const int item = order_[depth];
-    std::vector<std::pair<double, int>> ranked;
-    for (int g = 0; g < model_.gpus(); ++g) {
+    const ItemId item = order_[depth];
+    std::vector<std::pair<double, GpuId>> ranked;
+    for (const GpuId g : model_.gpu_ids()) {
       if (stands_for_an_earlier_one(g)) continue;
       tracker_.place(item, g);
       if (tracker_.within(budgets_)) {
@@ -142,10 +140,10 @@ class AssignSearch {
   }
 
   // Breaks the symmetry of equal GPUs: of the empty ones that are alike only the first is tried.
-  bool stands_for_an_earlier_one(int gpu) const {
-    if (used_[at(gpu)] > 0) return false;
-    for (int other = 0; other < gpu; ++other) {
-      if (used_[at(other)] == 0 && twin_[at(other)] == twin_[at(gpu)]) return true;
+  bool stands_for_an_earlier_one(GpuId gpu) const {
+    if (used_[gpu] > 0) return false;
+    for (GpuId other(0); other < gpu; ++other) {
+      if (used_[other] == 0 && twin_[other] == twin_[gpu]) return true;
     }
     return false;
   }
@@ -153,18 +151,18 @@ class AssignSearch {
   void take_back(Level& level) {
     if (!level.placed) return;
     level.placed = false;
-    const int item = order_[level.depth];
-    --used_[at(chosen_[at(item)])];
-    chosen_[at(item)] = -1;
+    const ItemId item = order_[level.depth];
+    --used_[chosen_[item]];
+    chosen_[item] = {};
     tracker_.undo();
   }
 
   void descend(Level& level) {
-    const int item = order_[level.depth];
-    const int gpu = level.gpus[at(level.tried++)];
+    const ItemId item = order_[level.depth];
+    const GpuId gpu = level.gpus[level.tried++];
     tracker_.place(item, gpu);
-    chosen_[at(item)] = gpu;
-    ++used_[at(gpu)];
+    chosen_[item] = gpu;
+    ++used_[gpu];
     level.placed = true;
     const std::size_t depth = level.depth + 1;
     if (hopeless(depth)) return;
@@ -187,9 +185,9 @@ class AssignSearch {
   bool hopeless(std::size_t depth) const {
     Bytes free;
     double priced = priced_left_[depth];
-    for (int g = 0; g < model_.gpus(); ++g) {
-      free += budgets_[at(g)] - tracker_.memory(g);
-      priced += prices_[at(g)] * tracker_.compute(g);
+    for (const GpuId g : model_.gpu_ids()) {
+      free += budgets_[g] - tracker_.memory(g);
+      priced += prices_[g] * tracker_.compute(g);
     }
     if (memory_left_[depth] > free) return true;
     if (best_.empty()) return false;
@@ -199,41 +197,41 @@ class AssignSearch {
     return bound > best_period_ * (1 + kTolerance) || tracker_.step_bytes() >= best_bytes_;
   }
 
-  double next_item_bound(int item) const {
+  double next_item_bound(ItemId item) const {
     double least = std::numeric_limits<double>::infinity();
-    for (int g = 0; g < model_.gpus(); ++g) {
+    for (const GpuId g : model_.gpu_ids()) {
       least = std::min(least, tracker_.compute(g) + model_.seconds(item, g));
     }
     return least;
   }
 
   const LoadModel& model_;
-  const std::vector<Bytes>& budgets_;
-  std::vector<int> twin_;
-  std::vector<double> prices_;
+  const GpuBytes& budgets_;
+  IdVector<GpuId, GpuId> twin_;
+  IdVector<GpuId, double> prices_;
   double floor_;
   std::int64_t node_limit_;
   LoadTracker tracker_;
 
   Goal goal_ = Goal::period;
   std::int64_t nodes_ = 0;
-  std::vector<int> order_;
+  std::vector<ItemId> order_;
   std::vector<double> priced_left_;  // of the items from a depth on: what the prices ask at least
   std::vector<Bytes> memory_left_;
-  std::vector<int> chosen_;
-  std::vector<int> used_;  // items on each GPU
+  ItemGpus chosen_;
+  IdVector<GpuId, int> used_;  // items on each GPU
   std::vector<Level> open_;
 
-  std::vector<int> best_;
+  ItemGpus best_;
   double best_period_ = std::numeric_limits<double>::infinity();
   Bytes best_bytes_{std::numeric_limits<std::int64_t>::max()};
 };
 
 }  // namespace
 
-ExactResult exact_assign(const LoadModel& model, const std::vector<Bytes>& budgets,
+ExactResult exact_assign(const LoadModel& model, const GpuBytes& budgets,
                          const ExactOptions& options) {
-  FERRY_CHECK(model.size() <= kExactItems && model.gpus() <= kExactGpus,
+  FERRY_CHECK(model.items().size() <= kExactItems && model.gpus() <= kExactGpus,
               "the exact search is for few items and GPUs");
   AssignSearch search(model, budgets, options.nodes);
   if (!options.incumbent.empty()) search.start_from(options.incumbent);

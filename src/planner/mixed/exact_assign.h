@@ -5,6 +5,7 @@
 // Limited by nodes, not by time, so that equal inputs give equal plans on any machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,16 +14,16 @@
 namespace ferry {
 
 /// Beyond these the search is not tried.
-inline constexpr int kExactItems = 64;
+inline constexpr std::size_t kExactItems = 64;
 inline constexpr int kExactGpus = 8;
 
 struct ExactOptions {
   std::int64_t nodes = 20'000;  // of each of the two searches: placements that are tried
-  std::vector<int> incumbent;   // an assignment that fits, or empty
+  ItemGpus incumbent;           // an assignment that fits, or empty
 };
 
 struct ExactResult {
-  std::vector<int> gpu_of_item;  // empty: nothing fits, or nothing was found within the nodes
+  ItemGpus gpu_of_item;  // empty: nothing fits, or nothing was found within the nodes
   double period = 0;
   Bytes step_bytes;
   bool period_exact = false;  // the least period; with an empty assignment: proof that nothing fits
@@ -30,7 +31,7 @@ struct ExactResult {
 };
 
 /// Requires: at most kExactItems items and kExactGpus GPUs; the incumbent fits `budgets`.
-ExactResult exact_assign(const LoadModel& model, const std::vector<Bytes>& budgets,
+ExactResult exact_assign(const LoadModel& model, const GpuBytes& budgets,
                          const ExactOptions& options);
 
 }  // namespace ferry

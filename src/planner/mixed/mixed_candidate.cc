@@ -12,7 +12,7 @@ namespace {
 
 Items single_blocks(const BlockGraph& graph) {
   Items items;
-  for (int b = 0; b < graph.size(); ++b) items.push_back({b});
+  for (const BlockId b : graph.blocks.ids()) items.push_back({b});
   return items;
 }
 
@@ -42,13 +42,11 @@ MixedCandidate CandidateMaker::make(Placement placement) {
   candidate.memory = stage_memory({graph(), model_.machine(), rules_, rematerialised_},
                                   candidate.stages, candidate.holds);
   tracker_.clear();
-  for (int b = 0; b < graph().size(); ++b) {
-    tracker_.place(b, placement.gpu_of[static_cast<std::size_t>(b)]);
+  for (const ItemId item : model_.items().ids()) {
+    tracker_.place(item, placement.gpu_of[model_.items()[item].front()]);
   }
   candidate.compute = recompute_seconds(graph(), rematerialised_, candidate.stages, gpus());
-  for (int g = 0; g < gpus(); ++g) {
-    candidate.compute[static_cast<std::size_t>(g)] += tracker_.compute(g);
-  }
+  for (const GpuId g : model_.gpu_ids()) candidate.compute[g] += tracker_.compute(g);
   candidate.step_bytes = tracker_.step_bytes();
   candidate.period = std::max(std::ranges::max(candidate.compute), tracker_.traffic_seconds());
   candidate.placement = std::move(placement);
@@ -56,10 +54,9 @@ MixedCandidate CandidateMaker::make(Placement placement) {
 }
 
 bool CandidateMaker::fits(const MixedCandidate& candidate) const {
-  for (std::size_t g = 0; g < candidate.memory.size(); ++g) {
-    if (candidate.memory[g] > model_.machine().gpus[g].budget) return false;
-  }
-  return true;
+  return std::ranges::all_of(model_.gpu_ids(), [&](GpuId g) {
+    return candidate.memory[g] <= model_.machine().gpus[g].budget;
+  });
 }
 
 MixedKey CandidateMaker::key(const MixedCandidate& candidate, double seconds) const {

@@ -14,12 +14,12 @@ namespace ferry {
 
 struct MixedCandidate {
   Placement placement;
-  std::vector<MixedStage> stages;  // in topological order
-  std::vector<StageHolds> holds;   // of each stage
-  std::vector<double> compute;     // of each GPU, seconds per micro-batch, recomputed tensors too
-  std::vector<Bytes> memory;       // of each GPU
-  Bytes step_bytes;                // over all GPUs' links
-  double period = 0;               // seconds per micro-batch: the busiest GPU or link
+  MixedStages stages;  // in topological order
+  StagesHold holds;
+  IdVector<GpuId, double> compute;  // seconds per micro-batch, recomputed tensors too
+  GpuBytes memory;
+  Bytes step_bytes;   // over all GPUs' links
+  double period = 0;  // seconds per micro-batch: the busiest GPU or link
 };
 
 /// The caller's time of a step, in seconds: a simulation, say. Called only with candidates that

@@ -12,8 +12,9 @@
 
 namespace ferry {
 
-/// Blocks that go to one GPU together.
-using Items = std::vector<std::vector<int>>;
+using ItemGpus = IdVector<ItemId, GpuId>;  // the GPU of each item
+using GpuBytes = IdVector<GpuId, Bytes>;   // a size for each GPU
+using ItemSeconds = IdVector<ItemId, IdVector<GpuId, double>>;
 
 /// What lies on a GPU from step to step, and what each step brings.
 struct LoadRules {
@@ -34,21 +35,19 @@ class LoadModel {
   const BlockGraph& graph() const { return *graph_; }
   const MixedMachine& machine() const { return *machine_; }
   const Items& items() const { return items_; }
-  int size() const { return static_cast<int>(items_.size()); }
   int gpus() const { return machine_->size(); }
+  IdRange<GpuId> gpu_ids() const { return machine_->gpus.ids(); }
   int micro_batches() const { return micro_batches_; }
 
-  double seconds(int item, int gpu) const {
-    return seconds_[static_cast<std::size_t>(item)][static_cast<std::size_t>(gpu)];
-  }
-  const std::vector<std::vector<double>>& seconds() const { return seconds_; }
-  double least_seconds(int item) const;
-  Bytes resident(int item) const { return {resident_[static_cast<std::size_t>(item)]}; }
+  double seconds(ItemId item, GpuId gpu) const { return seconds_[item][gpu]; }
+  const ItemSeconds& seconds() const { return seconds_; }
+  double least_seconds(ItemId item) const;
+  Bytes resident(ItemId item) const { return {resident_[item]}; }
   /// Live beside what is resident while the item's heaviest block runs.
-  Bytes peak(int item) const { return {peak_[static_cast<std::size_t>(item)]}; }
+  Bytes peak(ItemId item) const { return {peak_[item]}; }
 
   /// The GPU of each block, given the GPU of each item.
-  std::vector<int> gpu_of_block(const std::vector<int>& gpu_of_item) const;
+  IdVector<BlockId, GpuId> gpu_of_block(const ItemGpus& gpu_of_item) const;
 
  private:
   friend class LoadTracker;
@@ -56,29 +55,32 @@ class LoadModel {
   // A hyper-edge between items. `forward` bytes come to each GPU that consumes and has not the
   // producer, `gradient` bytes leave it.
   struct Edge {
-    int producer = -1;
-    std::vector<int> consumers;  // without the producer
-    std::int64_t forward = 0;    // per step
+    ItemId producer;
+    std::vector<ItemId> consumers;  // without the producer
+    std::int64_t forward = 0;       // per step
     std::int64_t gradient = 0;
     std::int64_t replica = 0;  // memory at each other GPU
     bool leaves = true;        // the producer's GPU writes it once and reads one gradient
   };
 
-  void add_edge(const Edge& edge);
+  using EdgeId = Id<struct EdgeTag>;
+
+  /// Adds `amounts` as an edge between the items of these blocks; none inside one item.
+  void add_edge(BlockId producer, const std::vector<BlockId>& consumers, Edge amounts);
 
   const BlockGraph* graph_;
   const MixedMachine* machine_;
   Items items_;
   int micro_batches_;
-  std::vector<int> item_of_;
-  std::vector<std::vector<double>> seconds_;
-  std::vector<std::int64_t> resident_;
-  std::vector<std::int64_t> peak_;
-  std::vector<std::int64_t> step_up_;
-  std::vector<std::int64_t> step_down_;
-  std::vector<Edge> edges_;
-  std::vector<std::vector<int>> produces_;  // edges by producer
-  std::vector<std::vector<int>> consumes_;
+  IdVector<BlockId, ItemId> item_of_;
+  ItemSeconds seconds_;
+  IdVector<ItemId, std::int64_t> resident_;
+  IdVector<ItemId, std::int64_t> peak_;
+  IdVector<ItemId, std::int64_t> step_up_;
+  IdVector<ItemId, std::int64_t> step_down_;
+  IdVector<EdgeId, Edge> edges_;
+  IdVector<ItemId, std::vector<EdgeId>> produces_;  // edges by producer
+  IdVector<ItemId, std::vector<EdgeId>> consumes_;
 };
 
 /// Loads of a partial assignment. Placing an item never lowers any of them. Must not outlive its
@@ -88,16 +90,16 @@ class LoadTracker {
   explicit LoadTracker(const LoadModel& model);
 
   /// Requires: the item is not placed.
-  void place(int item, int gpu);
+  void place(ItemId item, GpuId gpu);
   /// Takes back the last placed item.
   void undo();
   void clear();
 
-  double compute(int gpu) const { return compute_[static_cast<std::size_t>(gpu)]; }
+  double compute(GpuId gpu) const { return compute_[gpu]; }
   /// Context, resident bytes and replicas, and the largest peak. What stages add by holding inputs
   /// of several micro-batches is in mixed_memory.h.
-  Bytes memory(int gpu) const;
-  bool within(const std::vector<Bytes>& budgets) const;
+  Bytes memory(GpuId gpu) const;
+  bool within(const GpuBytes& budgets) const;
 
   /// Seconds of one micro-batch in the steady state: the longest of all rows.
   double period() const;
@@ -105,40 +107,41 @@ class LoadTracker {
   double traffic_seconds() const;
   /// Bytes over all GPUs' links in one step, in both directions.
   Bytes step_bytes() const;
-  Bytes step_in(int gpu) const { return {in_[static_cast<std::size_t>(gpu)]}; }
-  Bytes step_out(int gpu) const { return {out_[static_cast<std::size_t>(gpu)]}; }
+  Bytes step_in(GpuId gpu) const { return {in_[gpu]}; }
+  Bytes step_out(GpuId gpu) const { return {out_[gpu]}; }
 
  private:
   struct Placed {
-    int item;
-    int gpu;
+    ItemId item;
+    GpuId gpu;
     double compute;  // of the GPU, before
     std::int64_t peak;
   };
 
   // Adds (sign 1) or takes back (-1) one destination, or the producer's own share.
-  void cross(const LoadModel::Edge& edge, int from, int to, int sign);
-  void leave(const LoadModel::Edge& edge, int from, int sign);
-  void link(int item, int gpu, int sign);
-  int& readers(int edge, int gpu) {
-    return readers_[static_cast<std::size_t>(edge) * gpus_ + static_cast<std::size_t>(gpu)];
+  using EdgeId = LoadModel::EdgeId;
+
+  void cross(const LoadModel::Edge& edge, GpuId from, GpuId to, int sign);
+  void leave(const LoadModel::Edge& edge, GpuId from, int sign);
+  void link(ItemId item, GpuId gpu, int sign);
+  int& readers(EdgeId edge, GpuId gpu) {
+    return readers_[edge.index() * compute_.size() + gpu.index()];
   }
 
   const LoadModel* model_;
-  std::size_t gpus_;
-  std::vector<int> gpu_of_;        // of each item, -1: not placed
-  std::vector<int> readers_;       // placed consumers of each edge on each GPU
-  std::vector<int> destinations_;  // of each edge: GPUs other than the producer's
-  std::vector<double> compute_;
-  std::vector<std::int64_t> resident_;
-  std::vector<std::int64_t> peak_;
-  std::vector<std::int64_t> in_;
-  std::vector<std::int64_t> out_;
+  ItemGpus gpu_of_;                     // none: not placed
+  std::vector<int> readers_;            // placed consumers of each edge on each GPU
+  IdVector<EdgeId, int> destinations_;  // GPUs other than the producer's
+  IdVector<GpuId, double> compute_;
+  IdVector<GpuId, std::int64_t> resident_;
+  IdVector<GpuId, std::int64_t> peak_;
+  IdVector<GpuId, std::int64_t> in_;
+  IdVector<GpuId, std::int64_t> out_;
   std::vector<std::int64_t> inside_;  // of each shared link: bytes between two GPUs below it
   std::vector<Placed> placed_;
 };
 
 /// The loads of a whole assignment: gpu_of_item has one GPU per item.
-LoadTracker load_of(const LoadModel& model, const std::vector<int>& gpu_of_item);
+LoadTracker load_of(const LoadModel& model, const ItemGpus& gpu_of_item);
 
 }  // namespace ferry

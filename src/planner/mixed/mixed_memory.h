@@ -19,7 +19,8 @@ struct StageHolds {
 };
 
 /// The schedule's answer for all stages of a candidate, in their order.
-using HoldsRule = std::function<std::vector<StageHolds>(const std::vector<MixedStage>&)>;
+using StagesHold = IdVector<MixedStageId, StageHolds>;
+using HoldsRule = std::function<StagesHold(const MixedStages&)>;
 
 /// Synchronous 1F1B: min(M, d + 1).
 HoldsRule holds_1f1b(int micro_batches);
@@ -35,7 +36,6 @@ struct MemoryModel {
 /// M(g) of every GPU: context, double-buffered transfers, saved stage inputs, resident W, G and S
 /// with one replica of a tied weight per GPU, stashed versions, streamed buffers, and the largest
 /// peak of any stage, since a GPU computes one task at a time. Requires: one StageHolds per stage.
-std::vector<Bytes> stage_memory(const MemoryModel& model, const std::vector<MixedStage>& stages,
-                                const std::vector<StageHolds>& holds);
+GpuBytes stage_memory(const MemoryModel& model, const MixedStages& stages, const StagesHold& holds);
 
 }  // namespace ferry

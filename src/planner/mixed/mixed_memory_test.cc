@@ -8,8 +8,8 @@ namespace ferry {
 namespace {
 
 TEST(MixedMemory, InflightFollowsTheSchedule) {
-  std::vector<MixedStage> stages;  // of one block each, on 8 GPUs in turn
-  for (int s = 0; s < 16; ++s) stages.push_back({s % 8, {s}, 15 - s});
+  MixedStages stages;  // of one block each, on 8 GPUs in turn
+  for (int s = 0; s < 16; ++s) stages.push_back({GpuId(s % 8), {BlockId(s)}, 15 - s});
   EXPECT_EQ(holds_1f1b(5)(stages)[0].inflight, 5);
   EXPECT_EQ(holds_1f1b(5)(stages)[12].inflight, 4);
 }
@@ -29,14 +29,14 @@ TEST(MixedMemory, AddsTheTermsOfTheFormula) {
   graph.blocks[2].peak = 9_B;
   graph.tensors.push_back(tensor_of(0, {1}, 20_B, 10_B));
   graph.tensors.push_back(tensor_of(1, {2}, 20_B, 10_B));
-  const std::vector<MixedStage> stages{{0, {0, 1}, 1}, {1, {2}, 0}};
+  const MixedStages stages{{0, {0, 1}, 1}, {1, {2}, 0}};
   LoadRules rules;
-  const std::vector<StageHolds> holds{{4, 0, false}, {2, 1, false}};
+  const StagesHold holds{{4, 0, false}, {2, 1, false}};
   const Bytes buffers = 2 * 30_B;
 
   EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, holds),
-            (std::vector<Bytes>{1000_B + buffers + 280_B + 6_B + 7_B,
-                                buffers + 2 * 20_B + 140_B + 100_B + 3_B + 9_B}));
+            (GpuBytes{1000_B + buffers + 280_B + 6_B + 7_B,
+                      buffers + 2 * 20_B + 140_B + 100_B + 3_B + 9_B}));
 
   rules.states_on_gpu = true;
   EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, holds)[0],
@@ -44,7 +44,7 @@ TEST(MixedMemory, AddsTheTermsOfTheFormula) {
 
   rules = {};
   rules.streamed_weights = true;
-  const std::vector<StageHolds> offloaded{{4, 0, true}, {2, 0, true}};
+  const StagesHold offloaded{{4, 0, true}, {2, 0, true}};
   EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, offloaded)[1],
             buffers + 12_B + 140_B);  // no saved input, W and G of the only visit
 }
@@ -55,8 +55,8 @@ TEST(MixedMemory, PeaksOfStagesOnOneGpuDoNotAdd) {
   BlockGraph graph = weighted_blocks({1, 1, 1}, 2);
   graph.blocks[0].peak = 70_B;
   graph.blocks[2].peak = 90_B;
-  const std::vector<MixedStage> stages{{0, {0}, 2}, {1, {1}, 1}, {0, {2}, 0}};
-  const std::vector<StageHolds> holds(3);
+  const MixedStages stages{{0, {0}, 2}, {1, {1}, 1}, {0, {2}, 0}};
+  const StagesHold holds(3);
   EXPECT_EQ(stage_memory({graph, machine, {}, {}}, stages, holds)[0], 90_B);
 }
 
@@ -70,8 +70,8 @@ TEST(MixedMemory, StreamedWeightsNeedTheTwoLargestVisits) {
   graph.blocks[1].gradient = 60_B;
   LoadRules rules;
   rules.streamed_weights = true;
-  const std::vector<MixedStage> stages{{0, {0}, 2}, {0, {1}, 1}, {0, {2}, 0}};
-  EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, std::vector<StageHolds>(3))[0],
+  const MixedStages stages{{0, {0}, 2}, {0, {1}, 1}, {0, {2}, 0}};
+  EXPECT_EQ(stage_memory({graph, machine, rules, {}}, stages, StagesHold(3))[0],
             50_B + 40_B + 60_B);
 }
 
@@ -83,9 +83,9 @@ TEST(MixedMemory, TiedReplicasAndRecomputedTensorsTakeWhatTheyHold) {
   graph.tensors.push_back(tensor_of(0, {1, 2}, 5000_B, 5000_B));
   graph.tensors[0].recompute_weight = 4_B;
   const std::vector<char> again{1};
-  const std::vector<MixedStage> stages{{0, {0}, 1}, {1, {1, 2}, 0}};
-  EXPECT_EQ(stage_memory({graph, machine, {}, again}, stages, std::vector<StageHolds>(2)),
-            (std::vector<Bytes>{200_B, 200_B + 8_B}));
+  const MixedStages stages{{0, {0}, 1}, {1, {1, 2}, 0}};
+  EXPECT_EQ(stage_memory({graph, machine, {}, again}, stages, StagesHold(2)),
+            (GpuBytes{200_B, 200_B + 8_B}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -15,8 +16,6 @@
 
 namespace ferry {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // More tied weights than this are all co-located or all replicated, not tried in every combination.
 constexpr std::size_t kFreeTies = 3;
@@ -67,11 +66,9 @@ class MixedSearch {
       return a.rated.key.beats(b.rated.key);
     });
     RatedCandidate best = seeds_.front().rated;
-    const std::size_t refined = std::min(seeds_.size(), at(options_.refined));
-    for (std::size_t i = 0; i < refined; ++i) {
+    for (const RatedSeed& seed : seeds_ | std::views::take(options_.refined)) {
       RatedCandidate better =
-          refine(maker_, seeds_[i].rated, together_of(graph_, seeds_[i].colocated), options_.refine,
-                 score_);
+          refine(maker_, seed.rated, together_of(graph_, seed.colocated), options_.refine, score_);
       if (better.key.beats(best.key)) best = std::move(better);
     }
     finish(std::move(best));
@@ -117,7 +114,8 @@ class MixedSearch {
       seeds_.push_back({{std::move(candidate), key}, colocated});
     }
     const MixedShortage& miss = seeds.shortage;
-    const bool nearer = miss.gpu >= 0 && (nearest_.gpu < 0 || miss.missing() < nearest_.missing());
+    const bool nearer =
+        miss.gpu.valid() && (!nearest_.gpu.valid() || miss.missing() < nearest_.missing());
     if (seeds.fitting.empty() && nearer) nearest_ = miss;
   }
 
@@ -139,12 +137,12 @@ class MixedSearch {
     std::vector<double> memory;
     for (const Bytes bytes : candidate.memory) memory.push_back(static_cast<double>(bytes.count));
     result_.memory_balance = mean_over_max(memory);
-    const std::vector<int>& gpu_of = candidate.placement.gpu_of;
+    const IdVector<BlockId, GpuId>& gpu_of = candidate.placement.gpu_of;
     for (const TiedWeight& tied : graph_.tied) {
       result_.tied_on_one_gpu.push_back(std::ranges::all_of(
-          tied.readers, [&](int reader) { return gpu_of[at(reader)] == gpu_of[at(tied.owner)]; }));
+          tied.readers, [&](BlockId reader) { return gpu_of[reader] == gpu_of[tied.owner]; }));
     }
-    for (int g = 0; g < maker_.gpus(); ++g) {
+    for (const GpuId g : options_.machine.gpus.ids()) {
       if (std::ranges::find(gpu_of, g) == gpu_of.end()) result_.empty_gpus.push_back(g);
     }
   }
@@ -155,7 +153,7 @@ class MixedSearch {
   SeedProblem question_;
   CandidateMaker maker_;
   std::vector<RatedSeed> seeds_;
-  std::set<std::pair<std::vector<int>, std::vector<int>>> seen_;
+  std::set<std::pair<IdVector<BlockId, GpuId>, IdVector<BlockId, int>>> seen_;
   AssignResult blocks_;  // every block an item of its own
   MixedShortage nearest_;
   MixedPipeResult result_;
@@ -168,7 +166,7 @@ std::vector<int> swept_group_counts(int gpus, int blocks) {
   for (int times = 1; times <= 8 && times * gpus <= blocks; ++times) {
     counts.push_back(times * gpus);
   }
-  const bool blocks_too = blocks <= kExactItems || counts.empty();
+  const bool blocks_too = std::cmp_less_equal(blocks, kExactItems) || counts.empty();
   if (blocks_too && (counts.empty() || counts.back() != blocks)) counts.push_back(blocks);
   return counts;
 }

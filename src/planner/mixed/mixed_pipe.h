@@ -46,7 +46,7 @@ struct MixedPipeResult {
   double memory_balance = 0;
   std::vector<char> rematerialised;   // per tensor
   std::vector<char> tied_on_one_gpu;  // per tied weight: co-located; otherwise replicas
-  std::vector<int> empty_gpus;        // allowed, and worth reporting
+  std::vector<GpuId> empty_gpus;      // allowed, and worth reporting
   std::vector<SweepRow> sweep;        // every seed that fitted, in the order of the search
 };
 

@@ -55,14 +55,13 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
     const MixedScore score = [&](const MixedCandidate& candidate) {
       ++candidates;
       EXPECT_TRUE(in_topological_order(builder, candidate.stages)) << "seed " << seed;
-      for (std::size_t g = 0; g < candidate.memory.size(); ++g) {
+      for (const GpuId g : candidate.memory.ids()) {
         EXPECT_LE(candidate.memory[g], job.machine.gpus[g].budget) << "seed " << seed;
       }
-      for (const std::vector<int>& run : protected_runs(job.graph)) {
-        for (const int block : run) {
-          EXPECT_EQ(candidate.placement.gpu_of[static_cast<std::size_t>(block)],
-                    candidate.placement.gpu_of[static_cast<std::size_t>(run.front())])
-              << "seed " << seed;
+      const IdVector<BlockId, GpuId>& gpu_of = candidate.placement.gpu_of;
+      for (const std::vector<BlockId>& run : protected_runs(job.graph)) {
+        for (const BlockId block : run) {
+          EXPECT_EQ(gpu_of[block], gpu_of[run.front()]) << "seed " << seed;
         }
       }
       return candidate.period;
@@ -88,10 +87,10 @@ TEST(MixedPipe, EveryCandidateOfRandomGraphsIsAcyclicAndWithinItsBudgets) {
 
 // What a candidate says it moves is what its stages' tensors move, counted one by one.
 // GPUs that read the tensor and do not make it.
-int destinations(const GraphTensor& tensor, const std::vector<int>& gpu_of) {
-  std::set<int> gpus;
-  for (const int reader : tensor.consumers) gpus.insert(gpu_of[static_cast<std::size_t>(reader)]);
-  gpus.erase(gpu_of[static_cast<std::size_t>(tensor.producer)]);
+int destinations(const GraphTensor& tensor, const IdVector<BlockId, GpuId>& gpu_of) {
+  std::set<GpuId> gpus;
+  for (const BlockId reader : tensor.consumers) gpus.insert(gpu_of[reader]);
+  gpus.erase(gpu_of[tensor.producer]);
   return static_cast<int>(gpus.size());
 }
 
@@ -109,15 +108,14 @@ TEST(MixedPipe, TrafficIsOncePerDestinationGpuInEveryResult) {
     if (!result.fits) continue;
     ++checked;
     Bytes total;
-    const std::vector<int>& gpu_of = result.best.placement.gpu_of;
+    const IdVector<BlockId, GpuId>& gpu_of = result.best.placement.gpu_of;
     for (const GraphTensor& tensor : job.graph.tensors) {
       const int gpus = destinations(tensor, gpu_of);
       const int crossings = gpus == 0 ? 0 : gpus + 1;
       total += job.rules.micro_batches * crossings * (tensor.forward + tensor.gradient);
     }
     for (const TiedWeight& tied : job.graph.tied) {
-      const bool together = gpu_of[static_cast<std::size_t>(tied.owner)] ==
-                            gpu_of[static_cast<std::size_t>(tied.readers.front())];
+      const bool together = gpu_of[tied.owner] == gpu_of[tied.readers.front()];
       if (!together) total += tied.weight + tied.gradient;
     }
     EXPECT_EQ(result.best.step_bytes, total) << "seed " << seed;
@@ -196,13 +194,13 @@ TEST(MixedPipe, UnequalGpusGetProportionalWork) {
   ASSERT_TRUE(roomy.fits);
   EXPECT_NEAR(roomy.lower_bound, 6, 1e-9);
   EXPECT_EQ(roomy.objective, 6);
-  EXPECT_EQ(roomy.best.compute, (std::vector<double>{6, 6, 6}));
+  EXPECT_EQ(roomy.best.compute, (IdVector<GpuId, double>{6, 6, 6}));
 
   machine.gpus[0].budget = 90_B;  // the fast one holds eight blocks and their borders' buffers
   const MixedPipeResult tight = mixed_pipe(graph, options_for(machine));
   ASSERT_TRUE(tight.fits);
   EXPECT_LE(tight.best.memory[0], 90_B);
-  EXPECT_EQ(std::ranges::count(tight.best.placement.gpu_of, 0), 8);
+  EXPECT_EQ(std::ranges::count(tight.best.placement.gpu_of, GpuId(0)), 8);
   EXPECT_EQ(tight.objective, 8);
 }
 
@@ -256,15 +254,11 @@ TEST(MixedPipe, InputsInFlightCountAgainstTheBudget) {
   for (GraphBlock& block : graph.blocks) block.weight = 50_B;
   MixedPipeOptions options = options_for(equal_gpus(2, 95_B));
   options.rules.micro_batches = 8;
-  options.holds = [](const std::vector<MixedStage>& stages) {
-    return std::vector<StageHolds>(stages.size(), {1});
-  };
+  options.holds = [](const MixedStages& stages) { return StagesHold(stages.size(), {1}); };
   EXPECT_FALSE(mixed_pipe(graph, options).fits);  // 50 + 2 * 20 of buffers + 10
   options.machine = equal_gpus(2, 100_B);
   EXPECT_TRUE(mixed_pipe(graph, options).fits);
-  options.holds = [](const std::vector<MixedStage>& stages) {
-    return std::vector<StageHolds>(stages.size(), {8});
-  };
+  options.holds = [](const MixedStages& stages) { return StagesHold(stages.size(), {8}); };
   const MixedPipeResult result = mixed_pipe(graph, options);
   EXPECT_TRUE(result.fits);  // ... but then both blocks share one GPU
   EXPECT_EQ(result.empty_gpus.size(), 1U);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "planner/mixed/splitmix.h"
@@ -10,15 +11,13 @@
 namespace ferry {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Rounds for which the blocks of a move stay where they are.
 constexpr int kTenure = 5;
 
 // Blocks that go to a GPU; `bin` is the stage's that they join, or -1 to keep their own.
 struct Shift {
-  std::vector<int> blocks;
-  int gpu = 0;
+  std::vector<BlockId> blocks;
+  GpuId gpu;
   int bin = -1;
 };
 
@@ -35,26 +34,25 @@ class Refiner {
         options_(options),
         score_(score),
         random_(options.seed),
-        run_of_(at(maker.graph().size())),
+        run_of_(maker.graph().blocks.size()),
         runs_(protected_runs(maker.graph())) {
-    for (std::size_t r = 0; r < runs_.size(); ++r) {
-      for (const int block : runs_[r]) run_of_[at(block)] = static_cast<int>(r);
+    for (const ItemId r : runs_.ids()) {
+      for (const BlockId block : runs_[r]) run_of_[block] = r;
+      unit_of_run_.push_back(r);
     }
-    unit_of_run_.resize(runs_.size());
-    std::iota(unit_of_run_.begin(), unit_of_run_.end(), 0);
-    for (const std::vector<int>& blocks : together) {
-      for (const int block : blocks) join(blocks.front(), block);
+    for (const std::vector<BlockId>& blocks : together) {
+      for (const BlockId block : blocks) join(blocks.front(), block);
     }
     blocks_of_unit_.resize(runs_.size());
-    for (int block = 0; block < maker.graph().size(); ++block) {
-      blocks_of_unit_[at(unit_of(block))].push_back(block);
+    for (const BlockId block : maker.graph().blocks.ids()) {
+      blocks_of_unit_[unit_of(block)].push_back(block);
     }
   }
 
   RatedCandidate run(const RatedCandidate& start) {
     RatedCandidate best = start;
     RatedCandidate here = start;
-    std::vector<int> settled_until(runs_.size(), 0);
+    IdVector<ItemId, int> settled_until(runs_.size(), 0);
     int idle = 0;
     for (int round = 1; round <= options_.rounds && idle < options_.patience; ++round) {
       const std::vector<Option> options = fitting_moves(here.candidate);
@@ -63,7 +61,7 @@ class Refiner {
       int scored = 0;
       for (const Option& option : options) {
         if (scored == options_.scored_per_round) break;
-        const bool settled = settled_until[at(option.unit)] >= round;
+        const bool settled = settled_until[option.unit] >= round;
         if (settled && !option.key.beats(best.key)) continue;
         const double seconds = score_ ? score_(option.candidate) : option.candidate.period;
         const MixedKey key = maker_.key(option.candidate, seconds);
@@ -74,7 +72,7 @@ class Refiner {
         }
       }
       if (chosen == nullptr) break;
-      settled_until[at(chosen->unit)] = round + kTenure;
+      settled_until[chosen->unit] = round + kTenure;
       here = std::move(next);
       ++idle;
       if (here.key.beats(best.key)) {
@@ -89,12 +87,12 @@ class Refiner {
   struct Option {
     MixedCandidate candidate;
     MixedKey key;  // with the period in place of the score
-    int unit = 0;  // what moved
+    ItemId unit;   // what moved
   };
 
-  int unit_of(int block) const { return unit_of_run_[at(run_of_[at(block)])]; }
+  ItemId unit_of(BlockId block) const { return unit_of_run_[run_of_[block]]; }
 
-  void join(int a, int b) { std::ranges::replace(unit_of_run_, unit_of(b), unit_of(a)); }
+  void join(BlockId a, BlockId b) { std::ranges::replace(unit_of_run_, unit_of(b), unit_of(a)); }
 
   // By increasing key, ties in the order of the moves.
   std::vector<Option> fitting_moves(const MixedCandidate& here) {
@@ -119,19 +117,17 @@ class Refiner {
   std::vector<Move> all_moves(const MixedCandidate& here) const {
     std::vector<Move> moves;
     add_shifts(here, moves);
-    const int stages = static_cast<int>(here.stages.size());
-    for (int s = 0; s < stages; ++s) {
-      const MixedStage& stage = here.stages[at(s)];
-      const std::vector<int> rear(
+    for (auto stage_at = here.stages.begin(); stage_at != here.stages.end(); ++stage_at) {
+      const MixedStage& stage = *stage_at;
+      const std::vector<BlockId> rear(
           stage.blocks.begin() + static_cast<std::ptrdiff_t>(stage.blocks.size() / 2),
           stage.blocks.end());
-      for (int g = 0; g < maker_.gpus(); ++g) {
+      for (const GpuId g : maker_.block_model().gpu_ids()) {
         if (g == stage.gpu) continue;
         moves.push_back({{stage.blocks, g, -1}, {}});
         if (rear.size() < stage.blocks.size()) moves.push_back({{rear, g, -1}, {}});
       }
-      for (int other = s + 1; other < stages; ++other) {
-        const MixedStage& partner = here.stages[at(other)];
+      for (const MixedStage& partner : std::ranges::subrange(stage_at + 1, here.stages.end())) {
         if (partner.gpu == stage.gpu) continue;
         moves.push_back({{stage.blocks, partner.gpu, -1}, {partner.blocks, stage.gpu, -1}});
       }
@@ -142,26 +138,27 @@ class Refiner {
   // Of every pair of stages with an edge between them: the last block before the border to the
   // later stage, and the first behind it to the earlier one.
   void add_shifts(const MixedCandidate& here, std::vector<Move>& moves) const {
-    const std::vector<int> stage_of = stage_of_block(here.stages, maker_.graph().size());
-    const std::vector<std::vector<int>> sources = maker_.builder().sources(here.stages);
-    for (int s = 0; s < static_cast<int>(here.stages.size()); ++s) {
-      for (const int source : sources[at(s)]) {
+    const auto stage_of = stage_of_block(here.stages, maker_.graph().blocks.size());
+    const auto sources = maker_.builder().sources(here.stages);
+    for (const MixedStageId s : here.stages.ids()) {
+      for (const MixedStageId source : sources[s]) {
         const auto [before, behind] = border(stage_of, source, s);
-        const MixedStage& earlier = here.stages[at(source)];
-        const MixedStage& later = here.stages[at(s)];
-        moves.push_back({{{before}, later.gpu, here.placement.bin_of[at(behind)]}, {}});
-        moves.push_back({{{behind}, earlier.gpu, here.placement.bin_of[at(before)]}, {}});
+        const MixedStage& earlier = here.stages[source];
+        const MixedStage& later = here.stages[s];
+        moves.push_back({{{before}, later.gpu, here.placement.bin_of[behind]}, {}});
+        moves.push_back({{{behind}, earlier.gpu, here.placement.bin_of[before]}, {}});
       }
     }
   }
 
-  std::pair<int, int> border(const std::vector<int>& stage_of, int earlier, int later) const {
-    int before = -1;
-    int behind = maker_.graph().size();
+  std::pair<BlockId, BlockId> border(const IdVector<BlockId, MixedStageId>& stage_of,
+                                     MixedStageId earlier, MixedStageId later) const {
+    BlockId before;
+    BlockId behind = maker_.graph().blocks.end_id();
     for (const GraphTensor& tensor : maker_.graph().tensors) {
-      if (stage_of[at(tensor.producer)] != earlier) continue;
-      for (const int consumer : tensor.consumers) {
-        if (stage_of[at(consumer)] != later) continue;
+      if (stage_of[tensor.producer] != earlier) continue;
+      for (const BlockId consumer : tensor.consumers) {
+        if (stage_of[consumer] != later) continue;
         before = std::max(before, tensor.producer);
         behind = std::min(behind, consumer);
       }
@@ -171,31 +168,31 @@ class Refiner {
 
   // All moves, or as many of them as a round looks at, in their order.
   std::vector<Move> sampled(std::vector<Move> moves) {
-    const std::size_t most = at(options_.moves_per_round);
+    const std::size_t most = options_.moves_per_round;
     if (moves.size() <= most) return moves;
-    std::vector<int> picks(moves.size());
-    std::iota(picks.begin(), picks.end(), 0);
+    std::vector<std::size_t> picks(moves.size());
+    std::iota(picks.begin(), picks.end(), 0U);
     for (std::size_t i = 0; i < most; ++i) {
       const int rest = static_cast<int>(picks.size() - i);
-      std::swap(picks[i], picks[i + at(random_.below(rest))]);
+      std::swap(picks[i], picks[i + random_.below(rest)]);
     }
     picks.resize(most);
     std::ranges::sort(picks);
     std::vector<Move> sample;
-    for (const int pick : picks) sample.push_back(std::move(moves[at(pick)]));
+    for (const std::size_t pick : picks) sample.push_back(std::move(moves[pick]));
     return sample;
   }
 
   // Takes protected runs along whole, and what shares a weight to the same GPU.
   void apply(const Shift& shift, Placement& placement) const {
-    for (const int block : shift.blocks) {
-      for (const int member : blocks_of_unit_[at(unit_of(block))]) {
-        placement.gpu_of[at(member)] = shift.gpu;
-        if (!maker_.keeps_groups()) placement.bin_of[at(member)] = shift.gpu;
+    for (const BlockId block : shift.blocks) {
+      for (const BlockId member : blocks_of_unit_[unit_of(block)]) {
+        placement.gpu_of[member] = shift.gpu;
+        if (!maker_.keeps_groups()) placement.bin_of[member] = shift.gpu.number();
       }
       if (!maker_.keeps_groups() || shift.bin < 0) continue;
-      for (const int member : runs_[at(run_of_[at(block)])]) {
-        placement.bin_of[at(member)] = shift.bin;
+      for (const BlockId member : runs_[run_of_[block]]) {
+        placement.bin_of[member] = shift.bin;
       }
     }
   }
@@ -204,10 +201,10 @@ class Refiner {
   const RefineOptions& options_;
   const MixedScore& score_;
   SplitMix random_;
-  std::vector<int> run_of_;
-  std::vector<std::vector<int>> runs_;
-  std::vector<int> unit_of_run_;  // runs that share a GPU have one unit, the first one's number
-  std::vector<std::vector<int>> blocks_of_unit_;
+  IdVector<BlockId, ItemId> run_of_;
+  Items runs_;
+  IdVector<ItemId, ItemId> unit_of_run_;  // runs that share a GPU have one unit, the first one's id
+  Items blocks_of_unit_;
 };
 
 }  // namespace

@@ -14,10 +14,10 @@ namespace ferry {
 /// the best candidate of all rounds is the answer. Limited by counts, so that equal inputs give
 /// equal plans on any machine.
 struct RefineOptions {
-  int rounds = 48;            // at most; 0 changes nothing
-  int patience = 12;          // rounds without a better candidate after which it ends
-  int moves_per_round = 128;  // a seeded sample when there are more
-  int scored_per_round = 3;   // of the shortest periods; the caller's score sees these
+  int rounds = 48;                    // at most; 0 changes nothing
+  int patience = 12;                  // rounds without a better candidate after which it ends
+  std::size_t moves_per_round = 128;  // a seeded sample when there are more
+  int scored_per_round = 3;           // of the shortest periods; the caller's score sees these
   std::uint64_t seed = 1;
 };
 
@@ -27,7 +27,7 @@ struct RatedCandidate {
 };
 
 /// Blocks that must be on one GPU, beside the protected runs: tied ones that share a weight.
-using Together = std::vector<std::vector<int>>;
+using Together = std::vector<std::vector<BlockId>>;
 
 /// The start or something that beats it. Requires: the start fits and respects `together`.
 RatedCandidate refine(CandidateMaker& maker, const RatedCandidate& start, const Together& together,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <numeric>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -16,56 +16,53 @@ namespace {
 // How often budgets are tightened before a coarsening is given up.
 constexpr int kTightenings = 4;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Groups that hold blocks of one `together` become one item.
 Items joined(const BlockGraph& graph, const Items& groups, const Together& together) {
-  std::vector<int> group_of(graph.blocks.size());
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    for (const int block : groups[i]) group_of[at(block)] = static_cast<int>(i);
+  IdVector<BlockId, ItemId> group_of(graph.blocks.size());
+  IdVector<ItemId, ItemId> item_of;
+  for (const ItemId i : groups.ids()) {
+    for (const BlockId block : groups[i]) group_of[block] = i;
+    item_of.push_back(i);
   }
-  std::vector<int> item_of(groups.size());
-  std::iota(item_of.begin(), item_of.end(), 0);
-  for (const std::vector<int>& blocks : together) {
-    for (const int block : blocks) {
-      const int a = item_of[at(group_of[at(blocks.front())])];
-      const int b = item_of[at(group_of[at(block)])];
+  for (const std::vector<BlockId>& blocks : together) {
+    for (const BlockId block : blocks) {
+      const ItemId a = item_of[group_of[blocks.front()]];
+      const ItemId b = item_of[group_of[block]];
       std::ranges::replace(item_of, std::max(a, b), std::min(a, b));
     }
   }
   Items items(groups.size());
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    std::vector<int>& item = items[at(item_of[i])];
+  for (const ItemId i : groups.ids()) {
+    std::vector<BlockId>& item = items[item_of[i]];
     item.insert(item.end(), groups[i].begin(), groups[i].end());
   }
-  std::erase_if(items, [](const std::vector<int>& item) { return item.empty(); });
+  std::erase_if(items, [](const std::vector<BlockId>& item) { return item.empty(); });
   return items;
 }
 
 // Deals the items of each class again, as many to each GPU as before, so that a GPU's items are
 // neighbours. GPUs take turns in the order in which the first class has them; with `folded` every
 // second class goes the other way.
-std::vector<int> regathered(const LoadModel& model, const std::vector<int>& gpu_of_item,
-                            bool folded) {
-  std::map<std::string, std::vector<int>> classes;
+ItemGpus regathered(const LoadModel& model, const ItemGpus& gpu_of_item, bool folded) {
+  std::map<std::string, std::vector<ItemId>> classes;
   std::vector<std::string> kinds;
-  for (int i = 0; i < model.size(); ++i) {
-    const int block = model.items()[at(i)].front();
-    const std::string& kind = model.graph().blocks[at(block)].kind;
-    std::vector<int>& members = classes[kind];
+  for (const ItemId i : model.items().ids()) {
+    const BlockId block = model.items()[i].front();
+    const std::string& kind = model.graph().blocks[block].kind;
+    std::vector<ItemId>& members = classes[kind];
     if (members.empty()) kinds.push_back(kind);
     members.push_back(i);
   }
-  std::vector<int> result = gpu_of_item;
+  ItemGpus result = gpu_of_item;
   bool backwards = false;
   for (const std::string& kind : kinds) {
-    const std::vector<int>& members = classes[kind];
-    std::vector<int> count(at(model.gpus()), 0);
-    for (const int item : members) ++count[at(gpu_of_item[at(item)])];
+    const std::vector<ItemId>& members = classes[kind];
+    IdVector<GpuId, int> count(model.machine().gpus.size(), 0);
+    for (const ItemId item : members) ++count[gpu_of_item[item]];
     std::size_t next = 0;
     for (int turn = 0; turn < model.gpus(); ++turn) {
-      const int gpu = backwards ? model.gpus() - 1 - turn : turn;
-      for (int k = 0; k < count[at(gpu)]; ++k) result[at(members[next++])] = gpu;
+      const GpuId gpu(backwards ? model.gpus() - 1 - turn : turn);
+      for (int k = 0; k < count[gpu]; ++k) result[members[next++]] = gpu;
     }
     // A class of one, such as an embedding, is no direction to fold.
     if (folded && members.size() > 1) backwards = !backwards;
@@ -73,23 +70,22 @@ std::vector<int> regathered(const LoadModel& model, const std::vector<int>& gpu_
   return result;
 }
 
-MixedShortage excess_of(const MixedMachine& machine, const std::vector<Bytes>& memory) {
+MixedShortage excess_of(const MixedMachine& machine, const GpuBytes& memory) {
   MixedShortage shortage;
-  for (int g = 0; g < machine.size(); ++g) {
-    const MixedGpu& gpu = machine.gpus[at(g)];
-    if (shortage.gpu >= 0 && memory[at(g)] - gpu.budget <= shortage.missing()) continue;
-    shortage = {g, gpu.name, memory[at(g)], gpu.budget, false};
+  for (const GpuId g : machine.gpus.ids()) {
+    const MixedGpu& gpu = machine.gpus[g];
+    if (shortage.gpu.valid() && memory[g] - gpu.budget <= shortage.missing()) continue;
+    shortage = {g, gpu.name, memory[g], gpu.budget, false};
   }
   return shortage;
 }
 
 Placement placement_of(const CandidateMaker& maker, const Items& groups,
-                       std::vector<int> gpu_of_block) {
-  Placement placement{std::move(gpu_of_block), {}};
-  placement.bin_of = placement.gpu_of;
+                       IdVector<BlockId, GpuId> gpu_of_block) {
+  Placement placement = gpus_as_bins(std::move(gpu_of_block));
   if (!maker.keeps_groups()) return placement;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    for (const int block : groups[i]) placement.bin_of[at(block)] = static_cast<int>(i);
+  for (const ItemId i : groups.ids()) {
+    for (const BlockId block : groups[i]) placement.bin_of[block] = i.number();
   }
   return placement;
 }
@@ -111,7 +107,7 @@ Seeds group_seeds(const SeedProblem& question, CandidateMaker& maker, const Item
                   const Together& together) {
   const LoadModel model(question.graph, question.machine, joined(question.graph, groups, together),
                         question.rules, maker.rematerialised());
-  std::vector<Bytes> budgets = budgets_of(question.machine);
+  GpuBytes budgets = budgets_of(question.machine);
   Seeds seeds;
   for (int attempt = 0; attempt < kTightenings; ++attempt) {
     const AssignResult assigned = assign(model, budgets, question.exact_nodes);
@@ -119,11 +115,11 @@ Seeds group_seeds(const SeedProblem& question, CandidateMaker& maker, const Item
       if (attempt == 0) seeds.shortage = assigned.shortage;
       return seeds;
     }
-    std::vector<std::vector<int>> choices{assigned.gpu_of_item};
+    std::vector<ItemGpus> choices{assigned.gpu_of_item};
     choices.push_back(regathered(model, assigned.gpu_of_item, false));
     choices.push_back(regathered(model, assigned.gpu_of_item, true));
     std::optional<MixedCandidate> first;
-    for (const std::vector<int>& choice : choices) {
+    for (const ItemGpus& choice : choices) {
       MixedCandidate candidate =
           maker.make(placement_of(maker, groups, model.gpu_of_block(choice)));
       if (!first) first = candidate;
@@ -132,7 +128,7 @@ Seeds group_seeds(const SeedProblem& question, CandidateMaker& maker, const Item
     if (!seeds.fitting.empty()) return seeds;
     const MixedShortage excess = excess_of(question.machine, first->memory);
     if (attempt == 0 || excess.missing() < seeds.shortage.missing()) seeds.shortage = excess;
-    for (std::size_t g = 0; g < budgets.size(); ++g) {
+    for (const GpuId g : budgets.ids()) {
       budgets[g] -= std::max(0_B, first->memory[g] - question.machine.gpus[g].budget);
     }
   }
@@ -144,27 +140,27 @@ Seeds contiguous_seeds(const SeedProblem& question, CandidateMaker& maker) {
   const LoadModel model(question.graph, question.machine, runs, question.rules,
                         maker.rematerialised());
   LimitedChain chain;
-  for (int i = 0; i < model.size(); ++i) {
+  for (const ItemId i : runs.ids()) {
     chain.times.push_back(model.least_seconds(i));
     chain.sizes.push_back(static_cast<double>(model.resident(i).count));
   }
-  const int parts = std::min(model.gpus(), model.size());
-  for (int g = 0; g < parts; ++g) {
-    const MixedGpu& gpu = question.machine.gpus[at(g)];
+  for (const MixedGpu& gpu : question.machine.gpus | std::views::take(runs.size())) {
     chain.limits.push_back(static_cast<double>((gpu.budget - gpu.context).count));
   }
   Seeds seeds;
   const std::optional<Cuts> cuts = min_max_cuts_within(chain);
   if (!cuts) return seeds;
-  std::vector<int> gpu_of_item;
+  IdVector<BlockId, GpuId> gpu_of;
   Items groups;
-  for (int i = 0; i < model.size(); ++i) {
-    if (gpu_of_item.empty() || i == (*cuts)[groups.size() - 1]) groups.emplace_back();
-    gpu_of_item.push_back(static_cast<int>(groups.size()) - 1);
-    groups.back().insert(groups.back().end(), runs[at(i)].begin(), runs[at(i)].end());
+  ItemId next(0);
+  for (GpuId gpu(0); gpu < std::ssize(*cuts); ++gpu) {
+    std::vector<BlockId>& group = groups.emplace_back();
+    for (; next < (*cuts)[gpu]; ++next) {
+      group.insert(group.end(), runs[next].begin(), runs[next].end());
+    }
+    gpu_of.resize(gpu_of.size() + group.size(), gpu);
   }
-  MixedCandidate candidate =
-      maker.make(placement_of(maker, groups, model.gpu_of_block(gpu_of_item)));
+  MixedCandidate candidate = maker.make(placement_of(maker, groups, std::move(gpu_of)));
   if (maker.fits(candidate)) seeds.fitting.push_back(std::move(candidate));
   return seeds;
 }

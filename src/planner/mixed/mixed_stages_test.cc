@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "planner/mixed/sample_graphs.h"
@@ -11,14 +12,14 @@ namespace ferry {
 namespace {
 
 struct Shape {
-  std::vector<std::vector<int>> blocks;
-  std::vector<int> gpus;
+  std::vector<std::vector<BlockId>> blocks;
+  std::vector<GpuId> gpus;
   std::vector<int> depths;
 };
 
-Shape shape_of(const BlockGraph& graph, const std::vector<int>& gpu_of) {
+Shape shape_of(const BlockGraph& graph, const IdVector<BlockId, GpuId>& gpu_of) {
   Shape shape;
-  for (const MixedStage& stage : StageBuilder(graph).build({gpu_of, gpu_of})) {
+  for (const MixedStage& stage : StageBuilder(graph).build(gpus_as_bins(gpu_of))) {
     shape.blocks.push_back(stage.blocks);
     shape.gpus.push_back(stage.gpu);
     shape.depths.push_back(stage.depth);
@@ -26,13 +27,13 @@ Shape shape_of(const BlockGraph& graph, const std::vector<int>& gpu_of) {
   return shape;
 }
 
-using Blocks = std::vector<std::vector<int>>;
+using Blocks = std::vector<std::vector<BlockId>>;
 
 TEST(MixedStages, NeighboursOfOneGpuFallTogether) {
   const BlockGraph graph = chain_of({1, 1, 1, 1, 1, 1}, 2, 1_B);
   const Shape shape = shape_of(graph, {0, 0, 1, 1, 0, 0});
   EXPECT_EQ(shape.blocks, (Blocks{{0, 1}, {2, 3}, {4, 5}}));
-  EXPECT_EQ(shape.gpus, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(shape.gpus, (std::vector<GpuId>{0, 1, 0}));
   EXPECT_EQ(shape.depths, (std::vector<int>{2, 1, 0}));
 }
 
@@ -62,16 +63,16 @@ TEST(MixedStages, PartsWithoutAnEdgeBetweenThemAreStagesOfTheirOwn) {
 
 TEST(MixedStages, BinsKeepGroupsApartOnOneGpu) {
   const BlockGraph graph = chain_of({1, 1, 1, 1}, 1, 1_B);
-  const std::vector<MixedStage> stages = StageBuilder(graph).build({{0, 0, 0, 0}, {0, 0, 1, 1}});
+  const MixedStages stages = StageBuilder(graph).build({{0, 0, 0, 0}, {0, 0, 1, 1}});
   ASSERT_EQ(stages.size(), 2U);
-  EXPECT_EQ(stages[1].blocks, (std::vector<int>{2, 3}));
+  EXPECT_EQ(stages[1].blocks, (std::vector<BlockId>{2, 3}));
 }
 
 // The V map: 0..3, 3..0; the two neighbours on GPU 3 are one stage.
 TEST(MixedStages, VMapJoinsTheTwoStagesAtItsFold) {
   const BlockGraph graph = chain_of({1, 1, 1, 1, 1, 1, 1, 1}, 4, 1_B);
   EXPECT_EQ(shape_of(graph, {0, 1, 2, 3, 3, 2, 1, 0}).gpus,
-            (std::vector<int>{0, 1, 2, 3, 2, 1, 0}));
+            (std::vector<GpuId>{0, 1, 2, 3, 2, 1, 0}));
 }
 
 TEST(MixedStages, AnyPlacementOfAnyGraphGivesStagesInTopologicalOrder) {
@@ -80,21 +81,19 @@ TEST(MixedStages, AnyPlacementOfAnyGraphGivesStagesInTopologicalOrder) {
     const RandomJob job = random_job(seed, 20);
     const StageBuilder builder(job.graph);
     SplitMix random(seed);
-    Placement placement;
-    for (int b = 0; b < job.graph.size(); ++b) {
-      placement.gpu_of.push_back(random.below(job.machine.size()));
-    }
-    placement.bin_of = placement.gpu_of;
-    const std::vector<MixedStage> stages = builder.build(placement);
+    IdVector<BlockId, GpuId> gpu_of(job.graph.blocks.size());
+    for (GpuId& gpu : gpu_of) gpu = GpuId(random.below(job.machine.size()));
+    const Placement placement = gpus_as_bins(gpu_of);
+    const MixedStages stages = builder.build(placement);
     ASSERT_TRUE(in_topological_order(builder, stages)) << "seed " << seed;
-    std::vector<int> seen(placement.gpu_of.size(), 0);
+    IdVector<BlockId, int> seen(gpu_of.size(), 0);
     for (const MixedStage& stage : stages) {
-      for (const int block : stage.blocks) {
-        ++seen[static_cast<std::size_t>(block)];
-        EXPECT_EQ(placement.gpu_of[static_cast<std::size_t>(block)], stage.gpu);
+      for (const BlockId block : stage.blocks) {
+        ++seen[block];
+        EXPECT_EQ(gpu_of[block], stage.gpu);
       }
     }
-    EXPECT_EQ(seen, std::vector<int>(seen.size(), 1)) << "seed " << seed;
+    EXPECT_EQ(std::ranges::count(seen, 1), std::ssize(seen)) << "seed " << seed;
     if (static_cast<int>(stages.size()) > job.machine.size()) ++parted;
   }
   EXPECT_GT(parted, 1000);

@@ -1,5 +1,6 @@
 #include "planner/mixed/sample_graphs.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -78,15 +79,16 @@ BlockGraph weighted_blocks(const std::vector<double>& seconds, int gpus) {
     GraphBlock block;
     block.name = numbered("b", static_cast<int>(b));
     block.kind = "layer";
-    block.seconds.assign(static_cast<std::size_t>(gpus), seconds[b]);
+    block.seconds.assign(gpus, seconds[b]);
     graph.blocks.push_back(block);
   }
   return graph;
 }
 
-GraphTensor tensor_of(int producer, std::vector<int> consumers, Bytes forward, Bytes gradient) {
+GraphTensor tensor_of(BlockId producer, std::vector<BlockId> consumers, Bytes forward,
+                      Bytes gradient) {
   GraphTensor tensor;
-  tensor.name = numbered("t", producer);
+  tensor.name = numbered("t", producer.number());
   tensor.producer = producer;
   tensor.consumers = std::move(consumers);
   tensor.forward = forward;
@@ -139,19 +141,16 @@ RandomJob random_job(std::uint64_t seed, int most) {
   return job;
 }
 
-bool in_topological_order(const StageBuilder& builder, const std::vector<MixedStage>& stages) {
-  const std::vector<std::vector<int>> sources = builder.sources(stages);
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    for (const int source : sources[s]) {
-      if (source >= static_cast<int>(s)) return false;
-    }
-  }
-  return true;
+bool in_topological_order(const StageBuilder& builder, const MixedStages& stages) {
+  const auto reads = builder.sources(stages);
+  return std::ranges::all_of(stages.ids(), [&](MixedStageId s) {
+    return std::ranges::all_of(reads[s], [&](MixedStageId source) { return source < s; });
+  });
 }
 
 Items single_items(const BlockGraph& graph) {
   Items items;
-  for (int b = 0; b < graph.size(); ++b) items.push_back({b});
+  for (const BlockId b : graph.blocks.ids()) items.push_back({b});
   return items;
 }
 

@@ -17,7 +17,8 @@ MixedMachine equal_gpus(int gpus, Bytes budget);
 /// Blocks of these times without tensors, of one kind.
 BlockGraph weighted_blocks(const std::vector<double>& seconds, int gpus);
 
-GraphTensor tensor_of(int producer, std::vector<int> consumers, Bytes forward, Bytes gradient);
+GraphTensor tensor_of(BlockId producer, std::vector<BlockId> consumers, Bytes forward,
+                      Bytes gradient);
 
 /// A chain: block b passes `bytes` forward to b + 1 and as many back.
 BlockGraph chain_of(const std::vector<double>& seconds, int gpus, Bytes bytes);
@@ -31,7 +32,7 @@ struct RandomJob {
 RandomJob random_job(std::uint64_t seed, int most);
 
 /// Whether every stage reads from earlier ones only.
-bool in_topological_order(const StageBuilder& builder, const std::vector<MixedStage>& stages);
+bool in_topological_order(const StageBuilder& builder, const MixedStages& stages);
 
 /// Every block an item of its own.
 Items single_items(const BlockGraph& graph);

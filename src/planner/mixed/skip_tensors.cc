@@ -8,13 +8,12 @@
 namespace ferry {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The stages other than the producer's that read the tensor, ascending.
-std::set<int> reading_stages(const GraphTensor& tensor, const std::vector<int>& stage_of) {
-  std::set<int> stages;
-  for (const int consumer : tensor.consumers) stages.insert(stage_of[at(consumer)]);
-  stages.erase(stage_of[at(tensor.producer)]);
+std::set<MixedStageId> reading_stages(const GraphTensor& tensor,
+                                      const IdVector<BlockId, MixedStageId>& stage_of) {
+  std::set<MixedStageId> stages;
+  for (const BlockId consumer : tensor.consumers) stages.insert(stage_of[consumer]);
+  stages.erase(stage_of[tensor.producer]);
   return stages;
 }
 
@@ -31,15 +30,15 @@ std::vector<char> rematerialised_tensors(const BlockGraph& graph, const MixedMac
   return flags;
 }
 
-std::vector<double> recompute_seconds(const BlockGraph& graph,
-                                      const std::vector<char>& rematerialised,
-                                      const std::vector<MixedStage>& stages, int gpus) {
-  std::vector<double> seconds(at(gpus), 0.0);
-  const std::vector<int> stage_of = stage_of_block(stages, graph.size());
+IdVector<GpuId, double> recompute_seconds(const BlockGraph& graph,
+                                          const std::vector<char>& rematerialised,
+                                          const MixedStages& stages, int gpus) {
+  IdVector<GpuId, double> seconds(gpus, 0.0);
+  const auto stage_of = stage_of_block(stages, graph.blocks.size());
   for (std::size_t t = 0; t < rematerialised.size(); ++t) {
     if (rematerialised[t] == 0) continue;
-    for (const int stage : reading_stages(graph.tensors[t], stage_of)) {
-      seconds[at(stages[at(stage)].gpu)] += graph.tensors[t].recompute_seconds;
+    for (const MixedStageId stage : reading_stages(graph.tensors[t], stage_of)) {
+      seconds[stages[stage].gpu] += graph.tensors[t].recompute_seconds;
     }
   }
   return seconds;

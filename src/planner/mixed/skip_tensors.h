@@ -14,8 +14,8 @@ std::vector<char> rematerialised_tensors(const BlockGraph& graph, const MixedMac
 
 /// Seconds per micro-batch that each GPU spends making tensors again: once per consuming stage
 /// other than the producer's.
-std::vector<double> recompute_seconds(const BlockGraph& graph,
-                                      const std::vector<char>& rematerialised,
-                                      const std::vector<MixedStage>& stages, int gpus);
+IdVector<GpuId, double> recompute_seconds(const BlockGraph& graph,
+                                          const std::vector<char>& rematerialised,
+                                          const MixedStages& stages, int gpus);
 
 }  // namespace ferry

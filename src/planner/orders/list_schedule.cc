@@ -12,8 +12,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 using Key = std::tuple<int, int, int>;  // the least is taken
 
 Key key_of(ListKey rule, const PipelineTask& task) {
@@ -48,14 +46,14 @@ class ListScheduler {
   ListScheduler(const Pipeline& pipeline, const ListRule& rule)
       : pipeline_(pipeline),
         rule_(rule),
-        progress_(index(pipeline.stages())),
-        stages_of_(index(pipeline.devices)),
-        ends_(index(pipeline.devices), kNever),
-        running_(index(pipeline.devices)),
-        orders_(index(pipeline.devices)) {
+        progress_(pipeline.stages()),
+        stages_of_(pipeline.devices),
+        ends_(pipeline.devices, kNever),
+        running_(pipeline.devices),
+        orders_(pipeline.devices) {
     for (int s = 0; s < pipeline.stages(); ++s) {
-      stages_of_[index(pipeline.device[index(s)])].push_back(s);
-      progress_[index(s)].warm = !rule.warm_up || window(s) == 1;
+      stages_of_[pipeline.device[s]].push_back(s);
+      progress_[s].warm = !rule.warm_up || window(s) == 1;
     }
   }
 
@@ -69,7 +67,7 @@ class ListScheduler {
         end(static_cast<int>(first - ends_.begin()));
       } else {
         for (int d = 0; d < pipeline_.devices; ++d) {
-          if (ends_[index(d)] == now_) end(d);
+          if (ends_[d] == now_) end(d);
         }
       }
       start_idle();
@@ -83,29 +81,29 @@ class ListScheduler {
  private:
   int window(int stage) const {
     return rule_.window.empty() ? pipeline_.micro_batches
-                                : std::min(pipeline_.micro_batches, rule_.window[index(stage)]);
+                                : std::min(pipeline_.micro_batches, rule_.window[stage]);
   }
 
   bool may_forward(int s) const {
-    const StageProgress& stage = progress_[index(s)];
+    const StageProgress& stage = progress_[s];
     if (stage.forwards_started == pipeline_.micro_batches) return false;
-    if (s > 0 && progress_[index(s - 1)].forwards_ended <= stage.forwards_started) return false;
+    if (s > 0 && progress_[s - 1].forwards_ended <= stage.forwards_started) return false;
     return stage.forwards_started - stage.backwards_ended < window(s);
   }
 
   bool may_backward(int s) const {
-    const StageProgress& stage = progress_[index(s)];
+    const StageProgress& stage = progress_[s];
     if (!stage.warm || stage.backwards_started >= stage.forwards_ended) return false;
     if (rule_.forwards_first && progress_.back().forwards_ended < pipeline_.micro_batches) {
       return false;
     }
     return s + 1 == pipeline_.stages() ||
-           progress_[index(s + 1)].backwards_ended > stage.backwards_started;
+           progress_[s + 1].backwards_ended > stage.backwards_started;
   }
 
   void start_idle() {
     for (int d = 0; d < pipeline_.devices; ++d) {
-      if (ends_[index(d)] == kNever) start_best(d);
+      if (ends_[d] == kNever) start_best(d);
     }
   }
 
@@ -113,8 +111,8 @@ class ListScheduler {
     const PipelineTask* best = nullptr;
     PipelineTask tasks[2];
     PipelineTask kept;
-    for (const int s : stages_of_[index(d)]) {
-      const StageProgress& stage = progress_[index(s)];
+    for (const int s : stages_of_[d]) {
+      const StageProgress& stage = progress_[s];
       tasks[0] = {false, s, stage.forwards_started};
       tasks[1] = {true, s, stage.backwards_started};
       for (const PipelineTask& task : tasks) {
@@ -125,18 +123,18 @@ class ListScheduler {
       }
     }
     if (!best) return;
-    StageProgress& stage = progress_[index(best->stage)];
+    StageProgress& stage = progress_[best->stage];
     ++(best->backward ? stage.backwards_started : stage.forwards_started);
     const auto& times = best->backward ? pipeline_.backward : pipeline_.forward;
-    ends_[index(d)] = now_ + times[index(best->stage)];
-    running_[index(d)] = *best;
-    orders_[index(d)].push_back(*best);
+    ends_[d] = now_ + times[best->stage];
+    running_[d] = *best;
+    orders_[d].push_back(*best);
   }
 
   void end(int d) {
-    ends_[index(d)] = kNever;
-    const PipelineTask& task = running_[index(d)];
-    StageProgress& stage = progress_[index(task.stage)];
+    ends_[d] = kNever;
+    const PipelineTask& task = running_[d];
+    StageProgress& stage = progress_[task.stage];
     ++(task.backward ? stage.backwards_ended : stage.forwards_ended);
     // Full once: the window less the micro-batch that the alternation starts with.
     if (stage.forwards_ended >= window(task.stage) - 1) stage.warm = true;

@@ -13,18 +13,14 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
-DeviceOrders empty_orders(const Pipeline& pipeline) {
-  return DeviceOrders(index(pipeline.devices));
-}
+DeviceOrders empty_orders(const Pipeline& pipeline) { return DeviceOrders(pipeline.devices); }
 
 // All micro-batches of a stage before the next one; stages up, then down.
 DeviceOrders stage_visit(const Pipeline& pipeline) {
   DeviceOrders orders = empty_orders(pipeline);
   const auto visit = [&](bool backward, int s) {
     for (int m = 0; m < pipeline.micro_batches; ++m) {
-      orders[index(pipeline.device[index(s)])].push_back({backward, s, m});
+      orders[pipeline.device[s]].push_back({backward, s, m});
     }
   };
   for (int s = 0; s < pipeline.stages(); ++s) visit(false, s);
@@ -36,10 +32,10 @@ DeviceOrders sequential(const Pipeline& pipeline) {
   DeviceOrders orders = empty_orders(pipeline);
   for (int m = 0; m < pipeline.micro_batches; ++m) {
     for (int s = 0; s < pipeline.stages(); ++s) {
-      orders[index(pipeline.device[index(s)])].push_back({false, s, m});
+      orders[pipeline.device[s]].push_back({false, s, m});
     }
     for (int s = pipeline.stages() - 1; s >= 0; --s) {
-      orders[index(pipeline.device[index(s)])].push_back({true, s, m});
+      orders[pipeline.device[s]].push_back({true, s, m});
     }
   }
   return orders;
@@ -50,7 +46,7 @@ DeviceOrders sequential(const Pipeline& pipeline) {
 DeviceOrders alternating(const Pipeline& pipeline) {
   DeviceOrders orders = empty_orders(pipeline);
   for (int s = 0; s < pipeline.stages(); ++s) {
-    auto& order = orders[index(pipeline.device[index(s)])];
+    auto& order = orders[pipeline.device[s]];
     const int ahead = std::min(pipeline.micro_batches, pipeline.depth(s) + 1);
     for (int m = 0; m < ahead; ++m) order.push_back({false, s, m});
     for (int m = 0; m < pipeline.micro_batches; ++m) {
@@ -112,10 +108,10 @@ DeviceOrders interleaved(const Pipeline& pipeline) {
     int ahead = 2 * (devices - p - 1) + (chunks - 1) * devices;
     if (pipeline.micro_batches == devices) ahead = total;
     ahead = std::min(ahead, total);
-    for (int k = 0; k < ahead; ++k) orders[index(p)].push_back(chunk_task(p, k, false));
+    for (int k = 0; k < ahead; ++k) orders[p].push_back(chunk_task(p, k, false));
     for (int k = 0; k < total; ++k) {
-      if (ahead + k < total) orders[index(p)].push_back(chunk_task(p, ahead + k, false));
-      orders[index(p)].push_back(chunk_task(p, k, true));
+      if (ahead + k < total) orders[p].push_back(chunk_task(p, ahead + k, false));
+      orders[p].push_back(chunk_task(p, k, true));
     }
   }
   return orders;

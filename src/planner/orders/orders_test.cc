@@ -113,7 +113,7 @@ TEST(Orders, EveryRuleRunsEveryTaskOnceOnAnyMap) {
           OrderRule::async_one_f_one_b, OrderRule::pipedream, OrderRule::sequential}) {
       const DeviceOrders orders = order_of(rule, pipeline, {window});
       std::vector<PipelineTask> sequence = sequence_of(pipeline, orders);
-      ASSERT_EQ(sequence.size(), static_cast<std::size_t>(2 * stages * pipeline.micro_batches));
+      ASSERT_EQ(sequence.size(), 2U * stages * pipeline.micro_batches);
       std::sort(sequence.begin(), sequence.end());
       EXPECT_EQ(std::adjacent_find(sequence.begin(), sequence.end()), sequence.end());
     }
@@ -145,15 +145,14 @@ TEST(Staleness, SteadyMeansAreDepthOverAccumulation) {
 // its weights behind every `accumulate`-th of its backwards.
 std::vector<std::vector<int>> staleness_of(const Pipeline& pipeline, const DeviceOrders& orders,
                                            int accumulate) {
-  const auto micro_batches = static_cast<std::size_t>(pipeline.micro_batches);
-  std::vector<std::vector<int>> version(static_cast<std::size_t>(pipeline.stages()),
-                                        std::vector<int>(micro_batches));
+  const auto micro_batches = pipeline.micro_batches;
+  std::vector<std::vector<int>> version(pipeline.stages(), std::vector<int>(micro_batches));
   std::vector<std::vector<int>> staleness = version;
-  std::vector<int> backwards(static_cast<std::size_t>(pipeline.stages()), 0);
+  std::vector<int> backwards(pipeline.stages(), 0);
   for (const auto& order : orders) {
     for (const PipelineTask& task : order) {
-      const std::size_t s = static_cast<std::size_t>(task.stage);
-      const std::size_t m = static_cast<std::size_t>(task.micro_batch);
+      const int s = task.stage;
+      const int m = task.micro_batch;
       const int updates = backwards[s] / accumulate;
       if (task.backward) {
         staleness[s][m] = updates - version[s][m];
@@ -175,7 +174,7 @@ TEST(Staleness, CountedFromTheOrderIsTheFormula) {
     for (int s = 0; s < 8; ++s) {
       for (int i = 0; i < 40; ++i) {
         const int expected = i / accumulate - std::max(0, i - pipeline.depth(s)) / accumulate;
-        EXPECT_EQ(counted[static_cast<std::size_t>(s)][static_cast<std::size_t>(i)], expected);
+        EXPECT_EQ(counted[s][i], expected);
       }
     }
   }
@@ -201,10 +200,10 @@ TEST(Staleness, AnInjectionWindowBoundsIt) {
     const std::vector<int> held = stages_in_flight(pipeline, orders);
     const auto rounded_up = [&](int n) { return (n + accumulate - 1) / accumulate; };
     for (int s = 0; s < stages; ++s) {
-      const auto& of_stage = staleness[static_cast<std::size_t>(s)];
+      const auto& of_stage = staleness[s];
       const int most = *std::max_element(of_stage.begin(), of_stage.end());
       EXPECT_LE(most, rounded_up(std::min(pipeline.depth(s), window - 1)));
-      EXPECT_LE(most, rounded_up(held[static_cast<std::size_t>(s)] - 1));
+      EXPECT_LE(most, rounded_up(held[s] - 1));
     }
   }
 }

@@ -8,10 +8,9 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 std::vector<std::vector<double>> table(const Pipeline& pipeline) {
-  return {index(pipeline.stages()), std::vector<double>(index(pipeline.micro_batches), 0.0)};
+  return std::vector<std::vector<double>>(pipeline.stages(),
+                                          std::vector<double>(pipeline.micro_batches, 0.0));
 }
 
 // What has been done of a pipeline: every stage takes its micro-batches in any order.
@@ -19,18 +18,18 @@ class Done {
  public:
   explicit Done(const Pipeline& pipeline)
       : stages_(pipeline.stages()),
-        forward_(index(stages_), std::vector<bool>(index(pipeline.micro_batches))),
+        forward_(stages_, std::vector<bool>(pipeline.micro_batches)),
         backward_(forward_) {}
 
   bool ready(const PipelineTask& task) const {
-    const std::size_t m = index(task.micro_batch);
-    if (!task.backward) return task.stage == 0 || forward_[index(task.stage - 1)][m];
-    if (!forward_[index(task.stage)][m]) return false;
-    return task.stage == stages_ - 1 || backward_[index(task.stage + 1)][m];
+    const std::size_t m = task.micro_batch;
+    if (!task.backward) return task.stage == 0 || forward_[task.stage - 1][m];
+    if (!forward_[task.stage][m]) return false;
+    return task.stage == stages_ - 1 || backward_[task.stage + 1][m];
   }
   void finish(const PipelineTask& task) {
     auto& done = task.backward ? backward_ : forward_;
-    done[index(task.stage)][index(task.micro_batch)] = true;
+    done[task.stage][task.micro_batch] = true;
   }
 
  private:
@@ -71,14 +70,14 @@ PipelineTimes earliest_times(const Pipeline& pipeline, const DeviceOrders& order
   PipelineTimes times{table(pipeline), table(pipeline), 0};
   std::vector<double> free(orders.size(), 0.0);
   for (const PipelineTask& task : sequence) {
-    const std::size_t s = index(task.stage);
-    const std::size_t m = index(task.micro_batch);
+    const std::size_t s = task.stage;
+    const std::size_t m = task.micro_batch;
     double input = 0;
     if (!task.backward && s > 0) input = times.forward[s - 1][m] + pipeline.forward[s - 1];
     if (task.backward && s + 1 < pipeline.device.size()) {
       input = times.backward[s + 1][m] + pipeline.backward[s + 1];
     }
-    double& device = free[index(pipeline.device[s])];
+    double& device = free[pipeline.device[s]];
     const double start = std::max(device, input);
     (task.backward ? times.backward : times.forward)[s][m] = start;
     device = start + (task.backward ? pipeline.backward[s] : pipeline.forward[s]);
@@ -96,11 +95,11 @@ double efficiency(const Pipeline& pipeline, double makespan) {
 }
 
 std::vector<int> stages_in_flight(const Pipeline& pipeline, const DeviceOrders& orders) {
-  std::vector<int> now(index(pipeline.stages()), 0);
+  std::vector<int> now(pipeline.stages(), 0);
   std::vector<int> most = now;
   for (const auto& order : orders) {
     for (const PipelineTask& task : order) {
-      const std::size_t s = index(task.stage);
+      const std::size_t s = task.stage;
       now[s] += task.backward ? -1 : 1;
       most[s] = std::max(most[s], now[s]);
     }
@@ -109,7 +108,7 @@ std::vector<int> stages_in_flight(const Pipeline& pipeline, const DeviceOrders& 
 }
 
 std::vector<int> devices_in_flight(const Pipeline& pipeline, const DeviceOrders& orders) {
-  std::vector<int> most(index(pipeline.devices), 0);
+  std::vector<int> most(pipeline.devices, 0);
   for (std::size_t d = 0; d < orders.size(); ++d) {
     int now = 0;
     for (const PipelineTask& task : orders[d]) {

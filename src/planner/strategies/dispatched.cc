@@ -122,11 +122,9 @@ class Dispatched {
   }
 
  private:
-  static std::size_t stage_count(const StreamSchedule& schedule) {
-    const auto& visits = schedule.visits;
-    return static_cast<std::size_t>(
-        std::count_if(visits.begin(), visits.end(),
-                      [](const StageVisit& visit) { return visit.first_batch == 0; }));
+  static std::ptrdiff_t stage_count(const StreamSchedule& schedule) {
+    return std::ranges::count_if(schedule.visits,
+                                 [](const StageVisit& visit) { return visit.first_batch == 0; });
   }
 
   const PlanQuestion& question_;

@@ -15,8 +15,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 // A search among hundreds of blocks that ends within a second or two.
 constexpr std::int64_t kExactNodes = 2000;
 constexpr int kRefined = 2;
@@ -99,7 +97,7 @@ BlockGraph mixed_graph(const PlanQuestion& question, const Chain& chain) {
   }
   const ChainBlock& head = chain.blocks.back();
   if (head.reads_weight >= 0) {
-    const Bytes weight = chain.blocks[index(head.reads_weight)].weights;
+    const Bytes weight = chain.blocks[head.reads_weight].weights;
     graph.tied.push_back({head.reads_weight, {graph.size() - 1}, weight, head.gradients});
   }
   return graph;
@@ -109,7 +107,7 @@ MixedMachine mixed_machine(const PlanQuestion& question) {
   const Machine& machine = question.machine;
   MixedMachine result;
   for (int d = 0; d < static_cast<int>(machine.devices.size()); ++d) {
-    result.gpus.push_back({machine.devices[index(d)].name,
+    result.gpus.push_back({machine.devices[d].name,
                            device_limit(question, d),
                            {},
                            upload_rate(question, d),
@@ -117,11 +115,11 @@ MixedMachine mixed_machine(const PlanQuestion& question) {
   }
   for (int r = 0; r < static_cast<int>(machine.roots.size()); ++r) {
     SharedLink link;
-    link.name = machine.roots[index(r)].name;
+    link.name = machine.roots[r].name;
     for (int d = 0; d < static_cast<int>(machine.devices.size()); ++d) {
-      if (machine.devices[index(d)].root == r) link.gpus.push_back(d);
+      if (machine.devices[d].root == r) link.gpus.push_back(d);
     }
-    const Rate up = machine.roots[index(r)].up, down = machine.roots[index(r)].down;
+    const Rate up = machine.roots[r].up, down = machine.roots[r].down;
     if (up.limited()) link.in_rate = up.bytes_per_second;
     if (down.limited()) link.out_rate = down.bytes_per_second;
     if (!link.gpus.empty()) result.links.push_back(std::move(link));

@@ -31,8 +31,8 @@ double as_double(Bytes bytes) { return static_cast<double>(slot_size(bytes).coun
 
 BlockCosts costs_of(const PlanQuestion& question, const Chain& chain, int b) {
   const bool train = question.mode == PlanMode::train;
-  const ChainBlock& block = chain.blocks[static_cast<std::size_t>(b)];
-  const ChainBlock& owner = chain.blocks[static_cast<std::size_t>(weight_owner(chain, b))];
+  const ChainBlock& block = chain.blocks[b];
+  const ChainBlock& owner = chain.blocks[weight_owner(chain, b)];
   BlockCosts costs;
   if (has_forward(block)) {
     costs.forward_time = block.forward.count;
@@ -85,7 +85,7 @@ StreamSchedule mobius_schedule(const PlanQuestion& question, const std::vector<i
   schedule.devices = static_cast<int>(device_of_slot.size());
   const int stages = static_cast<int>(ends.size());
   const auto visit = [&](Direction pass, int j) {
-    const auto at = static_cast<std::size_t>(j);
+    const std::size_t at = j;
     const int device = device_of_slot[at % device_of_slot.size()];
     schedule.visits.push_back(
         {pass, device, j == 0 ? 0 : ends[at - 1], ends[at], 0, question.micro_batches});
@@ -151,9 +151,7 @@ class MobiusSearch {
     const StreamSchedule chosen = draft.schedule;
     std::vector<int> slots = slots_of(chosen);
     for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
-      const auto root = [&](std::size_t slot) {
-        return roots_[static_cast<std::size_t>(slots[slot])];
-      };
+      const auto root = [&](std::size_t slot) { return roots_[slots[slot]]; };
       if (root(s) == root(s + 1)) continue;
       const int first = slots[s];
       const int second = slots[s + 1];
@@ -179,7 +177,7 @@ class MobiusSearch {
     const auto forwards = std::count_if(visits.begin(), visits.end(), [](const StageVisit& visit) {
       return visit.direction == Direction::forward;
     });
-    return static_cast<std::size_t>(forwards);
+    return forwards;
   }
 
   std::vector<std::vector<int>> candidates() const {

@@ -12,8 +12,6 @@ namespace {
 
 constexpr int kGradientSlots = 2;  // a block reads one and writes another
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 }  // namespace
 
 StageMemory::StageMemory(const PlanQuestion& question, const Chain& chain) : chain_(chain) {
@@ -30,7 +28,7 @@ StageMemory::StageMemory(const PlanQuestion& question, const Chain& chain) : cha
 
 Bytes StageMemory::need(int first, int end, int in_flight) const {
   const int blocks = static_cast<int>(chain_.size());
-  Bytes need = resident_[index(end)] - resident_[index(first)];
+  Bytes need = resident_[end] - resident_[first];
   const int kept = end - std::max(first, 1);  // block 0 reads tokens
   need += slot_size(chain_.activation) * (std::int64_t{kept} * in_flight + kGradientSlots);
   if (first == 0 || end == blocks) need += slot_size(chain_.tokens) * in_flight;
@@ -38,12 +36,12 @@ Bytes StageMemory::need(int first, int end, int in_flight) const {
   if (head.reads_weight >= 0) {
     const bool has_head = end == blocks;
     const bool has_owner = head.reads_weight >= first && head.reads_weight < end;
-    if (has_head && !has_owner) need += slot_size(chain_.blocks[index(head.reads_weight)].weights);
+    if (has_head && !has_owner) need += slot_size(chain_.blocks[head.reads_weight].weights);
     if (has_owner && !has_head) need += slot_size(head.gradients);
   }
   Bytes workspace;
   for (int b = first; b < end; ++b) {
-    const ChainBlock& block = chain_.blocks[index(b)];
+    const ChainBlock& block = chain_.blocks[b];
     if (has_forward(block)) workspace = std::max(workspace, block.forward_workspace);
     if (block.trainable) workspace = std::max(workspace, block.device_update_workspace);
     workspace = std::max(workspace, block.backward_workspace);

@@ -27,7 +27,7 @@ TEST(PipelinePartition, TheNeedOfAStageIsWhatItsPlanTakes) {
       const std::vector<int> in_flight = stages_in_flight(pipeline, orders);
       int first = 0;
       for (int s = 0; s < 3; ++s) {
-        const auto stage = static_cast<std::size_t>(s);
+        const auto stage = s;
         const auto need =
             static_cast<double>(memory.need(first, ends[stage], in_flight[stage]).count);
         const auto taken = static_cast<double>(peak_bytes(plan, s).count);

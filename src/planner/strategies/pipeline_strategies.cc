@@ -25,8 +25,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 constexpr int kRoomySpare = 4;  // slots with which copies no longer wait for slots, as a rule
 constexpr int kDefaultChunks = 2;
 constexpr int kMostShifts = 64;
@@ -60,7 +58,7 @@ class PipelineSearch {
         device_of_stage_(asked_map(question, stages_)),
         stages_of_device_(question.machine.devices.size()),
         passes_(question) {
-    for (const int d : device_of_stage_) ++stages_of_device_[index(d)];
+    for (const int d : device_of_stage_) ++stages_of_device_[d];
     const Pipeline pipeline = pipeline_of(even_ends());
     in_flight_ = stages_in_flight(pipeline, pipeline_orders(strategy_.rule, pipeline));
   }
@@ -133,11 +131,11 @@ class PipelineSearch {
 
   /// A stage's share of its device.
   double share(int stage) const {
-    const int d = device_of_stage_[index(stage)];
-    return static_cast<double>(device_limit(question_, d).count) / stages_of_device_[index(d)];
+    const int d = device_of_stage_[stage];
+    return static_cast<double>(device_limit(question_, d).count) / stages_of_device_[d];
   }
   double need(int stage, int first, int end) const {
-    return static_cast<double>(memory_.need(first, end, in_flight_[index(stage)]).count);
+    return static_cast<double>(memory_.need(first, end, in_flight_[stage]).count);
   }
 
   /// The cut that fits if any does. With several stages on a device their sum counts, so limits are
@@ -163,7 +161,7 @@ class PipelineSearch {
   }
 
   double time_of(int b, bool with_update) const {
-    const ChainBlock& block = chain_.blocks[index(b)];
+    const ChainBlock& block = chain_.blocks[b];
     const Micros passes = block.backward + (has_forward(block) ? block.forward : Micros{});
     const bool updates = with_update && block.trainable;
     return passes.count * question_.micro_batches + (updates ? block.device_update.count : 0.0);
@@ -177,7 +175,7 @@ class PipelineSearch {
       for (int s = 0; s + 1 < stages_; ++s) {
         for (const int by : {-1, 1}) {
           std::vector<int> tried = ends;
-          tried[index(s)] += by;
+          tried[s] += by;
           if (!is_possible(tried)) continue;
           const Micros step = step_of(tried);
           if (step >= best) continue;
@@ -194,7 +192,7 @@ class PipelineSearch {
   bool is_possible(const std::vector<int>& ends) const {
     int first = 0;
     for (int s = 0; s < stages_; ++s) {
-      const int end = ends[index(s)];
+      const int end = ends[s];
       if (end <= first || need(s, first, end) > share(s)) return false;
       first = end;
     }
@@ -247,10 +245,10 @@ class PipelineSearch {
                                  const PipelineSchedule& schedule) const {
     std::vector<int> device_of_block;
     for (std::size_t s = 0; s < schedule.ends.size(); ++s) {
-      device_of_block.resize(index(schedule.ends[s]), schedule.device_of_stage[s]);
+      device_of_block.resize(schedule.ends[s], schedule.device_of_stage[s]);
     }
     const KeptSlots slots = kept_slots(schedule);
-    const std::vector<int> order = by_device_density(chain_, slots, question_.micro_batches);
+    const std::vector<BlockId> order = by_device_density(chain_, slots, question_.micro_batches);
     return keep_what_fits(chain_, order, slots, device_of_block, std::move(rooms));
   }
 

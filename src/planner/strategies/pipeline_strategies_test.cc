@@ -27,8 +27,8 @@ std::vector<std::string> homes_of(const Plan& plan) {
   std::vector<std::string> result;
   for (const Instance& instance : plan.instances) {
     if (!instance.home) continue;
-    result.push_back(value_name(plan.values[static_cast<std::size_t>(instance.value)]) + "@" +
-                     plan.places[static_cast<std::size_t>(instance.place)].name + "+" +
+    result.push_back(value_name(plan.values[instance.value]) + "@" +
+                     plan.places[instance.place].name + "+" +
                      std::to_string(instance.offset.count));
   }
   return result;
@@ -37,8 +37,8 @@ std::vector<std::string> homes_of(const Plan& plan) {
 int copies_of(const Plan& plan, ValueKind kind) {
   return static_cast<int>(std::ranges::count_if(plan.tasks, [&](const Task& task) {
     if (task.kind != TaskKind::copy) return false;
-    const Instance& from = plan.instances[static_cast<std::size_t>(task.reads.front())];
-    return plan.values[static_cast<std::size_t>(from.value)].kind == kind;
+    const Instance& from = plan.instances[task.reads.front()];
+    return plan.values[from.value].kind == kind;
   }));
 }
 
@@ -210,7 +210,7 @@ TEST(Pipelines, MixedPipeIsNoSlowerThanItsOwnPlanOfStagesInTurn) {
   for (const int blocks : {1, 2, 3, 6}) {
     SCOPED_TRACE(std::to_string(blocks) + " blocks per stage");
     PlanQuestion asked = question;
-    asked.options.stages = std::vector<int>(static_cast<std::size_t>(48 / blocks), blocks);
+    asked.options.stages = std::vector<int>(48 / blocks, blocks);
     asked.options.devices = {{0, 1, 2, 3, 4, 5, 6, 7}};
     EXPECT_LE(step.count, must_fit(asked).prediction.step.count * (1 + 1e-9));
   }

@@ -2,7 +2,7 @@
 // first device; nothing is copied but tokens, norms, losses and the gradient scale.
 #include "planner/strategies/resident.h"
 
-#include <cstddef>
+#include <array>
 
 #include "planner/strategies/passes.h"
 #include "planner/write/activation_policy.h"
@@ -14,13 +14,19 @@ namespace {
 
 constexpr int kDevice = 0;
 
+// How backwards list what they read and write.
+constexpr std::array kBackwardOrder = {
+    Part::weight, Part::tied_weight,     Part::input,    Part::tokens,
+    Part::saved,  Part::output_gradient, Part::gradient, Part::tied_gradient,
+    Part::loss,   Part::input_gradient,  Part::norm};
+
 class ResidentPlan {
  public:
   ResidentPlan(const PlanQuestion& question, const Chain& chain, const ActivationPolicies& policies)
       : question_(question),
         chain_(chain),
         policies_(policies),
-        builder_(question, chain, "resident", 1) {}
+        builder_(question, chain, "resident", {kBackwardOrder, Part::weight}, 1) {}
 
   Plan write() {
     place_values();
@@ -28,7 +34,7 @@ class ResidentPlan {
     if (question_.mode == PlanMode::train) {
       update();
     } else {
-      collect(-1);
+      collect({});
     }
     builder_.settle({}, 1);
     return builder_.finish();
@@ -38,7 +44,7 @@ class ResidentPlan {
   PlaceId device() const { return builder_.device(kDevice).place; }
   PlaceId host() const { return builder_.queues().host; }
   int blocks() const { return static_cast<int>(chain_.size()); }
-  const ChainBlock& block(int b) const { return chain_.blocks[static_cast<std::size_t>(b)]; }
+  const ChainBlock& block(int b) const { return chain_.blocks[b]; }
 
   Bytes take(Bytes& end, Bytes size, Bytes alignment) {
     const Bytes offset = round_up(end, alignment);
@@ -46,32 +52,32 @@ class ResidentPlan {
     return offset;
   }
 
-  InstanceId on_device(ValueKind kind, int b, int m) {
+  InstanceId on_device(ValueKind kind, BlockId b, int m) {
     const ValueId value = builder_.value(kind, b, m);
     return builder_.instance(value, device(),
                              take(device_end_, builder_.bytes(value), kSlotAlignment));
   }
 
   // Small values that cross to the host or come from it.
-  InstanceId on_host(ValueKind kind, int b, int m) {
+  InstanceId on_host(ValueKind kind, BlockId b, int m) {
     const ValueId value = builder_.value(kind, b, m);
     return builder_.instance(value, host(), take(host_end_, builder_.bytes(value), kSlotAlignment));
   }
 
   void place_values() {
     device_end_ = builder_.lay_out_home(device());
-    gradients_.assign(chain_.size(), -1);
+    gradients_.resize(chain_.size());
     if (question_.mode == PlanMode::train) {
       for (int b = 0; b < blocks(); ++b) {
         if (block(b).gradients > Bytes{}) {
-          gradients_[static_cast<std::size_t>(b)] = on_device(ValueKind::gradient, b, -1);
+          gradients_[b] = on_device(ValueKind::gradient, b, -1);
         }
       }
     }
+    host_norms_.resize(chain_.size());
     activation_slots_.resize(chain_.size());
     for (int b = 1; b < blocks(); ++b) {
-      activation_slots_[static_cast<std::size_t>(b)] =
-          take(device_end_, chain_.activation, kSlotAlignment);
+      activation_slots_[b] = take(device_end_, chain_.activation, kSlotAlignment);
     }
     // A block reads the gradient of its output and writes that of its input.
     for (Bytes& slot : gradient_slots_) {
@@ -85,33 +91,50 @@ class ResidentPlan {
     saved_slots_.resize(chain_.size());
     for (int b = 0; b < blocks(); ++b) {
       if (!saves(policies_, b)) continue;
-      saved_slots_[static_cast<std::size_t>(b)] = take(device_end_, block(b).saved, kSlotAlignment);
+      saved_slots_[b] = take(device_end_, block(b).saved, kSlotAlignment);
     }
   }
 
   InstanceId tokens(int m) {
     return builder_.instance(builder_.value(ValueKind::tokens, -1, m), device(),
-                             token_slots_[static_cast<std::size_t>(m % 2)]);
+                             token_slots_[m % 2]);
   }
 
   InstanceId activation(int b, int m) {
-    if (b == 0) return tokens(m);
     return builder_.instance(builder_.value(ValueKind::activation, b, m), device(),
-                             activation_slots_[static_cast<std::size_t>(b)]);
+                             activation_slots_[b]);
   }
 
   InstanceId activation_gradient(int b, int m) {
     return builder_.instance(builder_.value(ValueKind::activation_gradient, b, m), device(),
-                             gradient_slots_[static_cast<std::size_t>(b % 2)]);
+                             gradient_slots_[b % 2]);
   }
 
   InstanceId saved(int b, int m) {
-    return builder_.instance(builder_.value(ValueKind::saved, b, m), device(),
-                             saved_slots_[static_cast<std::size_t>(b)]);
+    return builder_.instance(builder_.value(ValueKind::saved, b, m), device(), saved_slots_[b]);
   }
 
-  InstanceId weight(int b) const {
-    return builder_.home(ValueKind::weight, weight_owner(chain_, b));
+  // Where a forward or backward finds a value, or leaves it; losses and norms get new slots.
+  InstanceId where(const ValueKey& value) {
+    const auto [kind, b, m] = value;
+    switch (kind) {
+      case ValueKind::gradient:
+        return gradients_[b];
+      case ValueKind::tokens:
+        return tokens(m);
+      case ValueKind::activation:
+        return activation(b, m);
+      case ValueKind::activation_gradient:
+        return activation_gradient(b, m);
+      case ValueKind::saved:
+        return saved(b, m);
+      case ValueKind::loss:
+        return loss_ = on_device(kind, b, m);
+      case ValueKind::norm:
+        return norm_ = on_device(kind, b, m);
+      default:
+        return builder_.home(kind, b);
+    }
   }
 
   void micro_batch(int m) {
@@ -124,85 +147,41 @@ class ResidentPlan {
     if (question_.mode == PlanMode::train) {
       for (int b = blocks() - 1; b >= 0; --b) backward(b, m);
     }
-    const ValueId loss = builder_.value(ValueKind::loss, -1, m);
-    losses_.push_back(on_host(ValueKind::loss, -1, m));
-    builder_.copy(builder_.device(kDevice).down, builder_.instance(loss, device(), loss_slot_),
-                  losses_.back());
+    losses_.push_back(on_host(ValueKind::loss, {}, m));
+    builder_.copy(builder_.device(kDevice).down, loss_, losses_.back());
   }
 
-  InstanceId loss_on_device(int m) {
-    const InstanceId id = on_device(ValueKind::loss, -1, m);
-    loss_slot_ = device_end_ - 4_B;
-    return id;
-  }
-
-  void forward(int b, int m) {
-    std::vector<InstanceId> reads = {weight(b), activation(b, m)};
-    if (b + 1 < blocks()) {
-      std::vector<InstanceId> writes = {activation(b + 1, m)};
-      if (saves(policies_, b)) writes.push_back(saved(b, m));
-      builder_.forward(b, m, kDevice, std::move(reads), std::move(writes));
-      return;
-    }
-    reads.push_back(tokens(m));  // labels
-    builder_.forward(b, m, kDevice, std::move(reads), {loss_on_device(m)});
-  }
+  void forward(int b, int m) { builder_.forward(b, m, kDevice, saves(policies_, b), where_); }
 
   void backward(int b, int m) {
-    const bool last_micro_batch = m + 1 == question_.micro_batches;
-    const InstanceId gradient = gradients_[static_cast<std::size_t>(b)];
-    std::vector<InstanceId> reads = {weight(b), activation(b, m)};
-    std::vector<InstanceId> writes = {gradient};
-    if (saves(policies_, b)) reads.push_back(saved(b, m));
-    if (b + 1 < blocks()) {
-      reads.push_back(activation_gradient(b + 1, m));
-    } else {
-      reads.push_back(tokens(m));
-      writes.push_back(loss_on_device(m));
-    }
-    if (m > 0) reads.push_back(gradient);
-    if (b > 0) writes.push_back(activation_gradient(b, m));
-    if (last_micro_batch) {
-      for (int head = b + 1; head < blocks(); ++head) {  // a tied head's share of this weight
-        if (block(head).reads_weight == b) {
-          reads.push_back(gradients_[static_cast<std::size_t>(head)]);
-        }
-      }
-      if (block(b).trainable) {
-        norms_.push_back(on_device(ValueKind::norm, b, -1));
-        writes.push_back(norms_.back());
-      }
-    }
-    builder_.backward(b, m, kDevice, std::move(reads), std::move(writes));
-    if (last_micro_batch && block(b).trainable) {
-      const InstanceId norm = on_host(ValueKind::norm, b, -1);
-      builder_.copy(builder_.device(kDevice).down, norms_.back(), norm);
-      host_norms_.push_back(norm);
-    }
+    norm_ = {};
+    builder_.backward(b, m, kDevice, saves(policies_, b), where_);
+    if (!norm_.valid()) return;
+    host_norms_[b] = on_host(ValueKind::norm, b, -1);
+    builder_.copy(builder_.device(kDevice).down, norm_, host_norms_[b]);
   }
 
   /// The step's loss and norm, and its gradient scale when there is one.
   void collect(InstanceId scale) {
-    std::vector<InstanceId> reads = host_norms_;
-    reads.insert(reads.end(), losses_.begin(), losses_.end());
-    builder_.clip(std::move(reads), scale);
+    builder_.clip([&](const Access& access, bool) {
+      if (access.part == Part::norm) return host_norms_[access.value.block];
+      return access.part == Part::loss ? losses_[access.value.micro_batch] : scale;
+    });
   }
 
   void update() {
-    InstanceId scale = -1;
+    InstanceId scale;
     if (question_.clips) {
-      const InstanceId made = on_host(ValueKind::clip, -1, -1);
+      const InstanceId made = on_host(ValueKind::clip, {}, -1);
       collect(made);
-      scale = on_device(ValueKind::clip, -1, -1);
+      scale = on_device(ValueKind::clip, {}, -1);
       builder_.copy(builder_.device(kDevice).weights_up, made, scale);
     } else {
-      collect(-1);
+      collect({});
     }
     for (int b = 0; b < blocks(); ++b) {
       if (!block(b).trainable) continue;
-      std::vector<InstanceId> reads = {gradients_[static_cast<std::size_t>(b)]};
-      if (scale >= 0) reads.push_back(scale);
-      builder_.update(b, builder_.device(kDevice).compute, std::move(reads));
+      builder_.update(b, builder_.device(kDevice).compute, gradients_[b], scale);
     }
   }
 
@@ -212,14 +191,17 @@ class ResidentPlan {
   PlanBuilder builder_;
   Bytes device_end_;
   Bytes host_end_;
-  Bytes loss_slot_;
-  std::vector<InstanceId> gradients_;    // per block
-  std::vector<Bytes> activation_slots_;  // per block, of one micro-batch
-  std::vector<Bytes> saved_slots_;       // likewise
+  const PlanBuilder::Where where_ = [this](const Access& access, bool) {
+    return where(access.value);
+  };
+  InstanceId loss_;  // the latest, on the device
+  InstanceId norm_;  // likewise
+  IdVector<BlockId, InstanceId> gradients_;
+  IdVector<BlockId, Bytes> activation_slots_;  // of one micro-batch
+  IdVector<BlockId, Bytes> saved_slots_;       // likewise
   Bytes gradient_slots_[2];
   Bytes token_slots_[2];
-  std::vector<InstanceId> norms_;
-  std::vector<InstanceId> host_norms_;
+  IdVector<BlockId, InstanceId> host_norms_;
   std::vector<InstanceId> losses_;  // on the host
 };
 

@@ -26,9 +26,8 @@ std::vector<StageReport> stage_reports(const Machine& machine,
   std::vector<StageReport> reports;
   for (const StageVisit& visit : visits) {
     if (visit.first_batch > 0) continue;
-    reports.push_back({visit.direction,
-                       machine.devices[static_cast<std::size_t>(visit.device)].name, visit.first,
-                       visit.end});
+    reports.push_back(
+        {visit.direction, machine.devices[visit.device].name, visit.first, visit.end});
   }
   return reports;
 }

@@ -183,18 +183,18 @@ StreamSearch::Attempt StreamSearch::try_longest_ring(const StreamSchedule& sched
 bool StreamSearch::lost(const Plan& plan) const {
   if (!question_.faster_than) return false;
   const auto of_drive = [&](const Resource& resource) {
-    return plan.places[static_cast<std::size_t>(resource.place)].kind == PlaceKind::drive;
+    return plan.places[resource.place].kind == PlaceKind::drive;
   };
   double fastest_link = 0;
   for (const Resource& resource : plan.resources) {
     if (!of_drive(resource)) fastest_link = std::max(fastest_link, resource.rate);
   }
-  std::vector<Micros> busy(plan.resources.size());
+  IdVector<ResourceId, Micros> busy(plan.resources.size());
   for (const Task& task : plan.tasks) {
-    const Resource& resource = plan.resources[static_cast<std::size_t>(task.resource)];
-    Micros& queue = busy[static_cast<std::size_t>(task.resource)];
+    const Resource& resource = plan.resources[task.resource];
+    Micros& queue = busy[task.resource];
     if (task.kind == TaskKind::backward) {
-      const ChainBlock& block = chain_.blocks[static_cast<std::size_t>(task.block)];
+      const ChainBlock& block = chain_.blocks[task.block];
       queue += least_backward(block);
     } else if (task.kind != TaskKind::copy) {
       queue += task.micros;
@@ -348,8 +348,7 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
 bool StreamSearch::policies_may_help(Plan plan, const KeptSlots& slots, Micros faster_than) const {
   for (Task& task : plan.tasks) {
     if (task.kind != TaskKind::backward) continue;
-    const auto block = static_cast<std::size_t>(task.block);
-    if (slots[block] > 0) task.micros = least_backward(chain_.blocks[block]);
+    if (slots[task.block] > 0) task.micros = least_backward(chain_.blocks[task.block]);
   }
   if (lost(plan) || find_busiest(plan).time >= faster_than) return false;
   order_accesses(plan);

@@ -4,15 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 #include "planner/write/allocate.h"
 
 namespace ferry {
 namespace {
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 // Of the blocks that may stay, of the others that may leave, and of these that rest in DRAM; the
 // rest of them goes to drives.
@@ -34,33 +31,33 @@ double saved_micros(const ChainBlock& block) {
 }
 
 // By falling worth, of equals as `order` has them; without those that are worth nothing.
-std::vector<int> by_worth(std::vector<int> order, const std::vector<double>& worth) {
-  std::erase_if(order, [&](int b) { return worth[index(b)] <= 0; });
+std::vector<BlockId> by_worth(std::vector<BlockId> order, const IdVector<BlockId, double>& worth) {
+  std::erase_if(order, [&](BlockId b) { return worth[b] <= 0; });
   std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return worth[index(a)] > worth[index(b)]; });
+                   [&](BlockId a, BlockId b) { return worth[a] > worth[b]; });
   return order;
 }
 
 // The first n blocks of this order are spread evenly over the chain, for every n, so that the link
 // has the computation of others to hide behind: the golden ratio's multiples, modulo 1.
-std::vector<int> spread(std::size_t blocks) {
+std::vector<BlockId> spread(std::size_t blocks) {
   constexpr double kGoldenRatio = 0.6180339887498949;
-  std::vector<int> order;
-  std::vector<bool> taken(blocks, false);
+  std::vector<BlockId> order;
+  IdVector<BlockId, bool> taken(blocks, false);
   for (std::size_t i = 0; order.size() < blocks; ++i) {
     const double turns = static_cast<double>(i + 1) * kGoldenRatio;
-    const auto at =
-        static_cast<std::size_t>((turns - std::floor(turns)) * static_cast<double>(blocks));
-    if (taken[at]) continue;
-    taken[at] = true;
-    order.push_back(static_cast<int>(at));
+    const double at = (turns - std::floor(turns)) * static_cast<double>(blocks);
+    const BlockId block(static_cast<int>(at));
+    if (taken[block]) continue;
+    taken[block] = true;
+    order.push_back(block);
   }
   return order;
 }
 
-std::vector<int> by_link_density(const Chain& chain, const KeptSlots& slots) {
-  std::vector<double> worth;
-  for (std::size_t b = 0; b < chain.size(); ++b) {
+std::vector<BlockId> by_link_density(const Chain& chain, const KeptSlots& slots) {
+  IdVector<BlockId, double> worth;
+  for (const BlockId b : chain.blocks.ids()) {
     const ChainBlock& block = chain.blocks[b];
     const auto bytes = static_cast<double>(block.saved.count);
     worth.push_back(bytes > 0 && slots[b] > 0 ? saved_micros(block) / bytes : 0.0);
@@ -74,8 +71,8 @@ std::size_t share_of(std::size_t count, double share) {
 
 }  // namespace
 
-ActivationPolicy policy_of(const ActivationPolicies& policies, int block) {
-  return policies.empty() ? ActivationPolicy::recompute : policies[index(block)];
+ActivationPolicy policy_of(const ActivationPolicies& policies, BlockId block) {
+  return policies.empty() ? ActivationPolicy::recompute : policies[block];
 }
 
 bool saves_any(const ActivationPolicies& policies) {
@@ -90,10 +87,10 @@ Bytes forward_workspace(const ChainBlock& block, bool saves) {
 ActivationPolicies policies_of(const Plan& plan) {
   ActivationPolicies policies(plan.blocks.size(), ActivationPolicy::recompute);
   for (const Instance& instance : plan.instances) {
-    const Value& value = plan.values[index(instance.value)];
+    const Value& value = plan.values[instance.value];
     if (value.kind != ValueKind::saved) continue;
-    ActivationPolicy& policy = policies[index(value.block)];
-    const PlaceKind place = plan.places[index(instance.place)].kind;
+    ActivationPolicy& policy = policies[value.block];
+    const PlaceKind place = plan.places[instance.place].kind;
     if (place == PlaceKind::drive) policy = ActivationPolicy::swap_to_drive;
     if (place == PlaceKind::host && policy != ActivationPolicy::swap_to_drive) {
       policy = ActivationPolicy::swap_to_host;
@@ -132,14 +129,15 @@ std::string policies_text(const Plan& plan) {
   return text;
 }
 
-std::vector<int> by_device_density(const Chain& chain, const KeptSlots& slots, int micro_batches) {
-  std::vector<double> worth;
-  for (std::size_t b = 0; b < chain.size(); ++b) {
+std::vector<BlockId> by_device_density(const Chain& chain, const KeptSlots& slots,
+                                       int micro_batches) {
+  IdVector<BlockId, double> worth;
+  for (const BlockId b : chain.blocks.ids()) {
     const auto bytes = static_cast<double>(chain.blocks[b].saved.count) * slots[b];
     worth.push_back(bytes > 0 ? saved_micros(chain.blocks[b]) * micro_batches / bytes : 0.0);
   }
-  std::vector<int> deepest_first(chain.size());
-  std::iota(deepest_first.rbegin(), deepest_first.rend(), 0);
+  std::vector<BlockId> deepest_first(chain.blocks.ids().begin(), chain.blocks.ids().end());
+  std::ranges::reverse(deepest_first);
   return by_worth(std::move(deepest_first), worth);
 }
 
@@ -147,31 +145,31 @@ KeptSlots one_slot_each(const Chain& chain) { return KeptSlots(chain.size(), 1);
 
 std::vector<DeviceRoom> rooms_of(const Plan& plan) {
   std::vector<DeviceRoom> rooms;
-  for (PlaceId id = 0; id < static_cast<PlaceId>(plan.places.size()); ++id) {
-    const Place& place = plan.places[index(id)];
+  for (const PlaceId id : plan.places.ids()) {
+    const Place& place = plan.places[id];
     if (place.kind != PlaceKind::device) continue;
     rooms.push_back({slots_end(plan, id), place.workspace, place.budget});
   }
   return rooms;
 }
 
-ActivationPolicies keep_what_fits(const Chain& chain, std::span<const int> order,
+ActivationPolicies keep_what_fits(const Chain& chain, std::span<const BlockId> order,
                                   const KeptSlots& slots, std::span<const int> device_of_block,
                                   std::vector<DeviceRoom> rooms) {
   ActivationPolicies policies = keep_none(chain);
   std::vector<bool> full(rooms.size(), false);
-  for (const int b : order) {
-    const std::size_t device = index(device_of_block[index(b)]);
+  for (const BlockId b : order) {
+    const int device = device_of_block[b.index()];
     if (full[device]) continue;
-    const ChainBlock& block = chain.blocks[index(b)];
+    const ChainBlock& block = chain.blocks[b];
     DeviceRoom wanted = rooms[device];
     wanted.slots_end =
-        round_up(wanted.slots_end, slot_size(1_B)) + slot_size(block.saved) * slots[index(b)];
+        round_up(wanted.slots_end, slot_size(1_B)) + slot_size(block.saved) * slots[b];
     wanted.workspace = std::max(wanted.workspace, block.saving_workspace);
     full[device] = wanted.slots_end + wanted.workspace > wanted.budget;
     if (full[device]) continue;
     rooms[device] = wanted;
-    policies[index(b)] = ActivationPolicy::keep;
+    policies[b] = ActivationPolicy::keep;
   }
   return policies;
 }
@@ -182,7 +180,7 @@ ActivationPolicies keep_none(const Chain& chain) {
 
 ActivationPolicies keep_all(const Chain& chain, const KeptSlots& slots) {
   ActivationPolicies policies = keep_none(chain);
-  for (std::size_t b = 0; b < chain.size(); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) policies[b] = ActivationPolicy::keep;
   }
   return policies;
@@ -190,7 +188,7 @@ ActivationPolicies keep_all(const Chain& chain, const KeptSlots& slots) {
 
 ActivationPolicies swap_all(const Chain& chain, const KeptSlots& slots, ActivationPolicy policy) {
   ActivationPolicies policies = keep_none(chain);
-  for (std::size_t b = 0; b < chain.size(); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     if (chain.blocks[b].saved > Bytes{} && slots[b] > 0) policies[b] = policy;
   }
   return policies;
@@ -198,20 +196,20 @@ ActivationPolicies swap_all(const Chain& chain, const KeptSlots& slots, Activati
 
 std::vector<ActivationPolicies> streaming_policies(const Chain& chain, const KeptSlots& slots,
                                                    int micro_batches, bool to_drives) {
-  const std::vector<int> staying = by_device_density(chain, slots, micro_batches);
-  const std::vector<int> leaving = by_link_density(chain, slots);
+  const std::vector<BlockId> staying = by_device_density(chain, slots, micro_batches);
+  const std::vector<BlockId> leaving = by_link_density(chain, slots);
   std::vector<ActivationPolicies> lists;
   for (const Shares& shares : to_drives ? std::span<const Shares>(kDriveShares) : kShares) {
     ActivationPolicies policies = keep_none(chain);
     const std::size_t stay = share_of(staying.size(), shares.stay);
-    for (std::size_t i = 0; i < stay; ++i) policies[index(staying[i])] = ActivationPolicy::keep;
+    for (std::size_t i = 0; i < stay; ++i) policies[staying[i]] = ActivationPolicy::keep;
     const std::size_t leave = share_of(leaving.size() - stay, shares.leave);
     const std::size_t in_dram = share_of(leave, shares.in_dram);
     std::size_t left = 0;
-    for (const int b : leaving) {
+    for (const BlockId b : leaving) {
       if (left == leave) break;
-      if (policies[index(b)] == ActivationPolicy::keep) continue;
-      policies[index(b)] =
+      if (policies[b] == ActivationPolicy::keep) continue;
+      policies[b] =
           left++ < in_dram ? ActivationPolicy::swap_to_host : ActivationPolicy::swap_to_drive;
     }
     const bool known = std::find(lists.begin(), lists.end(), policies) != lists.end();

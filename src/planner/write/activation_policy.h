@@ -15,16 +15,16 @@ namespace ferry {
 
 enum class ActivationPolicy { keep, swap_to_host, swap_to_drive, recompute };
 
-using ActivationPolicies =
-    std::vector<ActivationPolicy>;  // per block; empty: every block recomputes
+/// Of each block; empty: every block recomputes.
+using ActivationPolicies = IdVector<BlockId, ActivationPolicy>;
 
 /// Requires: a block of the chain.
-ActivationPolicy policy_of(const ActivationPolicies& policies, int block);
+ActivationPolicy policy_of(const ActivationPolicies& policies, BlockId block);
 
 bool saves_any(const ActivationPolicies& policies);
 
 /// Whether the block's forward writes K.b.m, wherever that rests.
-inline bool saves(const ActivationPolicies& policies, int block) {
+inline bool saves(const ActivationPolicies& policies, BlockId block) {
   return policy_of(policies, block) != ActivationPolicy::recompute;
 }
 
@@ -43,12 +43,13 @@ std::string policies_text(const Plan& plan);
 /// By block: how many slots of its size keep all of a block's K on its device, one per micro-batch
 /// in flight there; 0: the block recomputes, since it can do nothing else or its backward is
 /// elsewhere, where nothing can go on from K.
-using KeptSlots = std::vector<int>;
+using KeptSlots = IdVector<BlockId, int>;
 KeptSlots one_slot_each(const Chain& chain);
 
 /// Blocks that can stay, those first whose byte of device memory saves most recompute; of equals
 /// the deepest, whose K is needed first.
-std::vector<int> by_device_density(const Chain& chain, const KeptSlots& slots, int micro_batches);
+std::vector<BlockId> by_device_density(const Chain& chain, const KeptSlots& slots,
+                                       int micro_batches);
 
 /// Where a plan's devices have room.
 struct DeviceRoom {
@@ -62,7 +63,7 @@ std::vector<DeviceRoom> rooms_of(const Plan& plan);
 
 /// On every device the longest prefix of `order` that fits beside what is there. More memory keeps
 /// no block less. `device_of_block` counts as `rooms` do.
-ActivationPolicies keep_what_fits(const Chain& chain, std::span<const int> order,
+ActivationPolicies keep_what_fits(const Chain& chain, std::span<const BlockId> order,
                                   const KeptSlots& slots, std::span<const int> device_of_block,
                                   std::vector<DeviceRoom> rooms);
 

@@ -48,8 +48,8 @@ struct DriveTraffic {
 // What the drives of a plan read and write per step.
 DriveTraffic drive_traffic(const Plan& plan) {
   const auto on_drive = [&](InstanceId id) {
-    const PlaceId place = plan.instances[static_cast<std::size_t>(id)].place;
-    return plan.places[static_cast<std::size_t>(place)].kind == PlaceKind::drive;
+    const PlaceId place = plan.instances[id].place;
+    return plan.places[place].kind == PlaceKind::drive;
   };
   DriveTraffic traffic;
   for (const Task& task : plan.tasks) {

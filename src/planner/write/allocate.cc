@@ -9,7 +9,7 @@
 namespace ferry {
 
 SlotRing::SlotRing(Bytes first, Bytes slot, int count)
-    : first_(first), size_(slot), slots_(static_cast<std::size_t>(count)) {}
+    : first_(first), size_(slot), slots_(count) {}
 
 std::optional<Bytes> SlotRing::find(ValueId value) {
   const auto found = std::find_if(slots_.begin(), slots_.end(),
@@ -47,7 +47,7 @@ void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes,
     const bool from_end = v % 2 == 1;
     Bytes used;
     for (const ValueId value : visits[v].values) {
-      const Bytes size = slot_size(sizes[static_cast<std::size_t>(value)].bytes);
+      const Bytes size = slot_size(sizes[value.index()].bytes);
       visits[v].offsets[value] = from_end ? region - used - size : used;
       used += size;
     }

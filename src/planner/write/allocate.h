@@ -28,7 +28,7 @@ class SlotRing {
 
  private:
   struct Slot {
-    ValueId value = -1;
+    ValueId value;
     std::int64_t last_use = -1;
   };
   Bytes first_;

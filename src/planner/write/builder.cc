@@ -11,22 +11,21 @@
 namespace ferry {
 namespace {
 
-std::string numbered(const std::string& letter, int block, int micro_batch) {
+std::string numbered(const std::string& letter, BlockId block, int micro_batch) {
   std::string name = letter;
-  if (block >= 0) name += "." + std::to_string(block);
+  if (block.valid()) name += "." + to_string(block);
   if (micro_batch >= 0) name += "." + std::to_string(micro_batch);
   return name;
 }
 
 std::string block_kind_name(const ChainBlock& block) { return to_string(block.kind); }
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 }  // namespace
 
 PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
-                         const std::string& strategy, int devices, bool drives)
-    : question_(question), chain_(chain) {
+                         const std::string& strategy, const Listing& backwards, int devices,
+                         bool drives)
+    : question_(question), chain_(chain), backwards_(backwards) {
   plan_.mode = question.mode;
   plan_.strategy = strategy;
   plan_.micro_batches = question.micro_batches;
@@ -41,14 +40,13 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
   queues_ = add_queues(plan_, question, devices, drives);
 }
 
-void PlanBuilder::set_stage(int block, int stage) { plan_.blocks[index(block)].stage = stage; }
+void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
-ValueId PlanBuilder::value(ValueKind kind, int block, int micro_batch) {
-  const auto [at, fresh] = values_.try_emplace({static_cast<int>(kind), block, micro_batch},
-                                               static_cast<ValueId>(plan_.values.size()));
+ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
+  const auto [at, fresh] = values_.try_emplace({kind, block, micro_batch}, plan_.values.end_id());
   if (!fresh) return at->second;
   Value made{kind, block, micro_batch, {}};
-  const ChainBlock* owner = block >= 0 ? &chain_.blocks[index(block)] : nullptr;
+  const ChainBlock* owner = block.valid() ? &chain_.blocks[block] : nullptr;
   switch (kind) {
     case ValueKind::weight:
       made.bytes = owner->weights;
@@ -81,125 +79,128 @@ ValueId PlanBuilder::value(ValueKind kind, int block, int micro_batch) {
   return at->second;
 }
 
-Bytes PlanBuilder::bytes(ValueId value) const { return plan_.values[index(value)].bytes; }
+Bytes PlanBuilder::bytes(ValueId value) const { return plan_.values[value].bytes; }
 
 InstanceId PlanBuilder::instance(ValueId value, PlaceId place, Bytes offset, bool home) {
-  const auto [at, fresh] = instances_.try_emplace({value, place, offset.count},
-                                                  static_cast<InstanceId>(plan_.instances.size()));
+  const auto [at, fresh] =
+      instances_.try_emplace({value, place, offset.count}, plan_.instances.end_id());
   if (fresh) plan_.instances.push_back({value, place, offset, home});
   return at->second;
 }
 
 Bytes PlanBuilder::lay_out_home(PlaceId place) {
-  return lay_out_homes([place](ValueKind, int) { return place; })[place];
+  return lay_out_homes([place](ValueKind, BlockId) { return place; })[place];
 }
 
 std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
-    const std::function<PlaceId(ValueKind kind, int block)>& place_of) {
+    const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of) {
   std::map<PlaceId, Bytes> ends;
-  for (std::size_t b = 0; b < chain_.size(); ++b) {
+  for (const BlockId b : chain_.blocks.ids()) {
     if (!chain_.blocks[b].trainable) continue;
     for (const ValueKind kind : {ValueKind::weight, ValueKind::state}) {
-      const int block = static_cast<int>(b);
-      const ValueId id = value(kind, block, -1);
-      const PlaceId place = place_of(kind, block);
+      const ValueId id = value(kind, b, -1);
+      const PlaceId place = place_of(kind, b);
       Bytes& end = ends[place];
-      home_[{static_cast<int>(kind), block}] = instance(id, place, end, true);
+      home_[{kind, b}] = instance(id, place, end, true);
       end = round_up(end + bytes(id), kHomeAlignment);
     }
   }
+  signatures_.emplace(plan_);
   return ends;
 }
 
-InstanceId PlanBuilder::home(ValueKind kind, int block) const {
-  return home_.at({static_cast<int>(kind), block});
+InstanceId PlanBuilder::home(ValueKind kind, BlockId block) const {
+  return home_.at({kind, block});
 }
 
-Task& PlanBuilder::add(TaskKind kind, std::string name, ResourceId resource) {
+Task PlanBuilder::make(TaskKind kind, BlockId block, int micro_batch, bool keeps,
+                       const Where& where, const Listing& listing) const {
   Task task;
   task.kind = kind;
-  task.name = std::move(name);
-  task.resource = resource;
-  plan_.tasks.push_back(std::move(task));
-  return plan_.tasks.back();
+  task.block = block;
+  task.micro_batch = micro_batch;
+  signatures_->write(task, keeps, where, listing);
+  return task;
 }
 
 void PlanBuilder::load(int micro_batch, InstanceId to) {
-  Task& task = add(TaskKind::load, numbered("X", -1, micro_batch), queues_.load);
-  task.micro_batch = micro_batch;
-  task.writes = {to};
+  Task task =
+      make(TaskKind::load, {}, micro_batch, false, [to](const Access&, bool) { return to; });
+  task.name = numbered("X", {}, micro_batch);
+  task.resource = queues_.load;
   task.micros = question_.profile.task_overhead;  // a few rows of a token file in the page cache
+  plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::forward(int block, int micro_batch, int device_index,
-                          std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
-  const ChainBlock& costs = chain_.blocks[index(block)];
-  Task& task =
-      add(TaskKind::forward, numbered("F", block, micro_batch), device(device_index).compute);
-  task.block = block;
-  task.micro_batch = micro_batch;
-  task.reads = std::move(reads);
-  task.writes = std::move(writes);
+void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool keeps,
+                          const Where& where) {
+  const ChainBlock& costs = chain_.blocks[block];
+  Task task = make(TaskKind::forward, block, micro_batch, keeps, where);
+  task.name = numbered("F", block, micro_batch);
+  task.resource = device(device_index).compute;
   task.micros = costs.forward;
-  task.workspace = forward_workspace(costs, keeps(task.writes));
+  task.workspace = forward_workspace(costs, keeps);
+  plan_.tasks.push_back(std::move(task));
 }
 
-bool PlanBuilder::keeps(const std::vector<InstanceId>& instances) const {
-  return std::ranges::any_of(instances, [&](InstanceId id) {
-    return plan_.values[index(plan_.instances[index(id)].value)].kind == ValueKind::saved;
-  });
-}
-
-void PlanBuilder::backward(int block, int micro_batch, int device_index,
-                           std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
-  const ChainBlock& costs = chain_.blocks[index(block)];
-  Task& task =
-      add(TaskKind::backward, numbered("B", block, micro_batch), device(device_index).compute);
-  task.block = block;
-  task.micro_batch = micro_batch;
-  task.reads = std::move(reads);
-  task.writes = std::move(writes);
-  task.micros = keeps(task.reads) ? costs.saved_backward : costs.backward;
+void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps,
+                           const Where& where) {
+  const ChainBlock& costs = chain_.blocks[block];
+  Task task = make(TaskKind::backward, block, micro_batch, keeps, where, backwards_);
+  task.name = numbered("B", block, micro_batch);
+  task.resource = device(device_index).compute;
+  task.micros = keeps ? costs.saved_backward : costs.backward;
   task.workspace = costs.backward_workspace;
+  plan_.tasks.push_back(std::move(task));
 }
 
 void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
-  const Value& moved = plan_.values[index(plan_.instances[index(from)].value)];
-  const Place& target = plan_.places[index(plan_.instances[index(to)].place)];
+  const Value& moved = plan_.values[plan_.instances[from].value];
+  const Place& target = plan_.places[plan_.instances[to].place];
   std::string name = value_name(moved) + ">" + target.name;
   const int repeats = names_[name]++;
   if (repeats > 0) name += "#" + std::to_string(repeats);
-  Task& task = add(TaskKind::copy, std::move(name), queue);
+  Task task;
+  task.kind = TaskKind::copy;
+  task.name = std::move(name);
+  task.resource = queue;
   task.block = moved.block;
   task.micro_batch = moved.micro_batch;
   task.reads = {from};
   task.writes = {to};
   task.bytes = moved.bytes;
+  plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::clip(std::vector<InstanceId> reads, InstanceId scale) {
-  Task& task = add(TaskKind::clip, "clip", queues_.update);
-  task.reads = std::move(reads);
-  if (scale >= 0) task.writes = {scale};
+void PlanBuilder::clip(const Where& where) {
+  Task task = make(TaskKind::clip, {}, -1, false, where);
+  const auto losses = task.reads.end() - plan_.micro_batches;
+  std::sort(task.reads.begin(), losses);
+  std::sort(losses, task.reads.end());
+  task.name = "clip";
+  task.resource = queues_.update;
   task.micros = question_.profile.task_overhead;
+  plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::update(int block, ResourceId queue, std::vector<InstanceId> reads) {
-  update(block, queue, home(ValueKind::weight, block), home(ValueKind::state, block),
-         std::move(reads));
+void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId gradient, InstanceId scale) {
+  update(block, queue,
+         {home(ValueKind::weight, block), home(ValueKind::state, block), gradient, scale});
 }
 
-void PlanBuilder::update(int block, ResourceId queue, InstanceId weights, InstanceId states,
-                         std::vector<InstanceId> reads) {
-  const ChainBlock& costs = chain_.blocks[index(block)];
+void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances& instances) {
+  const ChainBlock& costs = chain_.blocks[block];
   const bool on_host = queue == queues_.update;
-  Task& task = add(TaskKind::update, numbered("U", block, -1), queue);
-  task.block = block;
-  task.writes = {weights, states};
-  task.reads = std::move(reads);
-  task.reads.insert(task.reads.begin(), task.writes.begin(), task.writes.end());
+  Task task = make(TaskKind::update, block, -1, false, [&](const Access& access, bool) {
+    if (access.part == Part::weight) return instances.weights;
+    if (access.part == Part::state) return instances.states;
+    return access.part == Part::gradient ? instances.gradient : instances.scale;
+  });
+  task.name = numbered("U", block, -1);
+  task.resource = queue;
   task.micros = on_host ? costs.host_update : costs.device_update;
   task.workspace = on_host ? Bytes{} : costs.device_update_workspace;
+  plan_.tasks.push_back(std::move(task));
 }
 
 void PlanBuilder::settle(Bytes host_end, int gradient_slots) {
@@ -213,48 +214,44 @@ void PlanBuilder::settle(Bytes host_end, int gradient_slots) {
 // from there to the drives, in vain.
 void PlanBuilder::drop_unread_copies() {
   const auto drop = [&] {
-    std::vector<bool> read(plan_.instances.size(), false);
+    IdVector<InstanceId, bool> read(plan_.instances.size(), false);
     for (const Task& task : plan_.tasks) {
-      for (const InstanceId id : task.reads) read[index(id)] = true;
+      for (const InstanceId id : task.reads) read[id] = true;
     }
     return std::erase_if(plan_.tasks, [&](const Task& task) {
       if (task.kind != TaskKind::copy) return false;
-      const Instance& to = plan_.instances[index(task.writes.front())];
-      const ValueKind kind = plan_.values[index(to.value)].kind;
+      const Instance& to = plan_.instances[task.writes.front()];
+      const ValueKind kind = plan_.values[to.value].kind;
       const bool activation = kind == ValueKind::activation || kind == ValueKind::saved ||
                               kind == ValueKind::activation_gradient;
-      const bool at_device = plan_.places[index(to.place)].kind == PlaceKind::device;
-      return activation && !at_device && !read[index(task.writes.front())];
+      const bool at_device = plan_.places[to.place].kind == PlaceKind::device;
+      return activation && !at_device && !read[task.writes.front()];
     });
   };
   while (drop() > 0) continue;
 }
 
 void PlanBuilder::drop_unused_instances() {
-  std::vector<bool> used(plan_.instances.size(), false);
+  IdVector<InstanceId, bool> used(plan_.instances.size(), false);
   for (const Task& task : plan_.tasks) {
-    for (const InstanceId id : task.reads) used[index(id)] = true;
-    for (const InstanceId id : task.writes) used[index(id)] = true;
+    for (const InstanceId id : task.reads) used[id] = true;
+    for (const InstanceId id : task.writes) used[id] = true;
   }
-  std::vector<InstanceId> instance_ids(plan_.instances.size(), -1);
-  std::vector<ValueId> value_ids(plan_.values.size(), -1);
+  IdVector<InstanceId, InstanceId> instance_ids(plan_.instances.size());
+  IdVector<ValueId, ValueId> value_ids(plan_.values.size());
   IdVector<InstanceId, Instance> instances;
   IdVector<ValueId, Value> values;
-  for (std::size_t i = 0; i < plan_.instances.size(); ++i) {
+  for (const InstanceId i : plan_.instances.ids()) {
     Instance kept = plan_.instances[i];
     if (!used[i] && !kept.home) continue;
-    ValueId& value_id = value_ids[index(kept.value)];
-    if (value_id < 0) {
-      value_id = static_cast<ValueId>(values.size());
-      values.push_back(plan_.values[index(kept.value)]);
-    }
+    ValueId& value_id = value_ids[kept.value];
+    if (!value_id.valid()) value_id = values.add(plan_.values[kept.value]);
     kept.value = value_id;
-    instance_ids[i] = static_cast<InstanceId>(instances.size());
-    instances.push_back(kept);
+    instance_ids[i] = instances.add(kept);
   }
   for (Task& task : plan_.tasks) {
-    for (InstanceId& id : task.reads) id = instance_ids[index(id)];
-    for (InstanceId& id : task.writes) id = instance_ids[index(id)];
+    for (InstanceId& id : task.reads) id = instance_ids[id];
+    for (InstanceId& id : task.writes) id = instance_ids[id];
   }
   plan_.instances = std::move(instances);
   plan_.values = std::move(values);
@@ -267,23 +264,23 @@ void PlanBuilder::place_host_activations(Bytes host_end, int gradient_slots) {
   const Bytes slot = round_up(chain_.activation, kSlotAlignment);
   for (Instance& instance : plan_.instances) {
     if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
-    const Value& held = plan_.values[index(instance.value)];
+    const Value& held = plan_.values[instance.value];
     if (held.kind != ValueKind::activation && held.kind != ValueKind::saved) continue;
     instance.offset = end;
     end += round_up(held.bytes, kSlotAlignment);
   }
   for (Instance& instance : plan_.instances) {
     if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
-    const Value& held = plan_.values[index(instance.value)];
+    const Value& held = plan_.values[instance.value];
     if (held.kind != ValueKind::activation_gradient) continue;
-    const int turn = plan_.blocks[index(held.block)].stage % gradient_slots;
+    const int turn = plan_.blocks[held.block].stage % gradient_slots;
     instance.offset = end + slot * (turn * plan_.micro_batches + held.micro_batch);
   }
 }
 
 void PlanBuilder::set_workspaces() {
   for (const Task& task : plan_.tasks) {
-    Place& place = plan_.places[index(plan_.resources[index(task.resource)].place)];
+    Place& place = plan_.places[plan_.resources[task.resource].place];
     place.workspace = std::max(place.workspace, task.workspace);
   }
 }

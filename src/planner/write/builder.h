@@ -6,12 +6,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "plan/plan.h"
+#include "plan/task_signature.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/queues.h"
 
@@ -19,20 +21,24 @@ namespace ferry {
 
 class PlanBuilder {
  public:
+  using Where = TaskSignatures::Where;
+
   /// Both must outlive the builder. Adds the machine's first `devices` devices, with `drives` its
-  /// drives, and the blocks;
-  /// every block is in stage 0 until set_stage().
+  /// drives, and the blocks; every block is in stage 0 until set_stage(). `backwards`: how they
+  /// list what they read and write.
   PlanBuilder(const PlanQuestion& question, const Chain& chain, const std::string& strategy,
-              int devices, bool drives = false);
+              const Listing& backwards, int devices, bool drives = false);
+  PlanBuilder(const PlanBuilder&) = delete;
+  PlanBuilder& operator=(const PlanBuilder&) = delete;
 
   const Queues& queues() const { return queues_; }
-  const DeviceQueues& device(int k) const { return queues_.devices[static_cast<std::size_t>(k)]; }
-  void set_stage(int block, int stage);
+  const DeviceQueues& device(int k) const { return queues_.devices[k]; }
+  void set_stage(BlockId block, int stage);
 
   /// The value, made on first use.
-  ValueId value(ValueKind kind, int block, int micro_batch);
+  ValueId value(ValueKind kind, BlockId block, int micro_batch);
   Bytes bytes(ValueId value) const;
-  const std::vector<Value>& values() const { return plan_.values; }
+  const IdVector<ValueId, Value>& values() const { return plan_.values; }
 
   /// The instance of a value in a slot, made on first use.
   InstanceId instance(ValueId value, PlaceId place, Bytes offset, bool home = false);
@@ -42,22 +48,28 @@ class PlanBuilder {
   Bytes lay_out_home(PlaceId place);
   /// The same with each value at the place that `place_of` gives it; where each place's homes end.
   std::map<PlaceId, Bytes> lay_out_homes(
-      const std::function<PlaceId(ValueKind kind, int block)>& place_of);
-  InstanceId home(ValueKind kind, int block) const;
+      const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of);
+  InstanceId home(ValueKind kind, BlockId block) const;
 
-  /// Appends a task; its name comes from its kind. Copies get their bytes from the value. A forward
-  /// that writes K.b.m keeps it, and a backward that reads it does not recompute.
+  /// Appends a task; its name comes from its kind, and what it reads and writes from its signature
+  /// (plan/task_signature.h). `where` says where each value is and may append the copies that bring
+  /// it there. A forward that `keeps` writes K.b.m, and a backward does not recompute what it
+  /// keeps. Requires: homes are laid out.
   void load(int micro_batch, InstanceId to);
-  void forward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
-               std::vector<InstanceId> writes);
-  void backward(int block, int micro_batch, int device, std::vector<InstanceId> reads,
-                std::vector<InstanceId> writes);
+  void forward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
+  void backward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
+  /// Copies get their bytes from the value.
   void copy(ResourceId queue, InstanceId from, InstanceId to);
-  void clip(std::vector<InstanceId> reads, InstanceId scale);
-  void update(int block, ResourceId queue, std::vector<InstanceId> reads);
-  /// The same where weights and states are not at home.
-  void update(int block, ResourceId queue, InstanceId weights, InstanceId states,
-              std::vector<InstanceId> reads);
+  /// Norms and losses are read in the order in which their instances were made.
+  void clip(const Where& where);
+
+  /// What an update works on; `scale` is C, or none.
+  struct UpdateInstances {
+    InstanceId weights, states, gradient, scale;
+  };
+  void update(BlockId block, ResourceId queue, const UpdateInstances& instances);
+  /// The same where weights and states are at home.
+  void update(BlockId block, ResourceId queue, InstanceId gradient, InstanceId scale);
 
   /// Removes copies of activations that nobody reads, then instances and values that nothing uses,
   /// and gives the host's activations at kUnplaced their slots from `host_end` on. Then sets the
@@ -71,8 +83,9 @@ class PlanBuilder {
   Plan finish_unordered();
 
  private:
-  bool keeps(const std::vector<InstanceId>& instances) const;
-  Task& add(TaskKind kind, std::string name, ResourceId resource);
+  /// A task with what it reads and writes; not yet in the plan, so that copies come before it.
+  Task make(TaskKind kind, BlockId block, int micro_batch, bool keeps, const Where& where,
+            const Listing& listing = {}) const;
   void drop_unread_copies();
   void drop_unused_instances();
   void place_host_activations(Bytes host_end, int gradient_slots);
@@ -80,11 +93,14 @@ class PlanBuilder {
 
   const PlanQuestion& question_;
   const Chain& chain_;
+  const Listing backwards_;
   Plan plan_;
+  std::optional<TaskSignatures> signatures_;  // once all weights are there
   Queues queues_;
-  std::map<std::tuple<int, int, int>, ValueId> values_;                 // kind, block, micro-batch
-  std::map<std::tuple<int, int, std::int64_t>, InstanceId> instances_;  // value, place, offset
-  std::map<std::pair<int, int>, InstanceId> home_;                      // kind, block
+  std::map<std::tuple<ValueKind, BlockId, int>, ValueId> values_;  // kind, block, micro-batch
+  std::map<std::tuple<ValueId, PlaceId, std::int64_t>, InstanceId>
+      instances_;  // value, place, offset
+  std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
   std::unordered_map<std::string, int> names_;  // how often a copy's name was wanted
 };
 

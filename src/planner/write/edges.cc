@@ -14,8 +14,6 @@ namespace {
 using RunId = std::int32_t;
 constexpr RunId kNone = -1;
 
-std::size_t index(std::int64_t id) { return static_cast<std::size_t>(id); }
-
 // One place's bytes, cut at every border of an instance: what every access touches as a whole.
 class Borders {
  public:
@@ -26,7 +24,7 @@ class Borders {
   }
   std::size_t count() const { return borders_.size(); }
   std::size_t segment_at(std::int64_t border) const {
-    return index(std::lower_bound(borders_.begin(), borders_.end(), border) - borders_.begin());
+    return std::lower_bound(borders_.begin(), borders_.end(), border) - borders_.begin();
   }
 
  private:
@@ -66,7 +64,7 @@ class Replay {
 
   void run() {
     for (RunId run = 0; run < 2 * count_; ++run) {
-      Task& task = plan_.tasks[index(run % count_)];
+      Task& task = plan_.tasks[TaskId(run % count_)];
       find_accesses_before(task, run);
       order(task, run);
     }
@@ -79,26 +77,27 @@ class Replay {
   };
 
   void cut_places() {
-    std::vector<Borders> places(plan_.places.size());
+    IdVector<PlaceId, Borders> places(plan_.places.size());
     const auto end_of = [&](const Instance& instance) {
-      return instance.offset.count + plan_.values[index(instance.value)].bytes.count;
+      return instance.offset.count + plan_.values[instance.value].bytes.count;
     };
     for (const Instance& instance : plan_.instances) {
-      places[index(instance.place)].add(instance.offset.count);
-      places[index(instance.place)].add(end_of(instance));
+      places[instance.place].add(instance.offset.count);
+      places[instance.place].add(end_of(instance));
     }
-    std::vector<std::size_t> first(places.size());
+    IdVector<PlaceId, std::size_t> first(places.size());
     std::size_t segments = 0;
-    for (std::size_t p = 0; p < places.size(); ++p) {
+    for (const PlaceId p : places.ids()) {
       places[p].sort();
       first[p] = segments;
       segments += places[p].count();
     }
     segments_.resize(segments);
     for (const Instance& instance : plan_.instances) {
-      const std::size_t place = index(instance.place);
-      ranges_.push_back({first[place] + places[place].segment_at(instance.offset.count),
-                         first[place] + places[place].segment_at(end_of(instance))});
+      const std::size_t start = first[instance.place];
+      const Borders& borders = places[instance.place];
+      ranges_.push_back({start + borders.segment_at(instance.offset.count),
+                         start + borders.segment_at(end_of(instance))});
     }
   }
 
@@ -125,7 +124,7 @@ class Replay {
   }
 
   std::span<Segment> segments_of(InstanceId id) {
-    const Range range = ranges_[index(id)];
+    const Range range = ranges_[id];
     return std::span(segments_).subspan(range.begin, range.end - range.begin);
   }
 
@@ -136,20 +135,20 @@ class Replay {
 
   void order(Task& task, RunId run) {
     const std::span<RunId> clock = clock_of(run);
-    RunId& queue = queue_[index(task.resource)];
+    RunId& queue = queue_[task.resource];
     if (queue != kNone) std::ranges::copy(clock_of(queue), clock.begin());
     task.after.clear();
     task.after_previous.clear();
     for (const RunId earlier : before_) {
-      const Task& other = plan_.tasks[index(earlier % count_)];
-      if (clock[index(other.resource)] >= earlier) continue;
+      const Task& other = plan_.tasks[TaskId(earlier % count_)];
+      if (clock[other.resource.index()] >= earlier) continue;
       const bool same_step = earlier / count_ == run / count_;
       auto& edges = same_step ? task.after : task.after_previous;
-      edges.push_back(static_cast<TaskId>(earlier % count_));
+      edges.push_back(TaskId(earlier % count_));
       const std::span<const RunId> theirs = clock_of(earlier);
       for (std::size_t r = 0; r < resources_; ++r) clock[r] = std::max(clock[r], theirs[r]);
     }
-    clock[index(task.resource)] = run;
+    clock[task.resource.index()] = run;
     std::sort(task.after.begin(), task.after.end());
     std::sort(task.after_previous.begin(), task.after_previous.end());
     queue = run;
@@ -157,16 +156,16 @@ class Replay {
 
   // For each resource the last run that is known to come before: one logical clock per run.
   std::span<RunId> clock_of(RunId run) {
-    return std::span(clocks_).subspan(index(run) * resources_, resources_);
+    return std::span(clocks_).subspan(run * resources_, resources_);
   }
 
   Plan& plan_;
   const RunId count_;
   const std::size_t resources_;
   std::vector<Segment> segments_;  // of all places, one behind the other
-  std::vector<Range> ranges_;      // by instance
+  IdVector<InstanceId, Range> ranges_;
   std::vector<RunId> clocks_;
-  std::vector<RunId> queue_;  // the last run of each resource
+  IdVector<ResourceId, RunId> queue_;  // the last run of each resource
   std::vector<RunId> before_;
 };
 

@@ -10,8 +10,6 @@ namespace {
 
 constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 }  // namespace
 
 bool StreamSchedule::uses_drives() const {
@@ -23,11 +21,14 @@ bool StreamSchedule::uses_drives() const {
 }
 
 HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule)
-    : builder_(builder), chain_(chain), schedule_(schedule), homes_(schedule.homes) {
+    : builder_(builder),
+      chain_(chain),
+      schedule_(schedule),
+      homes_(schedule.homes.begin(), schedule.homes.end()) {
   homes_.resize(chain.size());
   const Queues& queues = builder.queues();
   FERRY_CHECK(!schedule.uses_drives() || queues.drives, "the schedule needs drives");
-  const auto ends = builder.lay_out_homes([&](ValueKind kind, int block) {
+  const auto ends = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
     const BlockHome& home = home_of(block);
     const bool on_drive = kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
     return on_drive ? queues.drives->place : queues.host;
@@ -39,8 +40,8 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   Bytes states;
   Bytes gradient;
   Bytes saved;
-  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
-    const ChainBlock& block = chain.blocks[index(b)];
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
     if (home_of(b).weight_on_drive) weight = std::max(weight, block.weights);
     if (home_of(b).state_on_drive) states = std::max(states, block.states);
     gradient = std::max(gradient, block.gradients);
@@ -74,7 +75,7 @@ InstanceId HostStore::on_drive(ValueId value) {
   return builder_.instance(value, builder_.queues().drives->place, at->second);
 }
 
-InstanceId HostStore::scalar(ValueKind kind, int block, int micro_batch) {
+InstanceId HostStore::scalar(ValueKind kind, BlockId block, int micro_batch) {
   const ValueId value = builder_.value(kind, block, micro_batch);
   const auto [at, fresh] = own_slots_.try_emplace(value, end_);
   if (fresh) end_ += round_up(builder_.bytes(value), kScalarSlot);
@@ -88,53 +89,53 @@ InstanceId HostStore::staged(SlotRing& ring, ValueId value, InstanceId home, Res
   return to;
 }
 
-InstanceId HostStore::weight(int block) {
+InstanceId HostStore::weight(BlockId block) {
   const InstanceId home = builder_.home(ValueKind::weight, block);
   if (!home_of(block).weight_on_drive) return home;
   return staged(weights_, builder_.value(ValueKind::weight, block, -1), home,
                 builder_.queues().drives->weights_read);
 }
 
-InstanceId HostStore::state(int block) {
+InstanceId HostStore::state(BlockId block) {
   const InstanceId home = builder_.home(ValueKind::state, block);
   if (!home_of(block).state_on_drive) return home;
   return staged(states_, builder_.value(ValueKind::state, block, -1), home,
                 builder_.queues().drives->states_read);
 }
 
-InstanceId HostStore::land_gradient(int block) {
+InstanceId HostStore::land_gradient(BlockId block) {
   if (!schedule_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
   const ValueId value = builder_.value(ValueKind::gradient, block, -1);
   if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
   return on_host(value, gradients_.take(value, {}));
 }
 
-void HostStore::gradient_landed(int block, bool waits) {
+void HostStore::gradient_landed(BlockId block, bool waits) {
   if (!schedule_.gradients_on_drive || !waits) return;
   builder_.copy(builder_.queues().drives->write, gradient(block),
                 on_drive(builder_.value(ValueKind::gradient, block, -1)));
 }
 
-InstanceId HostStore::gradient(int block) {
+InstanceId HostStore::gradient(BlockId block) {
   if (!schedule_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
   const ValueId value = builder_.value(ValueKind::gradient, block, -1);
   if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
   return staged(gradients_, value, on_drive(value), builder_.queues().drives->states_read);
 }
 
-bool HostStore::swaps_to_drive(int block) const {
+bool HostStore::swaps_to_drive(BlockId block) const {
   return policy_of(schedule_.policies, block) == ActivationPolicy::swap_to_drive;
 }
 
 bool HostStore::rests_on_drive(ValueId activation) const {
-  const Value& held = builder_.values()[index(activation)];
+  const Value& held = builder_.values()[activation];
   if (held.kind == ValueKind::saved) return swaps_to_drive(held.block);
   return held.kind == ValueKind::activation && !schedule_.activations_on_drive.empty() &&
-         schedule_.activations_on_drive[index(held.block)];
+         schedule_.activations_on_drive[held.block.index()];
 }
 
 SlotRing& HostStore::ring_of(ValueId activation) {
-  const bool saved = builder_.values()[index(activation)].kind == ValueKind::saved;
+  const bool saved = builder_.values()[activation].kind == ValueKind::saved;
   return saved ? saved_ : activations_;
 }
 
@@ -154,12 +155,11 @@ InstanceId HostStore::activation(ValueId value) {
   return staged(ring_of(value), value, on_drive(value), builder_.queues().drives->weights_read);
 }
 
-void HostStore::update(int block, InstanceId scale) {
-  std::vector<InstanceId> reads = {gradient(block)};
-  if (scale >= 0) reads.push_back(scale);
+void HostStore::update(BlockId block, InstanceId scale) {
+  const InstanceId sum = gradient(block);
   const InstanceId weights = weight(block);
   const InstanceId states = state(block);
-  builder_.update(block, builder_.queues().update, weights, states, std::move(reads));
+  builder_.update(block, builder_.queues().update, {weights, states, sum, scale});
   const BlockHome& home = home_of(block);
   const auto write_back = [&](InstanceId from, ValueKind kind) {
     builder_.copy(builder_.queues().drives->write, from, builder_.home(kind, block));

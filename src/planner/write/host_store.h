@@ -20,17 +20,17 @@ class HostStore {
   HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule);
 
   /// A host slot of its own for a small value, made on first use.
-  InstanceId scalar(ValueKind kind, int block, int micro_batch);
-  InstanceId tokens(int micro_batch) { return scalar(ValueKind::tokens, -1, micro_batch); }
+  InstanceId scalar(ValueKind kind, BlockId block, int micro_batch);
+  InstanceId tokens(int micro_batch) { return scalar(ValueKind::tokens, {}, micro_batch); }
 
   /// W.b on the host, read from the drives when it rests there and its slot is gone.
-  InstanceId weight(int block);
+  InstanceId weight(BlockId block);
 
   /// Where a gradient sum lands; `waits`: something comes between landing and its next use.
-  InstanceId land_gradient(int block);
-  void gradient_landed(int block, bool waits);
+  InstanceId land_gradient(BlockId block);
+  void gradient_landed(BlockId block, bool waits);
   /// G.b on the host, for the next visit that adds to it or for its update.
-  InstanceId gradient(int block);
+  InstanceId gradient(BlockId block);
 
   /// The host's instance of a checkpoint, a boundary gradient or what forward kept to write, and
   /// what follows the copy.
@@ -39,15 +39,15 @@ class HostStore {
   /// The same to read.
   InstanceId activation(ValueId value);
 
-  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or -1.
-  void update(int block, InstanceId scale);
+  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or none.
+  void update(BlockId block, InstanceId scale);
 
   /// Where slots of its own and rings end; checkpoints in DRAM come behind (PlanBuilder::settle).
   Bytes end() const { return end_; }
 
  private:
-  const BlockHome& home_of(int block) const { return homes_[static_cast<std::size_t>(block)]; }
-  bool swaps_to_drive(int block) const;
+  const BlockHome& home_of(BlockId block) const { return homes_[block]; }
+  bool swaps_to_drive(BlockId block) const;
   bool rests_on_drive(ValueId activation) const;
   SlotRing& ring_of(ValueId activation);
   InstanceId on_host(ValueId value, Bytes offset);
@@ -55,12 +55,12 @@ class HostStore {
   SlotRing make_ring(Bytes slot, int count);
   /// The value in its ring, read from `home` unless it still is there.
   InstanceId staged(SlotRing& ring, ValueId value, InstanceId home, ResourceId queue);
-  InstanceId state(int block);
+  InstanceId state(BlockId block);
 
   PlanBuilder& builder_;
   const Chain& chain_;
   const StreamSchedule& schedule_;
-  std::vector<BlockHome> homes_;
+  IdVector<BlockId, BlockHome> homes_;
   Bytes end_;        // of the host's slots so far
   Bytes drive_end_;  // likewise
   SlotRing weights_{{}, {}, 0};

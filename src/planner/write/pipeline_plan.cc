@@ -1,6 +1,7 @@
 #include "planner/write/pipeline_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -14,18 +15,22 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
+
+// The order in which backwards fetch what they read.
+constexpr std::array kBackwardOrder = {Part::weight,   Part::tied_weight,   Part::output_gradient,
+                                       Part::tokens,   Part::input,         Part::saved,
+                                       Part::gradient, Part::tied_gradient, Part::norm,
+                                       Part::loss,     Part::input_gradient};
 
 // One device's memory: [homes][gradient sums][a tied weight's copy][scalars][tokens]
 // [what forward kept][activations].
 struct DeviceMemory {
-  std::map<int, InstanceId> gradients;  // by block
-  InstanceId shared_weight = -1;        // at the tied head: the other block's W
+  std::map<BlockId, InstanceId> gradients;
+  InstanceId shared_weight;  // at the tied head: the other block's W
   Bytes scalars_end;
   SlotPool tokens{{}, {}, 0};
-  std::map<int, SlotPool> kept;  // by block
+  std::map<BlockId, SlotPool> kept;
   SlotPool activations{{}, {}, 0};
   std::map<ValueId, Bytes> held;  // values of these three pools, in their slots
 };
@@ -41,9 +46,9 @@ class PipelineWriter {
         stages_(static_cast<int>(schedule.ends.size())),
         devices_(1 + *std::max_element(schedule.device_of_stage.begin(),
                                        schedule.device_of_stage.end())),
-        builder_(question, chain, strategy, devices_),
-        memory_(index(devices_)),
-        runs_left_(index(devices_)),
+        builder_(question, chain, strategy, {kBackwardOrder, {}}, devices_),
+        memory_(devices_),
+        runs_left_(devices_),
         kept_slots_(kept_slots(schedule)) {}
 
   Plan write() {
@@ -51,13 +56,13 @@ class PipelineWriter {
       for (int b = first(s); b < end(s); ++b) builder_.set_stage(b, s);
     }
     const auto homes =
-        builder_.lay_out_homes([&](ValueKind, int b) { return place(device_of_block(b)); });
+        builder_.lay_out_homes([&](ValueKind, BlockId b) { return place(device_of_block(b)); });
     lay_out_host();
     for (int d = 0; d < devices_; ++d) lay_out_device(d, homes);
-    for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, host_tokens_[index(m)]);
+    for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, host_tokens_[m]);
     if (has_remote_tie()) share_weight();
     for (const PipelineTask& run : schedule_.order) {
-      if (takes_part(run)) ++runs_left_[index(device_of(run.stage))];
+      if (takes_part(run)) ++runs_left_[device_of(run.stage)];
     }
     for (const PipelineTask& run : schedule_.order) {
       if (takes_part(run)) write_run(run);
@@ -70,12 +75,12 @@ class PipelineWriter {
  private:
   // ---- the chain, its stages and their devices ----
 
-  int first(int stage) const { return stage == 0 ? 0 : schedule_.ends[index(stage - 1)]; }
-  int end(int stage) const { return schedule_.ends[index(stage)]; }
+  int first(int stage) const { return stage == 0 ? 0 : schedule_.ends[stage - 1]; }
+  int end(int stage) const { return schedule_.ends[stage]; }
   int blocks() const { return static_cast<int>(chain_.size()); }
   int head() const { return blocks() - 1; }
-  const ChainBlock& block(int b) const { return chain_.blocks[index(b)]; }
-  int device_of(int stage) const { return schedule_.device_of_stage[index(stage)]; }
+  const ChainBlock& block(int b) const { return chain_.blocks[b]; }
+  int device_of(int stage) const { return schedule_.device_of_stage[stage]; }
   bool last_micro_batch(int m) const { return m + 1 == question_.micro_batches; }
   bool takes_part(const PipelineTask& run) const { return train_ || !run.backward; }
 
@@ -102,17 +107,17 @@ class PipelineWriter {
   PlaceId place(int d) const { return builder_.device(d).place; }
   PlaceId host() const { return builder_.queues().host; }
 
-  InstanceId at_end(PlaceId place, Bytes& end, ValueKind kind, int b, int m, Bytes alignment) {
+  InstanceId at_end(PlaceId place, Bytes& end, ValueKind kind, BlockId b, int m, Bytes alignment) {
     const ValueId value = builder_.value(kind, b, m);
     const InstanceId made = builder_.instance(value, place, end);
     end += round_up(builder_.bytes(value), alignment);
     return made;
   }
-  InstanceId on_host(ValueKind kind, int b, int m) {
+  InstanceId on_host(ValueKind kind, BlockId b, int m) {
     return at_end(host(), host_end_, kind, b, m, kScalarSlot);
   }
-  InstanceId scalar(int d, ValueKind kind, int b, int m) {
-    return at_end(place(d), memory_[index(d)].scalars_end, kind, b, m, kScalarSlot);
+  InstanceId scalar(int d, ValueKind kind, BlockId b, int m) {
+    return at_end(place(d), memory_[d].scalars_end, kind, b, m, kScalarSlot);
   }
 
   // Everything of which the host has one instance each; then the slots of what crosses it.
@@ -134,7 +139,7 @@ class PipelineWriter {
   }
 
   void lay_out_device(int d, const std::map<PlaceId, Bytes>& homes) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const std::vector<int> own = blocks_of(d);
     Bytes end = homes.contains(place(d)) ? homes.at(place(d)) : Bytes{};
     const auto whole = [&](ValueKind kind, int b) {
@@ -162,7 +167,7 @@ class PipelineWriter {
       if (!keeps(b)) continue;
       const Bytes slot = slot_size(block(b).saved);
       memory.kept.insert_or_assign(b, SlotPool(end, slot, 0));
-      end += slot * kept_slots_[index(b)];
+      end += slot * kept_slots_[b];
     }
     memory.activations = SlotPool(end, slot_size(chain_.activation), schedule_.spare_slots);
   }
@@ -199,14 +204,14 @@ class PipelineWriter {
   }
 
   SlotPool& pool_of(DeviceMemory& memory, ValueId value) {
-    const Value& held = builder_.values()[index(value)];
+    const Value& held = builder_.values()[value];
     if (held.kind == ValueKind::saved) return memory.kept.at(held.block);
     return held.kind == ValueKind::tokens ? memory.tokens : memory.activations;
   }
 
   /// The value in a slot of its own from now on.
   InstanceId hold(int d, ValueId value) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const Bytes offset = pool_of(memory, value).take();
     memory.held[value] = offset;
     return builder_.instance(value, place(d), offset);
@@ -214,7 +219,7 @@ class PipelineWriter {
 
   /// Its slot is for others: no later task reads it.
   void release(int d, ValueId value) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const auto slot = memory.held.find(value);
     FERRY_CHECK(slot != memory.held.end(), "only what is held can be released");
     pool_of(memory, value).give_back(slot->second);
@@ -225,13 +230,13 @@ class PipelineWriter {
 
   /// The value on its device: where it is, or brought there from the host.
   InstanceId fetch(int d, ValueId value) {
-    const DeviceMemory& memory = memory_[index(d)];
+    const DeviceMemory& memory = memory_[d];
     const auto slot = memory.held.find(value);
     if (slot != memory.held.end()) return builder_.instance(value, place(d), slot->second);
-    const Value& wanted = builder_.values()[index(value)];
+    const Value& wanted = builder_.values()[value];
     if (wanted.kind == ValueKind::tokens) {
       const InstanceId to = hold(d, value);
-      builder_.copy(builder_.device(d).acts_up, host_tokens_[index(wanted.micro_batch)], to);
+      builder_.copy(builder_.device(d).acts_up, host_tokens_[wanted.micro_batch], to);
       return to;
     }
     const auto landed = landed_.find(value);
@@ -258,15 +263,14 @@ class PipelineWriter {
     const int from = device_of_block(tied_block()), to = device_of_block(head());
     builder_.copy(builder_.device(from).down, builder_.home(ValueKind::weight, tied_block()),
                   host_weight_);
-    builder_.copy(builder_.device(to).weights_up, host_weight_, memory_[index(to)].shared_weight);
+    builder_.copy(builder_.device(to).weights_up, host_weight_, memory_[to].shared_weight);
   }
 
   /// And its gradient sum goes the other way, before the last backward that adds it.
   void share_sum() {
     const int from = device_of_block(head()), to = device_of_block(tied_block());
-    builder_.copy(builder_.device(from).down, memory_[index(from)].gradients.at(head()), host_sum_);
-    builder_.copy(builder_.device(to).weights_up, host_sum_,
-                  memory_[index(to)].gradients.at(head()));
+    builder_.copy(builder_.device(from).down, memory_[from].gradients.at(head()), host_sum_);
+    builder_.copy(builder_.device(to).weights_up, host_sum_, memory_[to].gradients.at(head()));
   }
 
   // ---- runs ----
@@ -278,10 +282,30 @@ class PipelineWriter {
   }
   ValueId saved(int b, int m) { return builder_.value(ValueKind::saved, b, m); }
   ValueId gradient(int b, int m) { return builder_.value(ValueKind::activation_gradient, b, m); }
-  InstanceId weight(int b, int d) const {
-    const int owner = weight_owner(chain_, b);
-    return device_of_block(owner) == d ? builder_.home(ValueKind::weight, owner)
-                                       : memory_[index(d)].shared_weight;
+
+  using Downloads = std::vector<std::pair<InstanceId, InstanceId>>;  // from a device to the host
+
+  /// Where a forward or backward finds a value on its device, or leaves it. What nobody there reads
+  /// joins the downloads.
+  InstanceId where(int d, const ValueKey& wanted, bool write, Downloads& downloads) {
+    const auto [kind, b, m] = wanted;
+    switch (kind) {
+      case ValueKind::weight:
+        return device_of_block(b) == d ? builder_.home(kind, b) : memory_[d].shared_weight;
+      case ValueKind::gradient:
+        return memory_[d].gradients.at(b);
+      case ValueKind::norm:
+        downloads.emplace_back(scalar(d, kind, b, m), norms_.at(b));
+        return downloads.back().first;
+      case ValueKind::loss:
+        downloads.emplace_back(scalar(d, kind, b, m), losses_[m]);
+        return downloads.back().first;
+      default:
+        return write ? hold(d, builder_.value(kind, b, m)) : fetch(d, builder_.value(kind, b, m));
+    }
+  }
+  void download(int d, const Downloads& downloads) {
+    for (const auto& [from, to] : downloads) builder_.copy(builder_.device(d).down, from, to);
   }
 
   void write_run(const PipelineTask& run) {
@@ -289,7 +313,7 @@ class PipelineWriter {
     run.backward ? backward_stage(run) : forward_stage(run);
     if (uses_tokens(run) && last_use_of_tokens(run)) release(d, tokens(run.micro_batch));
     // Clipping puts updates off until all norms are known.
-    if (--runs_left_[index(d)] == 0 && train_ && !question_.clips) update_all_of(d, -1);
+    if (--runs_left_[d] == 0 && train_ && !question_.clips) update_all_of(d, {});
   }
 
   void forward_stage(const PipelineTask& run) {
@@ -302,58 +326,30 @@ class PipelineWriter {
   }
 
   void forward(int b, int m, int d) {
-    std::vector<InstanceId> reads = {weight(b, d), fetch(d, input(b, m))};
-    if (b == head()) {  // evaluation
-      reads.push_back(fetch(d, tokens(m)));
-      const InstanceId loss = scalar(d, ValueKind::loss, -1, m);
-      builder_.forward(b, m, d, std::move(reads), {loss});
-      builder_.copy(builder_.device(d).down, loss, losses_[index(m)]);
-    } else {
-      std::vector<InstanceId> writes = {hold(d, input(b + 1, m))};
-      if (keeps(b)) writes.push_back(hold(d, saved(b, m)));
-      builder_.forward(b, m, d, std::move(reads), std::move(writes));
-    }
+    Downloads downloads;
+    builder_.forward(b, m, d, keeps(b), [&](const Access& access, bool write) {
+      return where(d, access.value, write, downloads);
+    });
+    download(d, downloads);
     if (!train_ && b > 0) release(d, input(b, m));
   }
 
   void backward_stage(const PipelineTask& run) {
     const int d = device_of(run.stage), m = run.micro_batch;
-    std::vector<std::pair<InstanceId, InstanceId>> downloads;  // what nobody waits for
+    Downloads downloads;  // what nobody waits for
     for (int b = end(run.stage) - 1; b >= first(run.stage); --b) backward(b, m, d, downloads);
     if (run.stage > 0) pass_on(d, gradient(first(run.stage), m), run.stage - 1);
-    for (const auto& [from, to] : downloads) builder_.copy(builder_.device(d).down, from, to);
+    download(d, downloads);
     const bool sum_is_whole = run.stage + 1 == stages_ && last_micro_batch(m);
     if (sum_is_whole && has_remote_tie()) share_sum();
   }
 
-  void backward(int b, int m, int d, std::vector<std::pair<InstanceId, InstanceId>>& downloads) {
-    const bool is_head = b == head();
-    std::vector<InstanceId> reads;
-    std::vector<InstanceId> writes;
-    if (b > 0) reads.push_back(weight(b, d));
-    reads.push_back(fetch(d, is_head ? tokens(m) : gradient(b + 1, m)));
-    reads.push_back(fetch(d, input(b, m)));
-    if (keeps(b)) reads.push_back(fetch(d, saved(b, m)));
-    if (block(b).gradients > Bytes{}) {
-      const InstanceId sum = memory_[index(d)].gradients.at(b);
-      if (m > 0) reads.push_back(sum);
-      writes.push_back(sum);
-    }
-    if (last_micro_batch(m) && b == tied_block()) {
-      reads.push_back(memory_[index(d)].gradients.at(head()));
-    }
-    if (last_micro_batch(m) && block(b).trainable) {
-      writes.push_back(scalar(d, ValueKind::norm, b, -1));
-      downloads.emplace_back(writes.back(), norms_.at(b));
-    }
-    if (is_head) {
-      writes.push_back(scalar(d, ValueKind::loss, -1, m));
-      downloads.emplace_back(writes.back(), losses_[index(m)]);
-    }
-    if (b > 0) writes.push_back(hold(d, gradient(b, m)));
-    builder_.backward(b, m, d, std::move(reads), std::move(writes));
+  void backward(int b, int m, int d, Downloads& downloads) {
+    builder_.backward(b, m, d, keeps(b), [&](const Access& access, bool write) {
+      return where(d, access.value, write, downloads);
+    });
     if (keeps(b)) release(d, saved(b, m));
-    if (!is_head) release(d, gradient(b + 1, m));
+    if (b != head()) release(d, gradient(b + 1, m));
     if (b > 0) release(d, input(b, m));
   }
 
@@ -367,19 +363,17 @@ class PipelineWriter {
   void update_all_of(int d, InstanceId scale) {
     for (const int b : blocks_of(d)) {
       if (!block(b).trainable) continue;
-      std::vector<InstanceId> reads = {memory_[index(d)].gradients.at(b)};
-      if (scale >= 0) reads.push_back(scale);
-      builder_.update(b, builder_.device(d).compute, std::move(reads));
+      builder_.update(b, builder_.device(d).compute, memory_[d].gradients.at(b), scale);
     }
   }
 
   /// The step's loss and norm; with clipping, the updates that waited for them.
   void collect_and_update() {
-    std::vector<InstanceId> reads;
-    for (const auto& [b, norm] : norms_) reads.push_back(norm);
-    reads.insert(reads.end(), losses_.begin(), losses_.end());
-    builder_.clip(std::move(reads), scale_);
-    if (scale_ < 0) return;
+    builder_.clip([&](const Access& access, bool) {
+      if (access.part == Part::norm) return norms_.at(access.value.block);
+      return access.part == Part::loss ? losses_[access.value.micro_batch] : scale_;
+    });
+    if (!scale_.valid()) return;
     for (int d = 0; d < devices_; ++d) {
       if (!trains_any_of(blocks_of(d))) continue;
       const InstanceId scale = scalar(d, ValueKind::clip, -1, -1);
@@ -403,10 +397,10 @@ class PipelineWriter {
   std::map<ValueId, Bytes> landed_;      // boundary values on the host and not yet fetched
   std::vector<InstanceId> host_tokens_;  // by micro-batch
   std::vector<InstanceId> losses_;       // by micro-batch
-  std::map<int, InstanceId> norms_;      // by block
-  InstanceId host_weight_ = -1;          // a tied weight on its way
-  InstanceId host_sum_ = -1;             // and its head's gradient sum
-  InstanceId scale_ = -1;
+  std::map<BlockId, InstanceId> norms_;
+  InstanceId host_weight_;  // a tied weight on its way
+  InstanceId host_sum_;     // and its head's gradient sum
+  InstanceId scale_;
 };
 
 }  // namespace

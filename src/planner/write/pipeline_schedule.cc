@@ -8,8 +8,6 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 std::vector<int> turns_of(const std::vector<int>& device_of_stage) {
   std::vector<int> seen, turns;
   for (const int device : device_of_stage) {
@@ -29,7 +27,7 @@ Pipeline cut_pipeline(const Chain& chain, const std::vector<int>& ends,
   for (const int end : ends) {
     Micros forward, backward;
     for (; first < end; ++first) {
-      const ChainBlock& block = chain.blocks[index(first)];
+      const ChainBlock& block = chain.blocks[first];
       if (has_forward(block)) forward += block.forward;
       backward += block.backward;
     }
@@ -55,20 +53,19 @@ KeptSlots kept_slots(const PipelineSchedule& schedule) {
   pipeline.device = schedule.device_of_stage;
   const std::vector<int> held = stages_in_flight(pipeline, {schedule.order});
   KeptSlots slots;
-  for (std::size_t s = 0; s < schedule.ends.size(); ++s)
-    slots.resize(index(schedule.ends[s]), held[s]);
+  for (std::size_t s = 0; s < schedule.ends.size(); ++s) slots.resize(schedule.ends[s], held[s]);
   return slots;
 }
 
 Micros step_without_copies(const Chain& chain, const std::vector<int>& ends,
                            const Pipeline& pipeline, const DeviceOrders& orders, bool clips) {
   const PipelineTimes times = earliest_times(pipeline, orders);
-  std::vector<Micros> updates(index(pipeline.devices)), free(updates);
+  std::vector<Micros> updates(pipeline.devices), free(updates);
   int b = 0;
   for (std::size_t s = 0; s < ends.size(); ++s) {
-    const std::size_t turn = index(pipeline.device[s]);
+    const int turn = pipeline.device[s];
     for (; b < ends[s]; ++b) {
-      const ChainBlock& block = chain.blocks[index(b)];
+      const ChainBlock& block = chain.blocks[b];
       if (block.trainable) updates[turn] += block.device_update;
     }
     const Micros end = Micros{times.backward[s].back() + pipeline.backward[s]};

@@ -2,8 +2,7 @@
 
 namespace ferry {
 
-SlotPool::SlotPool(Bytes first, Bytes slot, int spare)
-    : slot_(slot), spare_(static_cast<std::size_t>(spare)), end_(first) {}
+SlotPool::SlotPool(Bytes first, Bytes slot, int spare) : slot_(slot), spare_(spare), end_(first) {}
 
 Bytes SlotPool::take() {
   if (resting_.size() <= spare_) {

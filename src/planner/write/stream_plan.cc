@@ -15,10 +15,14 @@
 namespace ferry {
 namespace {
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 constexpr int kHostGradientTurns = 2;
+
+// How backwards list what they read and write.
+constexpr std::array kBackwardOrder = {
+    Part::weight,          Part::tied_weight, Part::input,    Part::tokens,
+    Part::output_gradient, Part::saved,       Part::gradient, Part::tied_gradient,
+    Part::input_gradient,  Part::loss,        Part::norm};
 
 bool runs_on(const StreamSchedule& schedule, int device, int b) {
   return std::ranges::any_of(schedule.visits, [&](const StageVisit& visit) {
@@ -29,10 +33,10 @@ bool runs_on(const StreamSchedule& schedule, int device, int b) {
 // A slot for any of what leaves the device between forward and backward.
 Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule, int device) {
   Bytes largest;
-  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     const ActivationPolicy policy = policy_of(schedule.policies, b);
     if (policy == ActivationPolicy::recompute || policy == ActivationPolicy::keep) continue;
-    if (runs_on(schedule, device, b)) largest = std::max(largest, chain.blocks[index(b)].saved);
+    if (runs_on(schedule, device, b)) largest = std::max(largest, chain.blocks[b].saved);
   }
   return slot_size(largest);
 }
@@ -43,7 +47,7 @@ struct DeviceMemory {
   std::vector<VisitMemory> visits;  // in order of execution
   SlotRing activations{{}, {}, 0};
   SlotRing tokens{{}, {}, 0};
-  std::map<int, SlotPool> kept;   // by block
+  std::map<BlockId, SlotPool> kept;
   std::map<ValueId, Bytes> held;  // what forward kept here and backward has not read yet
   SlotRing saved{{}, {}, 0};      // what forward kept and rests elsewhere
   Bytes scalars_end;
@@ -56,9 +60,10 @@ class StreamWriter {
         chain_(chain),
         schedule_(schedule),
         train_(question.mode == PlanMode::train),
-        builder_(question, chain, schedule.strategy, schedule.devices, schedule.uses_drives()),
+        builder_(question, chain, schedule.strategy, {kBackwardOrder, {}}, schedule.devices,
+                 schedule.uses_drives()),
         store_(builder_, chain, schedule),
-        memory_(index(schedule.devices)),
+        memory_(schedule.devices),
         kept_slots_(kept_slots(chain, schedule)) {}
 
   Plan write() {
@@ -76,9 +81,8 @@ class StreamWriter {
   // ---- the chain and its visits ----
 
   int blocks() const { return static_cast<int>(chain_.size()); }
-  const ChainBlock& block(int b) const { return chain_.blocks[index(b)]; }
+  const ChainBlock& block(int b) const { return chain_.blocks[b]; }
   bool is_head(int b) const { return b + 1 == blocks(); }
-  bool last_micro_batch(int m) const { return m + 1 == question_.micro_batches; }
   bool completes_sums(const StageVisit& visit) const {
     return visit.end_batch == question_.micro_batches;
   }
@@ -97,11 +101,11 @@ class StreamWriter {
   void set_stages() {
     std::vector<bool> begins(chain_.size(), false);
     for (const StageVisit& visit : schedule_.visits) {
-      if (counts_stages(visit)) begins[index(visit.first)] = true;
+      if (counts_stages(visit)) begins[visit.first] = true;
     }
     int stage = -1;
     for (int b = 0; b < blocks(); ++b) {
-      if (begins[index(b)]) ++stage;
+      if (begins[b]) ++stage;
       builder_.set_stage(b, stage);
     }
   }
@@ -140,10 +144,10 @@ class StreamWriter {
 
   /// A stage whose backward follows its forward on the device stays there between the two.
   void plan_visits() {
-    std::vector<const StageVisit*> latest(index(schedule_.devices), nullptr);
+    std::vector<const StageVisit*> latest(schedule_.devices, nullptr);
     for (const StageVisit& visit : schedule_.visits) {
-      auto& visits = memory_[index(visit.device)].visits;
-      const StageVisit* before = std::exchange(latest[index(visit.device)], &visit);
+      auto& visits = memory_[visit.device].visits;
+      const StageVisit* before = std::exchange(latest[visit.device], &visit);
       stays_.push_back(before != nullptr && before->direction == Direction::forward &&
                        visit.direction == Direction::backward && before->first == visit.first &&
                        before->end == visit.end);
@@ -169,7 +173,7 @@ class StreamWriter {
   }
 
   void lay_out_device(int d) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     if (memory.visits.empty()) return;
     const Bytes activation = slot_size(chain_.activation);
     const Bytes token = slot_size(chain_.tokens);
@@ -191,12 +195,12 @@ class StreamWriter {
 
   /// Slots of its own for what stays, then the ring of what leaves.
   void lay_out_saved(int d, Bytes end) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     for (int b = 0; b < blocks(); ++b) {
       if (!rests_here(b) || !runs_on(schedule_, d, b)) continue;
       const Bytes slot = slot_size(block(b).saved);
       memory.kept.emplace(b, SlotPool(end, slot, 0));
-      end += slot * kept_slots_[index(b)];
+      end += slot * kept_slots_[b];
     }
     memory.saved = SlotRing(end, largest_leaving(chain_, schedule_, d), schedule_.saved_slots);
   }
@@ -226,8 +230,8 @@ class StreamWriter {
     return kScalarSlot * count;
   }
 
-  InstanceId device_scalar(int d, ValueKind kind, int b, int m) {
-    Bytes& end_of_scalars = memory_[index(d)].scalars_end;
+  InstanceId device_scalar(int d, ValueKind kind, BlockId b, int m) {
+    Bytes& end_of_scalars = memory_[d].scalars_end;
     const InstanceId made = builder_.instance(builder_.value(kind, b, m), place(d), end_of_scalars);
     end_of_scalars += kScalarSlot;
     return made;
@@ -239,13 +243,13 @@ class StreamWriter {
 
   InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
     const int d = schedule_.visits[v].device;
-    const VisitMemory& memory = memory_[index(d)].visits[memory_visit_[v]];
+    const VisitMemory& memory = memory_[d].visits[memory_visit_[v]];
     const ValueId value = builder_.value(kind, b, -1);
     return builder_.instance(value, place(d), memory.offsets.at(value));
   }
 
   InstanceId fetch_tokens(int d, int m) {
-    SlotRing& ring = memory_[index(d)].tokens;
+    SlotRing& ring = memory_[d].tokens;
     const ValueId value = builder_.value(ValueKind::tokens, -1, m);
     if (const auto offset = ring.find(value)) return builder_.instance(value, place(d), *offset);
     const InstanceId to = builder_.instance(value, place(d), ring.take(value, {}));
@@ -255,7 +259,7 @@ class StreamWriter {
 
   /// The value in the ring, brought there from the host unless it still is there.
   InstanceId fetch_activation(int d, ValueId value, std::span<const ValueId> kept) {
-    SlotRing& ring = memory_[index(d)].activations;
+    SlotRing& ring = memory_[d].activations;
     if (const auto offset = ring.find(value)) return builder_.instance(value, place(d), *offset);
     const InstanceId from = store_.activation(value);
     const InstanceId to = builder_.instance(value, place(d), ring.take(value, kept));
@@ -264,13 +268,13 @@ class StreamWriter {
   }
 
   InstanceId new_activation(int d, ValueId value, std::span<const ValueId> kept) {
-    const Bytes offset = memory_[index(d)].activations.take(value, kept);
+    const Bytes offset = memory_[d].activations.take(value, kept);
     return builder_.instance(value, place(d), offset);
   }
 
   /// Where forward writes what it keeps.
   InstanceId new_saved(int d, int b, int m) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const ValueId value = builder_.value(ValueKind::saved, b, m);
     const Bytes offset = rests_here(b) ? memory.kept.at(b).take() : memory.saved.take(value, {});
     if (rests_here(b)) memory.held[value] = offset;
@@ -279,7 +283,7 @@ class StreamWriter {
 
   /// Where backward finds it.
   InstanceId fetch_saved(int d, int b, int m) {
-    DeviceMemory& memory = memory_[index(d)];
+    DeviceMemory& memory = memory_[d];
     const ValueId value = builder_.value(ValueKind::saved, b, m);
     if (rests_here(b)) {
       const Bytes offset = memory.held.at(value);
@@ -300,8 +304,8 @@ class StreamWriter {
   }
 
   void bring_loss_down(int d, InstanceId loss, int m) {
-    losses_.push_back(store_.scalar(ValueKind::loss, -1, m));
-    builder_.copy(builder_.device(d).down, loss, losses_.back());
+    losses_[m] = store_.scalar(ValueKind::loss, {}, m);
+    builder_.copy(builder_.device(d).down, loss, losses_[m]);
   }
 
   // ---- visits ----
@@ -332,7 +336,7 @@ class StreamWriter {
     for (const ValueId value : all.values) {
       if (std::find(there.values.begin(), there.values.end(), value) != there.values.end())
         continue;
-      const Value held = builder_.values()[index(value)];
+      const Value held = builder_.values()[value];
       if (held.kind == ValueKind::weight) {
         builder_.copy(queue, store_.weight(held.block), in_visit(v, held.kind, held.block));
         continue;
@@ -343,38 +347,46 @@ class StreamWriter {
     }
   }
 
+  /// Where a task of the visit finds weights, gradient sums and tokens.
+  InstanceId of_visit(std::size_t v, const ValueKey& wanted) {
+    if (wanted.kind == ValueKind::tokens) {
+      return fetch_tokens(schedule_.visits[v].device, wanted.micro_batch);
+    }
+    return in_visit(v, wanted.kind, wanted.block);
+  }
+
   void forward(int b, int m, std::size_t v) {
     const int d = schedule_.visits[v].device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
-    std::vector<InstanceId> reads = {in_visit(v, ValueKind::weight, weight_owner(chain_, b)),
-                                     b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, {})};
-    if (is_head(b)) {  // evaluation
-      reads.push_back(fetch_tokens(d, m));
-      const InstanceId loss = device_scalar(d, ValueKind::loss, -1, m);
-      builder_.forward(b, m, d, std::move(reads), {loss});
-      bring_loss_down(d, loss, m);
-      return;
-    }
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
-    const InstanceId made = new_activation(d, output, std::array{input});
-    if (!saves(schedule_.policies, b)) {
-      builder_.forward(b, m, d, std::move(reads), {made});
-      bring_down(d, made, output);
-      return;
-    }
-    const InstanceId saved = new_saved(d, b, m);
-    builder_.forward(b, m, d, std::move(reads), {made, saved});
-    bring_down(d, made, output);  // what the next stage waits for
-    if (!rests_here(b)) bring_down(d, saved, builder_.value(ValueKind::saved, b, m));
+    InstanceId made, saved, loss;
+    builder_.forward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
+      switch (access.part) {
+        case Part::input:
+          return fetch_activation(d, input, {});
+        case Part::output:
+          return made = new_activation(d, output, std::array{input});
+        case Part::saved:
+          return saved = new_saved(d, b, m);
+        case Part::loss:
+          return loss = device_scalar(d, ValueKind::loss, {}, m);
+        default:
+          return of_visit(v, access.value);
+      }
+    });
+    if (loss.valid()) bring_loss_down(d, loss, m);
+    if (made.valid()) bring_down(d, made, output);  // what the next stage waits for
+    if (saved.valid() && !rests_here(b))
+      bring_down(d, saved, builder_.value(ValueKind::saved, b, m));
   }
 
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
     const StageVisit& visit = schedule_.visits[v];
     const int d = visit.device;
-    InstanceId loss = -1;
+    InstanceId loss;
     for (int b = visit.end - 1; b >= visit.first; --b) {
       if (is_head(b)) loss = device_scalar(d, ValueKind::loss, -1, m);
-      backward(b, m, v, {loss, last_micro_batch(m) ? &norms : nullptr});
+      backward(b, m, v, {loss, norms});
     }
     // What the next stage waits for leaves before anything else.
     if (visit.first > 0) {
@@ -385,8 +397,8 @@ class StreamWriter {
   }
 
   struct BackwardResults {
-    InstanceId loss = -1;                      // of the head
-    std::vector<InstanceId>* norms = nullptr;  // with the last micro-batch
+    InstanceId loss;                 // of the head
+    std::vector<InstanceId>& norms;  // of the last micro-batch
   };
 
   void backward(int b, int m, std::size_t v, const BackwardResults& results) {
@@ -395,28 +407,31 @@ class StreamWriter {
     const ValueId above =  // the head has nothing above it
         is_head(b) ? input : builder_.value(ValueKind::activation_gradient, b + 1, m);
     const ValueId below = builder_.value(ValueKind::activation_gradient, b, m);
-    std::vector<InstanceId> reads;
-    std::vector<InstanceId> writes;
-    const InstanceId sum = in_visit(v, ValueKind::gradient, b);
-    writes.push_back(sum);
-    if (b > 0) reads.push_back(in_visit(v, ValueKind::weight, weight_owner(chain_, b)));
+    in_visit(v, ValueKind::gradient, b);  // made first: files list instances in that order
     // The gradient of the output first: within a stage it is still in its slot.
-    const InstanceId output_gradient =
+    const InstanceId from_above =
         is_head(b) ? fetch_tokens(d, m) : fetch_activation(d, above, std::array{input});
-    reads.push_back(b == 0 ? fetch_tokens(d, m) : fetch_activation(d, input, std::array{above}));
-    reads.push_back(output_gradient);
-    if (saves(schedule_.policies, b)) reads.push_back(fetch_saved(d, b, m));
-    if (m > 0) reads.push_back(sum);
-    if (b > 0) writes.push_back(new_activation(d, below, std::array{input, above}));
-    if (is_head(b)) writes.push_back(results.loss);
-    if (results.norms != nullptr) {
-      if (tied_head(b) >= 0) reads.push_back(in_visit(v, ValueKind::gradient, tied_head(b)));
-      if (block(b).trainable) {
-        results.norms->push_back(device_scalar(d, ValueKind::norm, b, -1));
-        writes.push_back(results.norms->back());
+    builder_.backward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
+      switch (access.part) {
+        case Part::output_gradient:
+          return from_above;
+        case Part::tokens:
+          return is_head(b) ? from_above : fetch_tokens(d, m);
+        case Part::input:
+          return fetch_activation(d, input, std::array{above});
+        case Part::saved:
+          return fetch_saved(d, b, m);
+        case Part::input_gradient:
+          return new_activation(d, below, std::array{input, above});
+        case Part::loss:
+          return results.loss;
+        case Part::norm:
+          results.norms.push_back(device_scalar(d, ValueKind::norm, b, -1));
+          return results.norms.back();
+        default:
+          return of_visit(v, access.value);
       }
-    }
-    builder_.backward(b, m, d, std::move(reads), std::move(writes));
+    });
   }
 
   bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
@@ -429,8 +444,8 @@ class StreamWriter {
     auto norm = norms.begin();
     for (int b = visit.end - 1; b >= visit.first && complete; --b) {
       if (!block(b).trainable) continue;
-      norms_.push_back(store_.scalar(ValueKind::norm, b, -1));
-      builder_.copy(queue, *norm++, norms_.back());
+      norms_[b] = store_.scalar(ValueKind::norm, b, -1);
+      builder_.copy(queue, *norm++, norms_[b]);
     }
     for (int b = visit.end - 1; b >= visit.first; --b) {
       const int owner = block(b).reads_weight;
@@ -441,17 +456,18 @@ class StreamWriter {
       store_.gradient_landed(b, goes_on || updates_wait());
       if (!complete || !block(b).trainable) continue;
       landed_.push_back(b);
-      if (!updates_wait()) store_.update(b, -1);
+      if (!updates_wait()) store_.update(b, {});
     }
   }
 
   /// The step's loss and norm, and the updates that waited for it.
   void collect_and_update() {
     const bool scales = train_ && question_.clips;
-    std::vector<InstanceId> reads = norms_;
-    reads.insert(reads.end(), losses_.begin(), losses_.end());
-    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, -1, -1) : InstanceId();
-    builder_.clip(std::move(reads), scale);
+    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, {}, -1) : InstanceId();
+    builder_.clip([&](const Access& access, bool) {
+      if (access.part == Part::norm) return norms_.at(access.value.block);
+      return access.part == Part::loss ? losses_.at(access.value.micro_batch) : scale;
+    });
     if (!train_ || !updates_wait()) return;
     std::vector<int> order = landed_;
     if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
@@ -469,8 +485,8 @@ class StreamWriter {
   std::vector<std::size_t> memory_visit_;  // per visit of the schedule, in its device's visits
   std::vector<bool> stays_;                // per visit: what its forward used is still there
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
-  std::vector<InstanceId> norms_;          // on the host
-  std::vector<InstanceId> losses_;         // on the host
+  std::map<BlockId, InstanceId> norms_;    // on the host
+  std::map<int, InstanceId> losses_;       // likewise, by micro-batch
 };
 
 }  // namespace
@@ -482,30 +498,29 @@ Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
 }
 
 KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
-  const auto devices = index(schedule.devices);
   std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
-  std::vector<std::vector<int>> held(devices, std::vector<int>(chain.size()));
-  std::vector<bool> may_stay(chain.size(), true);
+  std::vector<KeptSlots> held(schedule.devices, KeptSlots(chain.size()));
+  IdVector<BlockId, bool> may_stay(chain.size(), true);
   KeptSlots most(chain.size());
   for (const StageVisit& visit : schedule.visits) {
     const int batches = visit.end_batch - visit.first_batch;
     for (int b = visit.first; b < visit.end; ++b) {
-      int& now = held[index(visit.device)][index(b)];
+      int& now = held[visit.device][b];
       if (visit.direction != Direction::backward) {
         const int more = visit.direction == Direction::fused ? 1 : batches;
-        most[index(b)] = std::max(most[index(b)], now + more);
+        most[b] = std::max(most[b], now + more);
       }
       if (visit.direction == Direction::fused) continue;
       now += visit.direction == Direction::forward ? batches : -batches;
       for (int m = visit.first_batch; m < visit.end_batch; ++m) {
         if (visit.direction == Direction::forward) forward_on[{b, m}] = visit.device;
         if (visit.direction == Direction::backward && forward_on[{b, m}] != visit.device) {
-          may_stay[index(b)] = false;
+          may_stay[b] = false;
         }
       }
     }
   }
-  for (std::size_t b = 0; b < chain.size(); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     if (!may_stay[b]) most[b] = 0;
   }
   return most;
@@ -514,10 +529,10 @@ KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
 Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,
                   int device) {
   Bytes bytes = largest_leaving(chain, schedule, device) * schedule.saved_slots;
-  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+  for (const BlockId b : chain.blocks.ids()) {
     if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs_on(schedule, device, b))
       continue;
-    bytes += slot_size(chain.blocks[index(b)].saved) * slots[index(b)];
+    bytes += slot_size(chain.blocks[b].saved) * slots[b];
   }
   return bytes;
 }
