@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/print.h"
+#include "cli/task_json.h"
 #include "plan/purposes.h"
 #include "planner/write/activation_policy.h"
 #include "report/report.h"
@@ -203,19 +204,6 @@ Json candidates_json(const Planned& planned) {
   return candidates;
 }
 
-Json tasks_json(const Planned& planned) {
-  Json tasks = Json::array();
-  for (const Span& span : planned.prediction.timeline.spans) {
-    const Task& task = planned.plan.tasks[span.run.task];
-    tasks.push_back({{"step", span.run.step},
-                     {"task", task.name},
-                     {"resource", planned.plan.resources[task.resource].name},
-                     {"start", span.start.seconds()},
-                     {"end", span.end.seconds()}});
-  }
-  return tasks;
-}
-
 // Why the winner wins, as far as others were asked, and what there is to gain at most.
 std::string reasons(const Planned& planned) {
   const Candidate& winner = planned.candidates.front();
@@ -335,7 +323,7 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
               {"drives", drives_json(plan)},
               {"candidates", candidates_json(planned)},
               {"what_if", Json::array()},
-              {"tasks", tasks_json(planned)}};
+              {"tasks", tasks_json(plan, planned.prediction.timeline)}};
   for (const Variation& variation : variations) {
     object["what_if"].push_back({{"change", variation.change},
                                  {"fits", variation.fits},

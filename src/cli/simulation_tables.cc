@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/print.h"
+#include "cli/task_json.h"
 #include "planner/write/activation_policy.h"
 #include "report/occupancy.h"
 #include "report/report.h"
@@ -106,7 +107,7 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
               {"peak_bytes", Json::object()},
               {"held_bytes", Json::object()},
               {"drives", Json::object()},
-              {"tasks", Json::array()}};
+              {"tasks", tasks_json(plan, simulation.timeline)}};
   for (const ResourceId r : plan.resources.ids()) {
     const ResourceUse& use = simulation.use[r];
     object["resources"][plan.resources[r].name] = {{"busy_seconds", use.busy.seconds()},
@@ -139,12 +140,6 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
       row["life_steps"] = std::floor(drive_life_steps(use, *endurance));
     }
     object["drives"][plan.places[use.place].name] = row;
-  }
-  for (const Span& span : simulation.timeline.spans) {
-    object["tasks"].push_back({{"step", span.run.step},
-                               {"task", plan.tasks[span.run.task].name},
-                               {"start", span.start.seconds()},
-                               {"end", span.end.seconds()}});
   }
   return object.dump(1) + "\n";
 }

@@ -85,6 +85,17 @@ def test_packs_beyond_the_budget_do_not_fit(job):
     assert answer["need_bytes"] > answer["have_bytes"] == 8_000_000
 
 
+def test_tasks_tell_what_their_names_say(job, tmp_path):
+    plan = tmp_path / "1f1b.plan"
+    planned = json.loads(ferry("plan", str(job), "strategy=1f1b", "--json", "-o", str(plan)).stdout)
+    for answer in (planned, json.loads(ferry("simulate", str(plan), "--json").stdout)):
+        (task,) = [row for row in answer["tasks"] if row["task"] == "B.1.0" and row["step"] == 0]
+        assert task["kind"] == "backward"
+        assert task["resource"] == "gpu1.compute"
+        assert (task["block"], task["stage"], task["micro_batch"]) == (2, 1, 0)
+        assert task["start"] < task["end"]
+
+
 def test_an_explanation_claims_no_more_than_was_looked_at(job):
     text = ferry("plan", str(job), "--explain").stdout
     assert "1f1b alone was asked for" in text
