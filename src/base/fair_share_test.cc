@@ -57,8 +57,7 @@ TEST(FairShare, NoPoolIsOverdrawnAndEveryActivityIsHeldBackBySomething) {
 
     std::vector<double> used(4);
     for (std::size_t i = 0; i < speeds.size(); ++i) {
-      for (const Draw& draw : draws[i])
-        used[draw.pool.index()] += speeds[i] * draw.rate;
+      for (const Draw& draw : draws[i]) used[draw.pool.index()] += speeds[i] * draw.rate;
     }
     for (int pool = 0; pool < 4; ++pool) EXPECT_LE(used[pool], capacities[pool] * (1 + 1e-9));
     for (std::size_t i = 0; i < speeds.size(); ++i) {

@@ -25,12 +25,12 @@ std::string error_text(const PaperRow& row) {
 std::string line_of(const PaperRow& row) {
   const bool is_long = row.what.size() > kWhat;
   const std::string source = row.published.empty() ? "" : to_string(row.provenance);
-  std::string line = print("  %-*s %11.6g %11s %-8s %8s", static_cast<int>(kWhat),
-                           is_long ? "" : row.what.c_str(), row.ours, row.published.c_str(),
-                           source.c_str(), error_text(row).c_str());
+  std::string line =
+      print("  %-*s %11.6g %11s %-8s %8s", static_cast<int>(kWhat), is_long ? "" : row.what.c_str(),
+            row.ours, row.published.c_str(), source.c_str(), error_text(row).c_str());
   if (row.scored() && !row.holds()) line += " !";
-  return (is_long ? "  " + row.what + "\n" : "") +
-         line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  return (is_long ? "  " + row.what + "\n" : "") + line.substr(0, line.find_last_not_of(' ') + 1) +
+         "\n";
 }
 
 constexpr std::size_t kIndent = 6;
@@ -47,7 +47,8 @@ std::string paper_text(const PaperTable& table, const std::vector<PaperRow>& row
   const std::string errors =
       allowed < 0.01 ? "errors are rounding" : print("errors up to %.3g %% are allowed", allowed);
   text += "  " + wrap_text(errors + "; " + table.fitted, 2);
-  text += print("  %-*s %11s %11s %-8s %8s\n", static_cast<int>(kWhat), "", "ours", "published", "source", "error");
+  text += print("  %-*s %11s %11s %-8s %8s\n", static_cast<int>(kWhat), "", "ours", "published",
+                "source", "error");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += line_of(rows[i]);
     const bool last = i + 1 == rows.size() || rows[i + 1].remark != rows[i].remark;

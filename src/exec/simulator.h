@@ -17,7 +17,7 @@ struct Simulation {
   Micros step;  // steady state: between the ends of the last two steps, and never below `busiest`
   // Of the last step's tasks; utilisation: busy / step.
   IdVector<ResourceId, ResourceUse> use;
-  Micros busiest;                // per step: the busiest pool or resource, a lower bound of `step`
+  Micros busiest;  // per step: the busiest pool or resource, a lower bound of `step`
   std::string busiest_name;
   Micros critical_path;           // longest chain of full-speed times within one step
   IdVector<PlaceId, Bytes> peak;  // slots and workspace

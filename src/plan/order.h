@@ -55,10 +55,10 @@ class Clocks {
   std::size_t row_of(RunId run) const { return run.index() * resources_; }
   void join(RunId run, RunId earlier);
 
-  std::size_t resources_;                    // that have tasks
-  std::vector<std::size_t> resource_;        // by task, counting only resources that have tasks
-  IdVector<RunId, std::int32_t> position_;   // 1 for the first of its resource
-  std::vector<std::int32_t> ticks_;          // by run and resource
+  std::size_t resources_;                   // that have tasks
+  std::vector<std::size_t> resource_;       // by task, counting only resources that have tasks
+  IdVector<RunId, std::int32_t> position_;  // 1 for the first of its resource
+  std::vector<std::int32_t> ticks_;         // by run and resource
 };
 
 }  // namespace ferry

@@ -209,8 +209,7 @@ void PlanParser::parse_task(PlanLine& line) {
   task.kind = static_cast<TaskKind>(line.choice("kind", kTaskWords));
   task.resource = resources_.find(line.origin(), line.text("on"));
   task.block = BlockId(line.integer_or("block", -1, indices(plan_.blocks.size())));
-  task.micro_batch =
-      line.integer_or("micro_batch", -1, {0, plan_.micro_batches - 1});
+  task.micro_batch = line.integer_or("micro_batch", -1, {0, plan_.micro_batches - 1});
   task.micros = {line.number_or_zero("micros")};
   task.bytes = line.bytes_or_zero("bytes");
   task.workspace = line.bytes_or_zero("workspace");

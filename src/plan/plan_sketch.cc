@@ -69,8 +69,7 @@ ValueId PlanSketch::value(const std::string& name, Bytes bytes) {
 }
 
 InstanceId PlanSketch::at(ValueId value, SlotId slot) {
-  const auto [at, is_new] =
-      instances_.emplace(std::pair(value, slot), plan.instances.end_id());
+  const auto [at, is_new] = instances_.emplace(std::pair(value, slot), plan.instances.end_id());
   if (is_new) {
     const Slot& region = slots_[slot];
     plan.instances.push_back({value, region.place, region.offset, false});
@@ -79,9 +78,7 @@ InstanceId PlanSketch::at(ValueId value, SlotId slot) {
   return at->second;
 }
 
-void PlanSketch::make_home(InstanceId instance) {
-  plan.instances[instance].home = true;
-}
+void PlanSketch::make_home(InstanceId instance) { plan.instances[instance].home = true; }
 
 void PlanSketch::task(Task task) { plan.tasks.push_back(std::move(task)); }
 

@@ -42,9 +42,7 @@ class Replay {
   Content made(InstanceId id, const Content& copied) const;
 
   const Task& task() const { return plan_.tasks[task_]; }
-  const Value& value_of(InstanceId id) const {
-    return plan_.values[plan_.instances[id].value];
-  }
+  const Value& value_of(InstanceId id) const { return plan_.values[plan_.instances[id].value]; }
   Range range_of(InstanceId id);
   RunId run_id() const { return runs_.of(step_, task_); }
 

@@ -123,8 +123,7 @@ Finding FormCheck::blocks() const {
       return name + (last ? " is the last and has to be fused" : " is fused and not the last");
     }
     if (!block.reads_weight.valid()) continue;
-    if (block.reads_weight >= b || block.trainable ||
-        !plan_.blocks[block.reads_weight].trainable) {
+    if (block.reads_weight >= b || block.trainable || !plan_.blocks[block.reads_weight].trainable) {
       return name + " reads the weights of block " + to_string(block.reads_weight) +
              "; only a block without weights of its own may read an earlier trainable one's";
     }

@@ -55,8 +55,8 @@ class BlockMath {
   const Plan& plan_;
   const Binding& binding_;
   const IdVector<TaskId, Operands> operands_;
-  const at::ScalarType type_;               // of weights and activations
-  IdVector<BlockId, BlockLayout> layouts_;  // of its own parameters
+  const at::ScalarType type_;                              // of weights and activations
+  IdVector<BlockId, BlockLayout> layouts_;                 // of its own parameters
   IdVector<InstanceId, std::vector<at::Tensor>> weights_;  // empty for other kinds
   // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
   // the backward that reads it, so the next step's forward comes after this step's backward.

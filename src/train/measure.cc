@@ -232,9 +232,7 @@ TimedTasks list_works(Bench& bench, BlockId b, const StepNumbers& numbers,
 /// Keeping is a copy per product, little beside it: such a forward takes a forward's time.
 void take_times(const TimedTasks& tasks, const std::vector<Stopwatch::Timing>& timings,
                 BlockProfile& costs) {
-  const auto time = [&](int at) {
-    return at < 0 ? Micros{} : timings[at].device;
-  };
+  const auto time = [&](int at) { return at < 0 ? Micros{} : timings[at].device; };
   costs.forward = time(tasks.forward);
   costs.backward = (time(tasks.first_backward) + time(tasks.last_backward)) * 0.5;
   // It does less than backward: whatever else is measured is noise.

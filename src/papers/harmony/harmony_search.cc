@@ -92,8 +92,7 @@ class Searcher {
     check_tuple(problem_, tuple);
     const HarmonyProgram program = write_harmony_program(problem_, tuple, search_.prefetch);
     if (!can_run(program)) return;  // costs infinity
-    found_.ranked.push_back(
-        {std::move(tuple), packing, simulate(program.plan, 1).step});
+    found_.ranked.push_back({std::move(tuple), packing, simulate(program.plan, 1).step});
   }
 
   const HarmonyProblem& problem_;

@@ -116,11 +116,11 @@ TEST(HarmonyStrategy, GivenPacksBeyondTheBudgetDoNotFit) {
   PlanQuestion question = pure_question(small.profile, "harmony-pp", 2, 8);
   question.options.stages = std::vector{1, 1};
   question.options.backward_stages = std::vector{2, 2};
-  set_device_budgets(question, 1_MiB);
+  set_device_budgets(question, 1_B);
   const ProgramAnswer tiny = program_harmony_pp(question);
   ASSERT_TRUE(std::holds_alternative<Shortage>(tiny));
   const Bytes need = std::get<Shortage>(tiny).need;
-  EXPECT_GT(need, 1_MiB);
+  EXPECT_GT(need, 1_B);
 
   set_device_budgets(question, need);
   planned(question);

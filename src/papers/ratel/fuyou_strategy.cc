@@ -98,16 +98,17 @@ std::optional<double> asked_units(const PlanQuestion& asked, const RatelCase& mo
     throw JobKeyError(
         "plan.activations",
         "'keep' is none of the program of strategy '" + asked.strategy +
-        "', where blocks' inputs always leave the GPU; expected auto, recompute, swap or "
-        "swap-to-drive");
+            "', where blocks' inputs always leave the GPU; expected auto, recompute, swap or "
+            "swap-to-drive");
   }
   if (asked.papers.swapped) {
     const double inputs = interblock_bytes(model);
     const double units = static_cast<double>(asked.papers.swapped->count) / inputs;
     if (units >= 1 && units <= kAllUnits) return units;
     throw JobKeyError("papers.swapped", to_string(*asked.papers.swapped) + "; expected " +
-                    to_string(whole(inputs)) + " (the inputs of all blocks) to " +
-                    to_string(whole(kAllUnits * inputs)) + " (everything)");
+                                            to_string(whole(inputs)) +
+                                            " (the inputs of all blocks) to " +
+                                            to_string(whole(kAllUnits * inputs)) + " (everything)");
   }
   if (rule == ActivationRule::recompute) return 1;  // blocks' inputs
   if (rule == ActivationRule::automatic) return std::nullopt;
