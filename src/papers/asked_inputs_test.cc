@@ -284,18 +284,18 @@ TEST(AskedInputs, ZeroOnDrivesHasTheOptimizersStageBehindBackward) {
 // ---- Mobius's servers -------------------------------------------------------------------------
 
 TEST(AskedInputs, MobiusOnSharedLinksHasTheTablesRatioToZero) {
-  const GptShape shape{"8b", 40, 4096};
+  const GptModel model{"8b", 40, 4096};
   PlanQuestion question;
   question.machine = read_machine(FERRY_SOURCE_DIR "/machines/4x3090ti-2+2.yaml");
-  const MobiusMeasurement measured = measure_mobius(question.machine, shape);
-  question.profile = gpt_profile(shape, 512, 0.5 * question.machine.devices.front().flops_bf16);
+  const MobiusMeasurement measured = measure_mobius(question.machine, model);
+  question.profile = gpt_profile(model, 512, 0.5 * question.machine.devices.front().flops_bf16);
   question.micro_batches = 4;
   question.sequence = 512;
   question.host_budget = question.machine.host.memory;
-  ASSERT_EQ(shape.layers % measured.stages, 0);
+  ASSERT_EQ(model.layers % measured.stages, 0);
   std::string stages;
   for (int s = 0; s < measured.stages; ++s) {
-    stages += (s == 0 ? "" : ",") + std::to_string(shape.layers / measured.stages);
+    stages += (s == 0 ? "" : ",") + std::to_string(model.layers / measured.stages);
   }
   const double mobius = must_fit(asked(question, {"strategy=mobius", "plan.stages=[" + stages + "]",
                                                   "papers.shared_links=true"}),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <utility>
 
@@ -186,28 +185,6 @@ PeriodicResult evaluate_periodic(const Pipeline& pipeline, const PeriodicOrder& 
 
 double periodic_makespan(const Pipeline& pipeline, const PeriodicResult& result) {
   return result.latency + (pipeline.micro_batches - 1) * result.period;
-}
-
-DeviceOrders periodic_orders(const Pipeline& pipeline, const PeriodicResult& result) {
-  struct Start {
-    double time;
-    PipelineTask task;
-  };
-  std::vector<std::vector<Start>> starts(pipeline.devices);
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    auto& device = starts[pipeline.device[s]];
-    for (int m = 0; m < pipeline.micro_batches; ++m) {
-      device.push_back({result.forward[s] + m * result.period, {false, s, m}});
-      device.push_back({result.backward[s] + m * result.period, {true, s, m}});
-    }
-  }
-  DeviceOrders orders(starts.size());
-  for (std::size_t d = 0; d < starts.size(); ++d) {
-    std::stable_sort(starts[d].begin(), starts[d].end(),
-                     [](const Start& a, const Start& b) { return a.time < b.time; });
-    for (const Start& start : starts[d]) orders[d].push_back(start.task);
-  }
-  return orders;
 }
 
 PeriodicOrder search_periodic(const Pipeline& pipeline, const PeriodicSearch& search) {

@@ -38,10 +38,6 @@ PeriodicResult evaluate_periodic(const Pipeline& pipeline, const PeriodicOrder& 
 /// The makespan of `pipeline.micro_batches` micro-batches T apart: latency + (M - 1) T.
 double periodic_makespan(const Pipeline& pipeline, const PeriodicResult& result);
 
-/// The periodic times as lists: the same order, which earliest_times() runs as early as possible,
-/// warm-up and drain included.
-DeviceOrders periodic_orders(const Pipeline& pipeline, const PeriodicResult& result);
-
 struct PeriodicSearch {
   std::vector<double> input_bytes;  // by stage: weight of an in-flight micro-batch; empty: all 1
   std::uint64_t seed = 1;

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/cuts/mapping.h"
 
@@ -37,6 +41,30 @@ Pipeline mixed(std::vector<int> map, int micro_batches) {
     pipeline.backward.push_back(s < 8 ? 180 : 63);
   }
   return pipeline;
+}
+
+// The periodic times as lists: the same order, which earliest_times() runs as early as possible,
+// warm-up and drain included.
+DeviceOrders periodic_orders(const Pipeline& pipeline, const PeriodicResult& result) {
+  struct Start {
+    double time;
+    PipelineTask task;
+  };
+  std::vector<std::vector<Start>> starts(pipeline.devices);
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    auto& device = starts[pipeline.device[s]];
+    for (int m = 0; m < pipeline.micro_batches; ++m) {
+      device.push_back({result.forward[s] + m * result.period, {false, s, m}});
+      device.push_back({result.backward[s] + m * result.period, {true, s, m}});
+    }
+  }
+  DeviceOrders orders(starts.size());
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    std::stable_sort(starts[d].begin(), starts[d].end(),
+                     [](const Start& a, const Start& b) { return a.time < b.time; });
+    for (const Start& start : starts[d]) orders[d].push_back(start.task);
+  }
+  return orders;
 }
 
 const std::vector<std::string> kCyclic = {

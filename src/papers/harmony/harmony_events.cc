@@ -79,7 +79,7 @@ HarmonyProgram HarmonyEvents::write() {
   for (int gpu = 0; gpu < runs; ++gpu) {
     list_visits(gpu);
     stashed_.clear();
-    for (Visit& visit : visits_) write_visit(visit);
+    for (PackVisit& visit : visits_) write_visit(visit);
   }
   close_step();
   program_.plan = plan_.finish();
@@ -110,7 +110,7 @@ void HarmonyEvents::list_visits(int gpu) {
 
 void HarmonyEvents::append_visit(bool backward, int pack, int gpu) {
   const bool rotates = problem_.mode == HarmonyMode::pipeline;
-  Visit visit;
+  PackVisit visit;
   visit.backward = backward;
   visit.loss = backward && pack + 1 == static_cast<int>(tuple_.backward.size());
   visit.k = static_cast<int>(visits_.size());
@@ -125,7 +125,7 @@ void HarmonyEvents::append_visit(bool backward, int pack, int gpu) {
   visits_.push_back(std::move(visit));
 }
 
-void HarmonyEvents::write_visit(Visit& visit) {
+void HarmonyEvents::write_visit(PackVisit& visit) {
   program_.peak = std::max(program_.peak, held_memory(visit));
   // With prefetch the first inputs are asked for before the weights, where they need not wait for
   // the pack before to end.
@@ -152,7 +152,7 @@ void HarmonyEvents::write_visit(Visit& visit) {
 }
 
 // One FWD per sub-pack: a pack is cut where a stashed layer begins.
-void HarmonyEvents::write_forward(Visit& visit, int i, TaskId input, TaskId weights) {
+void HarmonyEvents::write_forward(PackVisit& visit, int i, TaskId input, TaskId weights) {
   const int samples = visit.sizes[i];
   TaskId forward = -1;
   for (int first = visit.pack.first; first < visit.pack.end;) {
@@ -178,7 +178,7 @@ void HarmonyEvents::write_forward(Visit& visit, int i, TaskId input, TaskId weig
   write_messages(visit, "MSG_Y", i, visit.pack.end, visit.k + 1, output, visit.handed_over);
 }
 
-void HarmonyEvents::write_backward(Visit& visit, int i, TaskId gradient) {
+void HarmonyEvents::write_backward(PackVisit& visit, int i, TaskId gradient) {
   const int samples = visit.sizes[i];
   const Micros with_recompute = time(HarmonyPass::backward, samples, visit.pack);
   const Micros recompute = time(HarmonyPass::forward, samples, visit.pack);
@@ -189,7 +189,7 @@ void HarmonyEvents::write_backward(Visit& visit, int i, TaskId gradient) {
   visit.output[i] = pass_on(visit, "dX", i, x(visit.pack.first, samples), done);
 }
 
-void HarmonyEvents::write_end(Visit& visit) {
+void HarmonyEvents::write_end(PackVisit& visit) {
   const TaskId last_output = prefetch_ ? TaskId() : visit.output.back();
   if (!visit.backward) {
     visit.freed = add(visit, kCompute, TaskKind::work, "DEL", -1, kFreeing,
@@ -217,8 +217,8 @@ void HarmonyEvents::write_end(Visit& visit) {
   add(visit, kHost, TaskKind::update, "UPD", -1, update, {out});
 }
 
-TaskId HarmonyEvents::write_weights(const Visit& visit) {
-  const Visit* before = previous(visit);
+TaskId HarmonyEvents::write_weights(const PackVisit& visit) {
+  const PackVisit* before = previous(visit);
   const Bytes bytes = weight_bytes(visit.pack);
   program_.volumes["weights_in"] += as_double(bytes);
   if (!before) return copy(visit, kSwapIn, "W", -1, bytes, {});
@@ -226,7 +226,7 @@ TaskId HarmonyEvents::write_weights(const Visit& visit) {
 }
 
 // X of forward and of the loss pack, S of the other backward packs.
-TaskId HarmonyEvents::write_input(const Visit& visit, int i, TaskId weights) {
+TaskId HarmonyEvents::write_input(const PackVisit& visit, int i, TaskId weights) {
   std::vector<TaskId> after = input_gate(visit, i, weights);
   const Bytes bytes = x(visit.pack.first, visit.sizes[i]);
   if (visit.backward && !visit.loss) {
@@ -234,7 +234,7 @@ TaskId HarmonyEvents::write_input(const Visit& visit, int i, TaskId weights) {
     return swap_in(visit, "S", i, bytes, after);
   }
   if (visit.pack.first == 0) return swap_in(visit, "X", i, bytes, after);
-  const Visit& source = visits_[visit.k - 1];
+  const PackVisit& source = visits_[visit.k - 1];
   if (hands_over(source)) {
     after.push_back(source.handed_over[i]);
     return swap_in(visit, "X", i, bytes, after);
@@ -245,9 +245,9 @@ TaskId HarmonyEvents::write_input(const Visit& visit, int i, TaskId weights) {
 }
 
 // dY of a backward pack without the loss.
-TaskId HarmonyEvents::write_output_gradient(const Visit& visit, int i) {
+TaskId HarmonyEvents::write_output_gradient(const PackVisit& visit, int i) {
   std::vector<TaskId> after;
-  const Visit* before = previous(visit);
+  const PackVisit* before = previous(visit);
   if (!prefetch_) {
     after = {visit.recompute[i]};
   } else if (i > 0) {
@@ -266,12 +266,12 @@ TaskId HarmonyEvents::write_output_gradient(const Visit& visit, int i) {
 
 // The input of a backward pack's first layer goes to the host, and to the process that will need
 // it.
-TaskId HarmonyEvents::write_stash(const Visit& visit, int i, int layer, TaskId forward,
+TaskId HarmonyEvents::write_stash(const PackVisit& visit, int i, int layer, TaskId forward,
                                   TaskId input) {
   std::vector<TaskId> after = {forward};
   if (layer == visit.pack.first) {
     after = {input};
-    const Visit* before = previous(visit);
+    const PackVisit* before = previous(visit);
     if (prefetch_ && i > 0) after.push_back(visit.done[i - 1]);
     if (prefetch_ && i == 0 && before) after.push_back(before->freed);
   }
@@ -284,8 +284,9 @@ TaskId HarmonyEvents::write_stash(const Visit& visit, int i, int layer, TaskId f
 }
 
 // One message for every backward micro-batch that forward's i completes.
-void HarmonyEvents::write_messages(const Visit& visit, const std::string& event, int i, int layer,
-                                   int receiver, TaskId after, std::vector<TaskId>& messages) {
+void HarmonyEvents::write_messages(const PackVisit& visit, const std::string& event, int i,
+                                   int layer, int receiver, TaskId after,
+                                   std::vector<TaskId>& messages) {
   const bool crosses = peers_ && gpu_of(receiver) != visit.gpu;
   for (std::size_t j = 0; j < completes_.size(); ++j) {
     if (completes_[j] != i) continue;
@@ -298,8 +299,8 @@ void HarmonyEvents::write_messages(const Visit& visit, const std::string& event,
 }
 
 // When there is memory for an input. With prefetch there is for two, one of them in use.
-std::vector<TaskId> HarmonyEvents::input_gate(const Visit& visit, int i, TaskId weights) const {
-  const Visit* before = previous(visit);
+std::vector<TaskId> HarmonyEvents::input_gate(const PackVisit& visit, int i, TaskId weights) const {
+  const PackVisit* before = previous(visit);
   if (!prefetch_) {
     if (i == 0) return {weights};
     const TaskId left = visit.output[i - 1];
@@ -309,7 +310,7 @@ std::vector<TaskId> HarmonyEvents::input_gate(const Visit& visit, int i, TaskId 
   if (!before) return {};
   if (i == 1) return {before->freed};
   if (before->done.size() >= 2) return {before->done[before->done.size() - 2]};
-  const Visit* earlier = previous(*before);
+  const PackVisit* earlier = previous(*before);
   return {earlier ? earlier->freed : TaskId()};
 }
 
@@ -329,20 +330,20 @@ void HarmonyEvents::close_step() {
   }
 }
 
-TaskId HarmonyEvents::swap_in(const Visit& visit, const std::string& event, int i, Bytes bytes,
+TaskId HarmonyEvents::swap_in(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
                               const std::vector<TaskId>& after) {
   program_.volumes["activation_in"] += as_double(bytes);
   return copy(visit, kSwapIn, event, i, bytes, after);
 }
 
-TaskId HarmonyEvents::swap_out(const Visit& visit, const std::string& event, int i, Bytes bytes,
+TaskId HarmonyEvents::swap_out(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
                                const std::vector<TaskId>& after) {
   program_.volumes["activation_out"] += as_double(bytes);
   return copy(visit, kSwapOut, event, i, bytes, after);
 }
 
 // To the GPU of the next pack, or through the host to the next pack of the same one.
-TaskId HarmonyEvents::pass_on(const Visit& visit, const std::string& event, int i, Bytes bytes,
+TaskId HarmonyEvents::pass_on(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
                               TaskId after) {
   if (!peers_) return swap_out(visit, event, i, bytes, {after});
   program_.volumes["p2p"] += as_double(bytes);
@@ -351,7 +352,7 @@ TaskId HarmonyEvents::pass_on(const Visit& visit, const std::string& event, int 
 
 // The other half of `sent`. The halves begin together: each waits for what the other does, the task
 // before it in its queue included.
-TaskId HarmonyEvents::receive(const Visit& visit, const std::string& event, int i, Bytes bytes,
+TaskId HarmonyEvents::receive(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
                               TaskId sent, std::vector<TaskId> after) {
   after.push_back(queues_[visit.gpu][kPeerIn].last);
   after = existing(std::move(after));
@@ -362,7 +363,7 @@ TaskId HarmonyEvents::receive(const Visit& visit, const std::string& event, int 
   return copy(visit, kPeerIn, event, i, bytes, both);
 }
 
-TaskId HarmonyEvents::add(const Visit& visit, Stream stream, TaskKind kind,
+TaskId HarmonyEvents::add(const PackVisit& visit, Stream stream, TaskKind kind,
                           const std::string& event, int i, Micros micros,
                           const std::vector<TaskId>& after) {
   if (kind == TaskKind::forward || kind == TaskKind::backward) {
@@ -373,14 +374,14 @@ TaskId HarmonyEvents::add(const Visit& visit, Stream stream, TaskKind kind,
   return enqueue(visit, stream, i, plan_.add(kind, name, queue, micros, existing(after)));
 }
 
-TaskId HarmonyEvents::copy(const Visit& visit, Stream stream, const std::string& event, int i,
+TaskId HarmonyEvents::copy(const PackVisit& visit, Stream stream, const std::string& event, int i,
                            Bytes bytes, const std::vector<TaskId>& after) {
   const std::string name = event_name(event, visit.name, i);
   const ResourceId queue = queues_[visit.gpu][stream].resource;
   return enqueue(visit, stream, i, plan_.copy(name, queue, bytes, existing(after)));
 }
 
-TaskId HarmonyEvents::enqueue(const Visit& visit, Stream stream, int i, TaskId task) {
+TaskId HarmonyEvents::enqueue(const PackVisit& visit, Stream stream, int i, TaskId task) {
   plan_.about(task, visit.pack.first, i);
   program_.gpu.push_back(visit.gpu);
   Queue& queue = queues_[visit.gpu][stream];
@@ -390,12 +391,12 @@ TaskId HarmonyEvents::enqueue(const Visit& visit, Stream stream, int i, TaskId t
   return task;
 }
 
-const HarmonyEvents::Visit* HarmonyEvents::previous(const Visit& visit) const {
+const HarmonyEvents::PackVisit* HarmonyEvents::previous(const PackVisit& visit) const {
   return visit.previous < 0 ? nullptr : &visits_[visit.previous];
 }
 
 // The last forward pack gives its output to the host, which cuts it for the first backward pack.
-bool HarmonyEvents::hands_over(const Visit& visit) const {
+bool HarmonyEvents::hands_over(const PackVisit& visit) const {
   return peers_ && !visit.backward && visits_[visit.k + 1].backward &&
          tuple_.forward_batch != tuple_.backward_batch;
 }
@@ -416,7 +417,7 @@ Bytes HarmonyEvents::gradient_bytes(HarmonyPack pack) const {
   return sum;
 }
 
-Bytes HarmonyEvents::held_memory(const Visit& visit) {
+Bytes HarmonyEvents::held_memory(const PackVisit& visit) {
   const int samples = visit.sizes.front();
   const HarmonyPass pass = visit.backward ? HarmonyPass::backward : HarmonyPass::forward;
   const Bytes first = x(visit.pack.first, samples);

@@ -34,7 +34,7 @@ class HarmonyEvents {
   };
 
   /// One pack of one pass on one GPU, with the events that later ones refer to, by micro-batch.
-  struct Visit {
+  struct PackVisit {
     bool backward = false;
     bool loss = false;  // the last backward pack: its forward too
     int k = 0;          // position in visits_
@@ -61,38 +61,39 @@ class HarmonyEvents {
   void append_visit(bool backward, int pack, int gpu);
   void close_step();
 
-  void write_visit(Visit& visit);
-  void write_forward(Visit& visit, int i, TaskId input, TaskId weights);
-  void write_backward(Visit& visit, int i, TaskId gradient);
-  void write_end(Visit& visit);
-  TaskId write_weights(const Visit& visit);
-  TaskId write_input(const Visit& visit, int i, TaskId weights);
-  TaskId write_output_gradient(const Visit& visit, int i);
-  TaskId write_stash(const Visit& visit, int i, int layer, TaskId forward, TaskId input);
-  void write_messages(const Visit& visit, const std::string& event, int i, int layer, int receiver,
-                      TaskId after, std::vector<TaskId>& messages);
-  std::vector<TaskId> input_gate(const Visit& visit, int i, TaskId weights) const;
+  void write_visit(PackVisit& visit);
+  void write_forward(PackVisit& visit, int i, TaskId input, TaskId weights);
+  void write_backward(PackVisit& visit, int i, TaskId gradient);
+  void write_end(PackVisit& visit);
+  TaskId write_weights(const PackVisit& visit);
+  TaskId write_input(const PackVisit& visit, int i, TaskId weights);
+  TaskId write_output_gradient(const PackVisit& visit, int i);
+  TaskId write_stash(const PackVisit& visit, int i, int layer, TaskId forward, TaskId input);
+  void write_messages(const PackVisit& visit, const std::string& event, int i, int layer,
+                      int receiver, TaskId after, std::vector<TaskId>& messages);
+  std::vector<TaskId> input_gate(const PackVisit& visit, int i, TaskId weights) const;
 
-  TaskId add(const Visit& visit, Stream stream, TaskKind kind, const std::string& event, int i,
+  TaskId add(const PackVisit& visit, Stream stream, TaskKind kind, const std::string& event, int i,
              Micros micros, const std::vector<TaskId>& after);
-  TaskId swap_in(const Visit& visit, const std::string& event, int i, Bytes bytes,
+  TaskId swap_in(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
                  const std::vector<TaskId>& after);
-  TaskId swap_out(const Visit& visit, const std::string& event, int i, Bytes bytes,
+  TaskId swap_out(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
                   const std::vector<TaskId>& after);
-  TaskId pass_on(const Visit& visit, const std::string& event, int i, Bytes bytes, TaskId after);
-  TaskId receive(const Visit& visit, const std::string& event, int i, Bytes bytes, TaskId sent,
+  TaskId pass_on(const PackVisit& visit, const std::string& event, int i, Bytes bytes,
+                 TaskId after);
+  TaskId receive(const PackVisit& visit, const std::string& event, int i, Bytes bytes, TaskId sent,
                  std::vector<TaskId> after);
-  TaskId copy(const Visit& visit, Stream stream, const std::string& event, int i, Bytes bytes,
+  TaskId copy(const PackVisit& visit, Stream stream, const std::string& event, int i, Bytes bytes,
               const std::vector<TaskId>& after);
-  TaskId enqueue(const Visit& visit, Stream stream, int i, TaskId task);
+  TaskId enqueue(const PackVisit& visit, Stream stream, int i, TaskId task);
 
-  const Visit* previous(const Visit& visit) const;
+  const PackVisit* previous(const PackVisit& visit) const;
   int gpu_of(int k) const { return k % problem_.gpus(); }
-  bool hands_over(const Visit& visit) const;
+  bool hands_over(const PackVisit& visit) const;
   Bytes x(int layer, int samples) const { return input_bytes(problem_.profile, layer, samples); }
   Bytes weight_bytes(HarmonyPack pack) const;
   Bytes gradient_bytes(HarmonyPack pack) const;
-  Bytes held_memory(const Visit& visit);
+  Bytes held_memory(const PackVisit& visit);
   const Measured& measured(HarmonyPass pass, int samples);
   Micros time(HarmonyPass pass, int samples, HarmonyPack layers);
 
@@ -108,7 +109,7 @@ class HarmonyEvents {
   TimingPlan plan_;
   std::vector<std::vector<Queue>> queues_;  // by GPU and stream
   std::vector<TaskId> queue_before_;        // by task; -1: the first of its queue
-  std::vector<Visit> visits_;               // of the step; in data parallel of one GPU at a time
+  std::vector<PackVisit> visits_;           // of the step; in data parallel of one GPU at a time
   std::map<int, std::vector<TaskId>> stashed_;  // MSG_S, by layer, then by backward micro-batch
   std::map<std::pair<HarmonyPass, int>, Measured> measured_;
   HarmonyProgram program_;

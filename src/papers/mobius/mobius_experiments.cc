@@ -33,7 +33,7 @@ constexpr double kEfficiency = 0.5;   // of peak FLOPs, by guess
 constexpr double kAllowed = 0.02;     // bands of two printed digits
 
 // A question of the pure program with a server and a model.
-PlanQuestion question_of(const Machine& machine, const GptShape& shape) {
+PlanQuestion question_of(const Machine& machine, const GptModel& model) {
   PlanQuestion question;
   question.machine = machine;
   question.micro_batches = static_cast<int>(machine.devices.size());
@@ -41,7 +41,7 @@ PlanQuestion question_of(const Machine& machine, const GptShape& shape) {
   question.precision = Precision::bf16;
   question.papers.pure = true;
   const double flops = machine.devices.front().flops_bf16;
-  question.profile = gpt_profile(shape, kSequence, kEfficiency * (flops > 0 ? flops : kPeakFlops));
+  question.profile = gpt_profile(model, kSequence, kEfficiency * (flops > 0 ? flops : kPeakFlops));
   question.host_budget = machine.host.memory;
   return question;
 }
@@ -94,9 +94,9 @@ PaperRow ratio_row(const std::string& where, const Machine& machine, double rati
 
 // Why weights may come slower than 12 GB/s over a link of 13: what else takes the link, as a share
 // of them.
-std::string shared_links(const Machine& machine, const GptShape& shape, int stages) {
-  const BlockProfile block = gpt_profile(shape, kSequence, kPeakFlops).blocks.front();
-  const double weights = static_cast<double>(block.weights.count) * shape.layers / stages;
+std::string shared_links(const Machine& machine, const GptModel& model, int stages) {
+  const BlockProfile block = gpt_profile(model, kSequence, kPeakFlops).blocks.front();
+  const double weights = static_cast<double>(block.weights.count) * model.layers / stages;
   const double passed =
       static_cast<double>(block.activation.count) * static_cast<double>(machine.devices.size());
   return "micro-batches that pass between stages take the links too: " +
@@ -106,8 +106,8 @@ std::string shared_links(const Machine& machine, const GptShape& shape, int stag
 
 }  // namespace
 
-Profile gpt_profile(const GptShape& shape, int sequence, double flops) {
-  const double hidden = shape.hidden;
+Profile gpt_profile(const GptModel& model, int sequence, double flops) {
+  const double hidden = model.hidden;
   const double parameters = 12 * hidden * hidden;
   const double tokens = sequence;
   const double forward = (2 * parameters * tokens + 4 * tokens * tokens * hidden) / flops;
@@ -122,15 +122,15 @@ Profile gpt_profile(const GptShape& shape, int sequence, double flops) {
   block.backward_workspace = bytes(34 * 2 * tokens * hidden);
   block.parameters = static_cast<std::int64_t>(parameters);
   Profile profile;
-  profile.name = shape.name;
+  profile.name = model.name;
   profile.sequence = sequence;
   profile.blocks = {block};
-  profile.chain.assign(shape.layers, 0);
+  profile.chain.assign(model.layers, 0);
   return profile;
 }
 
-MobiusMeasurement measure_mobius(const Machine& machine, const GptShape& shape) {
-  const PlanQuestion question = question_of(machine, shape);
+MobiusMeasurement measure_mobius(const Machine& machine, const GptModel& model) {
+  const PlanQuestion question = question_of(machine, model);
   MobiusMeasurement result;
   for (int rounds = 1; rounds <= 6; ++rounds) {
     const int stages = rounds * question.micro_batches;
@@ -143,7 +143,7 @@ MobiusMeasurement measure_mobius(const Machine& machine, const GptShape& shape) 
     result.fast_bytes = bytes_above(plan, simulation, kFastRate);
     result.stages = static_cast<int>(program->stages.size());
   }
-  FERRY_CHECK(result.stages > 0, "a partition of " + shape.name + " that fits " + machine.name);
+  FERRY_CHECK(result.stages > 0, "a partition of " + model.name + " that fits " + machine.name);
   const auto sequential = even_program(question, result.stages, false);
   result.sequential_step = simulate(write_mobius_on_links(question, *sequential), 2).step.seconds();
   const auto zero = std::get<Program>(zero_program(question));
@@ -157,18 +157,18 @@ std::vector<PaperRow> mobius_experiments(const std::vector<Machine>& machines) {
   std::vector<PaperRow> idle;
   std::vector<PaperRow> fast;
   std::vector<PaperRow> mapped;
-  for (const GptShape& shape : {GptShape{"3b", 32, 2816}, GptShape{"8b", 40, 4096},
-                                GptShape{"15b", 48, 5120}, GptShape{"51b", 50, 9216}}) {
+  for (const GptModel& model : {GptModel{"3b", 32, 2816}, GptModel{"8b", 40, 4096},
+                                GptModel{"15b", 48, 5120}, GptModel{"51b", 50, 9216}}) {
     for (const Machine& machine : machines) {
-      const MobiusMeasurement measured = measure_mobius(machine, shape);
-      const std::string where = ", " + shape.name + " on " + machine.name;
+      const MobiusMeasurement measured = measure_mobius(machine, model);
+      const std::string where = ", " + model.name + " on " + machine.name;
       ratios.push_back(ratio_row(where, machine, measured.zero_step / measured.mobius_step));
       idle.push_back(value_row("zero: step without compute" + where, measured.zero_idle, 0.7));
       idle.back().remark =
           "\"about 70 %\" at batch sizes that are not published; ours is 512 tokens per GPU";
       fast.push_back(band_row("bytes above 12 GB/s" + where, measured.fast_bytes, 0.5, kInfinity));
       if (fast.back().error != 0) {
-        fast.back().remark = shared_links(machine, shape, measured.stages);
+        fast.back().remark = shared_links(machine, model, measured.stages);
       }
       mapped.push_back(band_row("sequential / cross step" + where,
                                 measured.sequential_step / measured.mobius_step, 1, kInfinity));

@@ -12,7 +12,7 @@
 namespace ferry {
 
 /// A GPT-like model of 16-bit weights and gradients.
-struct GptShape {
+struct GptModel {
   std::string name;  // "15b"
   int layers = 1;
   int hidden = 1;
@@ -20,7 +20,7 @@ struct GptShape {
 
 /// One block per layer, 12 h^2 parameters, times by FLOPs at `flops` per second: forward 2 per
 /// parameter and token and attention, backward three times that (recompute, two products).
-Profile gpt_profile(const GptShape& shape, int sequence, double flops);
+Profile gpt_profile(const GptModel& model, int sequence, double flops);
 
 /// What one server does with one model: M = N micro-batches of one sequence of 512 tokens, half of
 /// the devices' peak FLOPs (of 80 TFLOP/s where the machine does not say), and the best of Mobius's
@@ -36,7 +36,7 @@ struct MobiusMeasurement {
 };
 
 /// Requires: some even partition fits.
-MobiusMeasurement measure_mobius(const Machine& machine, const GptShape& shape);
+MobiusMeasurement measure_mobius(const Machine& machine, const GptModel& model);
 
 /// Ratio of `zero` to `mobius`, bytes above 12 GB/s, and what cross mapping gains, for models of 3
 /// to 51 billion parameters.

@@ -12,16 +12,16 @@ Machine server(const std::string& topology) {
 // The host's optimizer is left out on both sides. With eight devices ZeRO-3 moves 15
 // times Mobius's bytes, and the band of the paper's four-GPU servers is left behind.
 TEST(MobiusExperiments, TheRatioToZeroIsInThePapersBandOnFourGpus) {
-  for (const GptShape& shape : {GptShape{"3b", 32, 2816}, GptShape{"15b", 48, 5120}}) {
+  for (const GptModel& model : {GptModel{"3b", 32, 2816}, GptModel{"15b", 48, 5120}}) {
     for (const char* topology : {"4x3090ti-4", "4x3090ti-2+2", "4x3090ti-1+3"}) {
-      const MobiusMeasurement measured = measure_mobius(server(topology), shape);
+      const MobiusMeasurement measured = measure_mobius(server(topology), model);
       const double ratio = measured.zero_step / measured.mobius_step;
       EXPECT_GE(ratio, 3.8);
       EXPECT_LE(ratio, 5.1 * 1.02);
       EXPECT_GT(measured.fast_bytes, 0.5);
       EXPECT_GE(measured.sequential_step, measured.mobius_step * (1 - 1e-9));
     }
-    const MobiusMeasurement eight = measure_mobius(server("8x3090ti-4+4"), shape);
+    const MobiusMeasurement eight = measure_mobius(server("8x3090ti-4+4"), model);
     EXPECT_GT(eight.zero_step / eight.mobius_step, 5.1);
     EXPECT_GT(eight.sequential_step, eight.mobius_step);
   }

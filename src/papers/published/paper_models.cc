@@ -10,7 +10,7 @@ std::string field(const std::string& name, int value) {
   return ", \"" + name + "\": " + std::to_string(value);
 }
 
-struct GptShape {
+struct GptSize {
   const char* name;
   int layers;
   int heads;
@@ -21,14 +21,14 @@ constexpr int kGptVocab = 50257;
 
 // Ratel, table of models; "65B" in its Fig 8 is the 70B row. Names are the paper's: the geometry
 // has 12.8, 30.0, 64.8, 134.6 and 174.6 billion parameters for 13B to 175B.
-constexpr GptShape kRatel[] = {
+constexpr GptSize kRatel[] = {
     {"ratel-6b", 28, 32, 4096},      {"ratel-13b", 40, 40, 5120},     {"ratel-30b", 48, 56, 7168},
     {"ratel-70b", 80, 64, 8192},     {"ratel-135b", 88, 88, 11264},   {"ratel-175b", 96, 96, 12288},
     {"ratel-276b", 112, 112, 14336}, {"ratel-412b", 128, 128, 16384},
 };
 
 // Mobius names the sizes of its GPT models; layers and widths here are our choice for them.
-constexpr GptShape kMobius[] = {
+constexpr GptSize kMobius[] = {
     {"mobius-3b", 24, 24, 3072},
     {"mobius-8b", 40, 32, 4096},
     {"mobius-15b", 48, 40, 5120},
@@ -56,12 +56,12 @@ constexpr const char* kQwen32b = R"({
 
 std::vector<PaperModel> all_models() {
   std::vector<PaperModel> models;
-  const auto add_gpt = [&models](const GptShape& shape, const std::string& source) {
+  const auto add_gpt = [&models](const GptSize& size, const std::string& source) {
     models.push_back(
-        {shape.name, source, gpt_geometry(shape.layers, shape.heads, shape.hidden, kGptVocab)});
+        {size.name, source, gpt_geometry(size.layers, size.heads, size.hidden, kGptVocab)});
   };
-  for (const GptShape& shape : kMobius) add_gpt(shape, "Mobius's size, our layers and width");
-  for (const GptShape& shape : kRatel) add_gpt(shape, "Ratel (ICDE 2025), table of models");
+  for (const GptSize& size : kMobius) add_gpt(size, "Mobius's size, our layers and width");
+  for (const GptSize& size : kRatel) add_gpt(size, "Ratel (ICDE 2025), table of models");
   const auto add = [&models](const std::string& name, const char* json) {
     models.push_back({name, "its published config.json", parse_model_spec(json, name)});
   };

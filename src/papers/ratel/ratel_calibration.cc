@@ -69,19 +69,4 @@ double optimizer_stage(const RatelConstants& constants, double parameters) {
          constants.stage_host_work * parameters;
 }
 
-double serial_step(const RatelConstants& constants, const RatelCase& c) {
-  const CalibratedStep step = calibrated_step(constants, c);
-  return step.forward + step.gpu_backward + optimizer_stage(constants, c.parameters) +
-         c.parallel_wait;
-}
-
-double naive_step(const RatelConstants& constants, const RatelCase& c) {
-  const CalibratedStep step = calibrated_step(constants, c);
-  const double handlers = optimizer_stage(constants, c.parameters);
-  return step.forward +
-         std::max(step.gpu_backward + constants.launch_stall * handlers,
-                  constants.overlap_stretch * handlers) +
-         c.parallel_wait;
-}
-
 }  // namespace ferry

@@ -61,9 +61,4 @@ CalibratedStep calibrated_step(const RatelConstants& constants, const RatelCase&
 /// The optimizer as a stage of its own: its reads, writes and host work one after the other.
 double optimizer_stage(const RatelConstants& constants, double parameters);
 
-/// The ablations, with the same activations swapped: all handlers after backward, and each handler
-/// inside backward without overlap of its own parts.
-double serial_step(const RatelConstants& constants, const RatelCase& c);
-double naive_step(const RatelConstants& constants, const RatelCase& c);
-
 }  // namespace ferry

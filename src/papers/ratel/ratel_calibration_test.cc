@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "papers/ratel/ratel_servers.h"
@@ -81,6 +82,23 @@ TEST(RatelCalibration, TheTrueSizeAndG10sPolicyComeOut) {
   const CalibratedStep all = calibrated_at(ratel_server_4090(12), g10, 17);
   EXPECT_NEAR(all.swapped / kGiB, 680, 0.01);
   expect_printed(all.step, 142, 1, "G10");
+}
+
+// The ablations, with the same activations swapped: all handlers after backward, and each handler
+// inside backward without overlap of its own parts.
+double serial_step(const RatelConstants& constants, const RatelCase& c) {
+  const CalibratedStep step = calibrated_step(constants, c);
+  return step.forward + step.gpu_backward + optimizer_stage(constants, c.parameters) +
+         c.parallel_wait;
+}
+
+double naive_step(const RatelConstants& constants, const RatelCase& c) {
+  const CalibratedStep step = calibrated_step(constants, c);
+  const double handlers = optimizer_stage(constants, c.parameters);
+  return step.forward +
+         std::max(step.gpu_backward + constants.launch_stall * handlers,
+                  constants.overlap_stretch * handlers) +
+         c.parallel_wait;
 }
 
 TEST(RatelCalibration, TheAblationTableComesOut) {

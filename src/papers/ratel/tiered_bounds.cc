@@ -83,36 +83,4 @@ TieredBound tiered_lower_bound(const TieredProblem& problem) {
   return bound;
 }
 
-double tokens_to_hide(const TieredProblem& problem, double seconds) {
-  return seconds * all_gpus(problem) / step_flops_per_token(problem);
-}
-
-double tokens_to_hide_drives(const TieredProblem& problem) {
-  TieredProblem states_only = problem;
-  states_only.swapped_to_drives = 0;
-  return tokens_to_hide(problem, tiered_lower_bound(states_only).drives);
-}
-
-double checkpoint_drive_share(const TieredProblem& problem, double hidden) {
-  // A layer's input is 2 hidden bytes per token, its compute 12 hidden^2 parameters' worth.
-  const double compute = flops_per_param(problem) * 12 * hidden * hidden / all_gpus(problem);
-  const double drives = 2 * hidden / problem.read_rate + 2 * hidden / problem.write_rate;
-  return drives / compute;
-}
-
-double steps_of_drive_life(const TieredProblem& problem, double endurance) {
-  return endurance / (problem.traffic.written * problem.parameters + problem.swapped_to_drives);
-}
-
-double fill_and_drain(const TieredProblem& problem, int layers) {
-  FERRY_CHECK(layers >= 1, "a model has layers");
-  const double on_host = problem.parameters * (1 - problem.updated_on_gpu) / layers;
-  const double weights = seconds_of(kHiBytes * on_host, problem.up_rate);
-  const double fill = seconds_of(
-      std::min(kHiBytes, problem.traffic.read) * problem.parameters / layers, problem.read_rate);
-  const double drain = seconds_of(problem.downloads_per_param * on_host, problem.down_rate) +
-                       (problem.adam_rate > 0 ? on_host / problem.adam_rate : 0);
-  return fill + weights + drain + weights;
-}
-
 }  // namespace ferry

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace ferry {
 
@@ -72,23 +71,5 @@ struct TieredBound {
 
 /// Requires: a positive rate wherever something moves.
 TieredBound tiered_lower_bound(const TieredProblem& problem);
-
-/// Tokens per step at which compute takes `seconds`: N* where `seconds` is the longest of what
-/// does not grow with N.
-double tokens_to_hide(const TieredProblem& problem, double seconds);
-
-/// N*: tokens per step that hide the drives' state traffic behind compute, whatever P is.
-double tokens_to_hide_drives(const TieredProblem& problem);
-
-/// f: drive time over compute time per token when block inputs go to the drives; N* grows by
-/// 1 / (1 - f), and at 1 or more they can never be hidden.
-double checkpoint_drive_share(const TieredProblem& problem, double hidden);
-
-/// Steps until the drives have written `endurance` bytes (the sum of their TBW).
-double steps_of_drive_life(const TieredProblem& problem, double endurance);
-
-/// The first layer's way before and after everything else: read and upload, then download, update
-/// and upload; what a pipeline adds to the bound. `layers` equal ones.
-double fill_and_drain(const TieredProblem& problem, int layers);
 
 }  // namespace ferry

@@ -30,6 +30,18 @@ TieredProblem desktop(double parameters, double dram, int drives) {
   return problem;
 }
 
+// Tokens per step at which compute takes `seconds`: N* where `seconds` is the longest of what does
+// not grow with N.
+double tokens_to_hide(TieredProblem problem, double seconds) {
+  problem.tokens = 1;
+  return seconds / tiered_lower_bound(problem).compute;
+}
+
+// N*: tokens per step that hide the drives' state traffic behind compute, whatever P is.
+double tokens_to_hide_drives(const TieredProblem& problem) {
+  return tokens_to_hide(problem, tiered_lower_bound(problem).drives);
+}
+
 TEST(TieredBounds, DesktopTableComesOut) {
   struct Cell {
     double billions, dram;
@@ -236,28 +248,6 @@ TEST(TieredBounds, LargeGpuTableComesOut) {
   expect_printed(tokens_to_hide_drives(problem) / 1e3, 87, 1, "70B N");
 }
 
-TEST(TieredBounds, DriveLifeComesOut) {
-  TieredProblem problem;
-  problem.parameters = 70e9;
-  const double endurance = 1200e12;
-  problem.traffic = kRatelTraffic;
-  expect_printed(steps_of_drive_life(problem, endurance), 1220, 10, "Ratel");
-  problem.traffic = state_traffic(0, 0);
-  expect_printed(steps_of_drive_life(problem, endurance), 1430, 10, "hi, lo, m, v");
-  problem.traffic = state_traffic(1, 0);
-  expect_printed(steps_of_drive_life(problem, endurance), 1710, 10, "hi cached");
-  const CacheShares shares = cache_shares(70e9, 236e9);
-  problem.traffic = state_traffic(shares.hi, shares.states);
-  expect_printed(steps_of_drive_life(problem, endurance), 1990, 10, "256 GB");
-}
-
-TEST(TieredBounds, BlockInputsOnDrivesCostAShareOfCompute) {
-  TieredProblem problem = desktop(70e9, 64e9, 1);
-  EXPECT_NEAR(checkpoint_drive_share(problem, 8192), 0.20, 0.005);
-  problem.gpus = 4;  // four GPUs, one drive: next to no margin
-  EXPECT_NEAR(checkpoint_drive_share(problem, 8192), 0.79, 0.01);
-}
-
 TEST(TieredBounds, DuplexDrivesTakeTheLongerOfBothDirections) {
   TieredProblem problem = desktop(70e9, 64e9, 2);
   const double simplex = tiered_lower_bound(problem).drives;
@@ -273,13 +263,6 @@ TEST(TieredBounds, MoreMemoryNeverRaisesTheBound) {
     TieredProblem more = desktop(70e9, dram + 7e9, 3);
     EXPECT_LE(tiered_lower_bound(more).seconds(), tiered_lower_bound(less).seconds());
   }
-}
-
-TEST(TieredBounds, FillAndDrainIsOneLayersWay) {
-  TieredProblem problem = desktop(80e9, 20e9, 1);
-  problem.adam_rate = 1e9;
-  // Per layer 1e9 parameters: 2 GB read at 6.5, up at 21; then down and up at 21, one update.
-  EXPECT_NEAR(fill_and_drain(problem, 80), 2 / 6.5 + 3 * 2 / 21.0 + 1, 1e-9);
 }
 
 }  // namespace

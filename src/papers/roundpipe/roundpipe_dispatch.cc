@@ -104,12 +104,6 @@ double dispatch_bubble(const RoundPipeDispatch& dispatch, double step) {
   return 1 - round * micro_batches / (dispatch.devices * step);
 }
 
-double equal_dispatch_makespan(int devices, int stages, int rounds, int round, double stage_time) {
-  const int total = rounds * stages;
-  const int most = (total + devices - 1) / devices;
-  return (static_cast<double>(most) * round + (total - 1) % devices) * stage_time;
-}
-
 std::vector<double> stage_times(const RoundPipePartition& partition) {
   std::vector<double> times;
   for (const RoundPipeStage& stage : partition.stages) times.push_back(stage.time);

@@ -32,11 +32,6 @@ double steady_step(const RoundPipeDispatch& dispatch);
 /// The idle share of the devices in a step that takes `step`.
 double dispatch_bubble(const RoundPipeDispatch& dispatch, double step);
 
-/// The makespan of one step of equal stages and R equal rounds:
-/// ceil(R S / N) M_R t + ((R S - 1) mod N) t. Exact for S >= N and M_R >= N; shorter rounds
-/// of the sequence run side by side.
-double equal_dispatch_makespan(int devices, int stages, int rounds, int round, double stage_time);
-
 /// The best of a few partitions, judged by simulation in the mode that runs.
 struct RoundPipeChoice {
   RoundPipePartition partition;

@@ -14,6 +14,15 @@ std::vector<RoundPipeLayer> layers_with_head(int layers, int head) {
   return result;
 }
 
+// The makespan of one step of equal stages and R equal rounds:
+// ceil(R S / N) M_R t + ((R S - 1) mod N) t. Exact for S >= N and M_R >= N; shorter rounds
+// of the sequence run side by side.
+double equal_dispatch_makespan(int devices, int stages, int rounds, int round, double stage_time) {
+  const int total = rounds * stages;
+  const int most = (total + devices - 1) / devices;
+  return (static_cast<double>(most) * round + (total - 1) % devices) * stage_time;
+}
+
 // Equal stages, RoundPipe section 3.3.
 TEST(RoundPipeDispatch, EqualStagesTakeWhatTheTableSays) {
   struct Row {

@@ -116,12 +116,6 @@ double cost_of(const RoundPipeProblem& problem, const RoundPipePartition& partit
 
 }  // namespace
 
-std::optional<RoundPipePartition> pack_roundpipe(const std::vector<RoundPipeLayer>& layers,
-                                                 double t_max, double memory) {
-  const Sums sums(layers);
-  return Packer(sums, t_max, memory).pack();
-}
-
 std::vector<RoundPipePartition> roundpipe_partitions(const RoundPipeProblem& problem,
                                                      const std::vector<RoundPipeLayer>& layers,
                                                      int keep) {

@@ -47,15 +47,11 @@ struct RoundPipeProblem {
   RoundPipeCost cost = RoundPipeCost::printed;
 };
 
-/// Packs the layers into the fewest stages no longer than `t_max` and within `memory`: the fused
-/// stage from the last layer down, then forward stages over the rest from its end, and backward
-/// stages from its start. Nothing when a layer does not fit alone. `cost` stays 0.
-std::optional<RoundPipePartition> pack_roundpipe(const std::vector<RoundPipeLayer>& layers,
-                                                 double t_max, double memory);
-
-/// Tries every contiguous sum of forward or of backward times as t_max. Best first by cost, ties to
-/// the smaller t_max, distinct stages, at most `keep`; empty when a layer does not fit. O(L^3).
-/// Requires: layers, and keep > 0.
+/// Tries every contiguous sum of forward or of backward times as t_max. Each packs the layers into
+/// the fewest stages no longer than it and within the memory: the fused stage from the last layer
+/// down, then forward stages over the rest from its end, and backward stages from its start. Best
+/// first by cost, ties to the smaller t_max, distinct stages, at most `keep`; empty when a layer
+/// does not fit. O(L^3). Requires: layers, and keep > 0.
 std::vector<RoundPipePartition> roundpipe_partitions(const RoundPipeProblem& problem,
                                                      const std::vector<RoundPipeLayer>& layers,
                                                      int keep = 1);

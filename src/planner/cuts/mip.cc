@@ -52,8 +52,8 @@ class MipSearch {
   // Only what is faster than the fastest seen of this stage count is of interest. The other stage
   // counts' fastest would cut off more, but then most programs would have no solution, and HiGHS is
   // asked twice before that is believed.
-  MipShape shape_of(const Candidate& candidate) const {
-    MipShape result;
+  MipScope scope_of(const Candidate& candidate) const {
+    MipScope result;
     result.stages = candidate.known.stages;
     result.every_micro_batch = limits_.every_micro_batch;
     const double known = candidate.ends.empty() && best_ ? best_->step : candidate.known.step;
@@ -72,7 +72,7 @@ class MipSearch {
     const int first = limits_.stages == 0 ? 1 : limits_.stages;
     const int last = limits_.stages == 0 ? layers : limits_.stages;
     for (int stages = first; stages <= last; ++stages) {
-      MipShape any;
+      MipScope any;
       any.stages = stages;
       if (!cut_ranges(problem_, blocks_, any)) continue;
       Candidate candidate;
@@ -171,7 +171,7 @@ class MipSearch {
   }
 
   void run_program(Candidate& candidate, bool relaxed) {
-    const MipShape wanted = shape_of(candidate);
+    const MipScope wanted = scope_of(candidate);
     const auto ranges = cut_ranges(problem_, blocks_, wanted);
     if (!ranges) return raise(candidate, wanted.cutoff);
     const PartitionProgram program(problem_, blocks_, wanted, *ranges);

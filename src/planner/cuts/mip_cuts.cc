@@ -21,12 +21,12 @@ auto all_costs(const BlockCosts& b) {
 class StageReach {
  public:
   StageReach(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
-             const MipShape& shape)
+             const MipScope& scope)
       : problem_(problem), blocks_(blocks) {
-    if (problem.micro_batches == 1 || shape.cutoff == kUnbounded) return;
-    double chain = 2 * problem.switches.stage_overhead * (shape.stages - 1);
+    if (problem.micro_batches == 1 || scope.cutoff == kUnbounded) return;
+    double chain = 2 * problem.switches.stage_overhead * (scope.stages - 1);
     for (const BlockCosts& block : blocks) chain += block.forward_time + block.backward_time;
-    time_ = (shape.cutoff * (1 + 1e-9) - chain) / (problem.micro_batches - 1);
+    time_ = (scope.cutoff * (1 + 1e-9) - chain) / (problem.micro_batches - 1);
   }
 
   /// The most layers that fit in a stage from `first` on, or up to `first` when `step` is -1.
@@ -71,10 +71,10 @@ std::vector<LayerRun> equal_runs(const std::vector<BlockCosts>& blocks) {
 
 std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
                                                 const std::vector<BlockCosts>& blocks,
-                                                const MipShape& shape) {
+                                                const MipScope& scope) {
   const int layers = static_cast<int>(blocks.size());
-  const int stages = shape.stages;
-  const StageReach reach(problem, blocks, shape);
+  const int stages = scope.stages;
+  const StageReach reach(problem, blocks, scope);
   std::vector<CutRange> ranges(stages);
   int most = 0;
   for (int j = 0; j < stages; ++j) {
@@ -94,18 +94,18 @@ std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
 }
 
 CutColumns::CutColumns(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
-                       const MipShape& shape, const std::vector<CutRange>& ranges,
+                       const MipScope& scope, const std::vector<CutRange>& ranges,
                        LinearProgram& program)
     : problem_(problem),
       blocks_(blocks),
-      shape_(shape),
+      scope_(scope),
       ranges_(ranges),
       program_(program),
       runs_(equal_runs(blocks)) {
   in_stage_.resize(runs_.size());
   through_ = begun_ = complete_ = in_stage_;
   for (int i = 0; i < static_cast<int>(runs_.size()); ++i) add_layers(i);
-  for (int j = 0; j < shape_.stages; ++j) {  // no stage is empty
+  for (int j = 0; j < scope_.stages; ++j) {  // no stage is empty
     LinearForm layers(-1);
     for (const auto& run : in_stage_) layers.add(run[j]);
     program_.at_least_zero(layers);
@@ -119,7 +119,7 @@ CutColumns::CutColumns(const EvaluatorProblem& problem, const std::vector<BlockC
 void CutColumns::add_layers(int i) {
   const LayerRun& run = runs_[i];
   const auto within = [&](int cut) { return std::clamp(cut - run.first, 0, run.count); };
-  for (int j = 0; j < shape_.stages; ++j) {
+  for (int j = 0; j < scope_.stages; ++j) {
     const int least = within(ranges_[j].least);
     const int most = within(ranges_[j].most);
     LinearForm through(least);
@@ -183,14 +183,14 @@ void CutColumns::add_borders(int i, int j) {
 // together exceed a stage. Likewise no stage is empty: when `from` is complete, the next run has
 // begun one stage later. Both follow from the rows above for whole numbers, but not for fractions.
 void CutColumns::add_neighbours() {
-  const StageReach reach(problem_, blocks_, shape_);
+  const StageReach reach(problem_, blocks_, scope_);
   const int runs = static_cast<int>(runs_.size());
   for (int from = 0; from < runs; ++from) {
     const int last = runs_[from].first + runs_[from].count - 1;
     const int beyond = last + reach.layers(last, 1);
     int to = from + 1;
     while (to < runs && runs_[to].first < beyond) ++to;
-    for (int j = 1; j < shape_.stages; ++j) {
+    for (int j = 1; j < scope_.stages; ++j) {
       const LinearForm& complete = complete_[from][j - 1];
       if (to < runs) {
         program_.at_least_zero(LinearForm(complete).add(begun_[to][j], -1));
@@ -234,7 +234,7 @@ LinearForm CutColumns::activation_gradient(int stage) const {
 }
 
 std::vector<std::pair<int, double>> CutColumns::start(const std::vector<int>& ends) const {
-  FERRY_CHECK(std::ssize(ends) == shape_.stages, "a start has as many stages as the program");
+  FERRY_CHECK(std::ssize(ends) == scope_.stages, "a start has as many stages as the program");
   std::vector<std::pair<int, double>> columns;
   const auto fix = [&](const LinearForm& form, double value) {
     if (!form.terms().empty()) columns.emplace_back(form.terms().front().first, value);
@@ -258,7 +258,7 @@ std::vector<std::pair<int, double>> CutColumns::start(const std::vector<int>& en
 
 std::vector<int> CutColumns::ends(const std::vector<double>& columns) const {
   std::vector<int> ends;
-  for (int j = 0; j < shape_.stages; ++j) {
+  for (int j = 0; j < scope_.stages; ++j) {
     double end = 0;
     for (const auto& run : through_) {
       end += run[j].constant();

@@ -22,7 +22,8 @@ struct LayerRun {
 /// the last one's activation, does not count.
 std::vector<LayerRun> equal_runs(const std::vector<BlockCosts>& blocks);
 
-struct MipShape {
+/// What one program covers.
+struct MipScope {
   int stages = 1;                  // S
   double cutoff = kUnbounded;      // only steps up to this are of interest
   bool every_micro_batch = false;  // writes (8) and (10) for all M, as printed
@@ -37,7 +38,7 @@ struct CutRange {
 /// The ranges that constraint (4) and the cutoff leave; nothing when there is no such partition.
 std::optional<std::vector<CutRange>> cut_ranges(const EvaluatorProblem& problem,
                                                 const std::vector<BlockCosts>& blocks,
-                                                const MipShape& shape);
+                                                const MipScope& scope);
 
 /// B_ij, its sums over i and j, and the rows that make it a partition into contiguous stages, none
 /// of them empty. Refers to its arguments; must not outlive them.
@@ -45,7 +46,7 @@ class CutColumns {
  public:
   /// Adds columns and rows to `program`. Requires: `ranges` are cut_ranges() of the same arguments.
   CutColumns(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
-             const MipShape& shape, const std::vector<CutRange>& ranges, LinearProgram& program);
+             const MipScope& scope, const std::vector<CutRange>& ranges, LinearProgram& program);
 
   /// factor * the sum of one cost over a stage's layers: T_j, S_j, W_j.
   LinearForm sum(int stage, double BlockCosts::*cost, double factor) const;
@@ -71,7 +72,7 @@ class CutColumns {
 
   const EvaluatorProblem& problem_;
   const std::vector<BlockCosts>& blocks_;
-  const MipShape& shape_;
+  const MipScope& scope_;
   const std::vector<CutRange>& ranges_;
   LinearProgram& program_;
   const std::vector<LayerRun> runs_;

@@ -12,9 +12,9 @@ constexpr double kMemoryUnits = 1000;  // G in constraint (4): the solver's 1e-6
 }  // namespace
 
 PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
-                                   const std::vector<BlockCosts>& blocks, const MipShape& shape,
+                                   const std::vector<BlockCosts>& blocks, const MipScope& scope,
                                    const std::vector<CutRange>& ranges)
-    : problem_(problem), shape_(shape), cuts_(problem, blocks, shape_, ranges, program_) {
+    : problem_(problem), scope_(scope), cuts_(problem, blocks, scope_, ranges, program_) {
   double compute = 0;
   double uploads = 0;
   for (const BlockCosts& block : blocks) {
@@ -25,7 +25,7 @@ PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
   if (unit_ <= 0) unit_ = 1;
   const int last = problem.micro_batches - 1;
   for (int m = 0; m <= last; ++m) {
-    if (shape.every_micro_batch || m == 0 || m == last) listed_.push_back(m);
+    if (scope.every_micro_batch || m == 0 || m == last) listed_.push_back(m);
   }
   add_stages();
   add_pass(kForward);
@@ -35,7 +35,7 @@ PartitionProgram::PartitionProgram(const EvaluatorProblem& problem,
 
 void PartitionProgram::add_stages() {
   const double link = 1 / (problem_.bandwidth * unit_);  // bytes to scaled time
-  for (int j = 0; j < shape_.stages; ++j) {
+  for (int j = 0; j < scope_.stages; ++j) {
     Stage stage;
     stage.time[kForward] = cuts_.sum(j, &BlockCosts::forward_time, 1 / unit_);
     stage.time[kBackward] = cuts_.sum(j, &BlockCosts::backward_time, 1 / unit_);
@@ -45,7 +45,7 @@ void PartitionProgram::add_stages() {
     stage.upload[kBackward] = cuts_.sum(j, &BlockCosts::backward_upload, link);
     stage.download = cuts_.sum(j, &BlockCosts::gradient_download, link);
     stage.update = cuts_.sum(j, &BlockCosts::update_time, 1 / unit_);
-    if (j + 1 < shape_.stages) stage.passed[kForward].add(cuts_.activation(j), link);
+    if (j + 1 < scope_.stages) stage.passed[kForward].add(cuts_.activation(j), link);
     if (j > 0) stage.passed[kBackward].add(cuts_.activation_gradient(j), link);
     for (const Direction e : {kForward, kBackward}) {
       for (const auto& [column, factor] : stage.upload[e].terms()) {
@@ -67,7 +67,7 @@ LinearForm PartitionProgram::end_of(Direction direction, int stage) const {
 // t^e_{j,m} of one pass in the order of execution.
 void PartitionProgram::add_pass(Direction e) {
   const double overhead = problem_.switches.stage_overhead / unit_;
-  const int stages = shape_.stages;
+  const int stages = scope_.stages;
   const int step = e == kForward ? 1 : -1;
   auto& start = start_[e];
   start.resize(stages);
@@ -132,21 +132,21 @@ void PartitionProgram::add_load(Direction e, int j, int before) {
 // (3): minimise t^b_{1,M} + T^b_1; with switches on, the end of the last download or update.
 void PartitionProgram::add_ends() {
   const EvaluatorSwitches& switches = problem_.switches;
-  const int step = program_.add({0, shape_.cutoff / unit_, 1, false});
+  const int step = program_.add({0, scope_.cutoff / unit_, 1, false});
   const LinearForm objective = LinearForm::of(step);
   program_.at_least_zero(LinearForm(objective).add(end_of(kBackward, 0), -1));
   if (!switches.gradient_downloads && !switches.updates) return;
   const double overhead = switches.stage_overhead / unit_;
-  std::vector<LinearForm> landed(shape_.stages);
+  std::vector<LinearForm> landed(scope_.stages);
   const LinearForm last = LinearForm::of(program_.add({}));
-  for (int j = shape_.stages; j-- > 0;) {
+  for (int j = scope_.stages; j-- > 0;) {
     landed[j] = end_of(kBackward, j);
     if (switches.gradient_downloads) {  // one at a time per device
       const LinearForm moving = LinearForm(overhead).add(stages_[j].download);
       const LinearForm end = LinearForm::of(program_.add({}));
       program_.at_least_zero(LinearForm(end).add(landed[j], -1).add(moving, -1));
       const int before = j + problem_.devices;
-      if (before < shape_.stages) {
+      if (before < scope_.stages) {
         program_.at_least_zero(LinearForm(end).add(landed[before], -1).add(moving, -1));
       }
       landed[j] = end;
@@ -156,7 +156,7 @@ void PartitionProgram::add_ends() {
   program_.at_least_zero(LinearForm(objective).add(last, -1));
   if (!switches.updates) return;
   LinearForm host = switches.updates_wait_for_all ? last : LinearForm(0);
-  for (int j = shape_.stages; j-- > 0;) {
+  for (int j = scope_.stages; j-- > 0;) {
     const LinearForm end = LinearForm::of(program_.add({}));
     const LinearForm& update = stages_[j].update;
     program_.at_least_zero(LinearForm(end).add(host, -1).add(update, -1));

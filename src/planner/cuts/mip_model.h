@@ -27,7 +27,7 @@ class PartitionProgram {
  public:
   /// Requires: `ranges` are cut_ranges() of the same arguments.
   PartitionProgram(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
-                   const MipShape& shape, const std::vector<CutRange>& ranges);
+                   const MipScope& scope, const std::vector<CutRange>& ranges);
   PartitionProgram(const PartitionProgram&) = delete;
   PartitionProgram& operator=(const PartitionProgram&) = delete;
 
@@ -53,7 +53,7 @@ class PartitionProgram {
   LinearForm end_of(Direction direction, int stage) const;
 
   const EvaluatorProblem& problem_;
-  const MipShape shape_;
+  const MipScope scope_;
   LinearProgram program_;
   const CutColumns cuts_;
   double unit_ = 1;
