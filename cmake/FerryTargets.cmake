@@ -1,6 +1,7 @@
 # ferry_library(NAME SOURCES ... [LINKS ...] [TORCH])   one static library per folder of src/
 # ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH])     its tests: one binary, one ctest entry
-# ferry_pytest(NAME FILE_OR_FOLDER...)                  Python tests: one ctest entry
+# ferry_pytest(NAME [CONFIGURATION NAME] FILE_OR_FOLDER...)   Python tests: one ctest entry, with a
+#                                                       configuration only under `ctest -C NAME`
 #
 # A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF). Tests that compute with
 # torch have the label torch (ctest -L torch), which scripts/test-kernels runs.
@@ -62,9 +63,10 @@ function(ferry_tests name)
 endfunction()
 
 function(ferry_pytest name)
-  add_test(NAME ${name}
+  cmake_parse_arguments(arg "" "CONFIGURATION" "" ${ARGN})
+  add_test(NAME ${name} CONFIGURATIONS ${arg_CONFIGURATION}
     COMMAND ${FERRY_PYTHON} -m pytest -q -p no:cacheprovider
-      --junitxml=${CMAKE_BINARY_DIR}/test-results/${name}.xml ${ARGN}
+      --junitxml=${CMAKE_BINARY_DIR}/test-results/${name}.xml ${arg_UNPARSED_ARGUMENTS}
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES
     ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/tools;PYTHONDONTWRITEBYTECODE=1")
