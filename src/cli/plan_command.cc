@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
 #include "cli/question.h"
@@ -27,8 +28,8 @@ Planner planner_for(const Question& question, const PlanCommand& command) {
 }  // namespace
 
 int run_plan(const PlanCommand& command) {
-  const auto say = [&](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
-  const Question question = read_question(command.job, command.overrides, say);
+  PhaseLines phases;
+  const Question question = read_question(command.job, command.overrides, phases);
   const bool pure = question.job.papers.pure;
   const Planner planner = with_origins(planner_for(question, command), question.job);
   const PlanAnswer answer = planner(question.plan);

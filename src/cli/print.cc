@@ -15,4 +15,11 @@ std::string print(const char* format, ...) {
   return text.data();
 }
 
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(seconds);
+  if (whole >= 3600) return print("%ldh%02ldm", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return print("%ldm%02lds", whole / 60, whole % 60);
+  return print("%lds", whole);
+}
+
 }  // namespace ferry

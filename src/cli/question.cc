@@ -24,10 +24,10 @@ bool is_here(const Machine& machine) {
   });
 }
 
-Profile profile_for(const Question& question, const std::function<void(const std::string&)>& say) {
+Profile profile_for(const Question& question, PhaseListener& listener) {
   const Job& job = question.job;
   if (job.plan.profile == "auto" && !job.papers.pure && is_here(question.plan.machine)) {
-    return measured_profile(question, say);
+    return measured_profile(question, listener);
   }
   if (job.plan.profile == "auto" || job.plan.profile == "estimate") {
     return estimate_profile(question.plan.model, question.plan.machine, job.train.precision,
@@ -47,7 +47,7 @@ std::optional<HarmonyProfile> harmony_profile(const PlanJob& plan) {
 }  // namespace
 
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
-                       const std::function<void(const std::string&)>& say) {
+                       PhaseListener& listener) {
   Question question;
   question.job = read_job(job_file, overrides);
   const Job& job = question.job;
@@ -77,8 +77,8 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.host_budget_source =
       host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
   plan.harmony = harmony_profile(job.plan);
-  plan.profile =
-      plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size) : profile_for(question, say);
+  plan.profile = plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size)
+                              : profile_for(question, listener);
   if (job.model.empty()) {  // the profile stands for the model, and its batch for the job's
     plan.micro_batch_size = plan.profile.micro_batch_size;
     plan.sequence = plan.profile.sequence;

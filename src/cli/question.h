@@ -2,11 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "planner/planner.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -22,9 +22,9 @@ struct Question {
 
 /// Reads job, model configuration and machine, and gets a profile: the file that the job names, a
 /// measurement when the machine is here, else an estimate. A measurement is kept in job.out and
-/// used again while nothing it depends on has changed. `say` hears what takes time.
+/// used again while nothing it depends on has changed. `listener` hears what takes time.
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
-                       const std::function<void(const std::string&)>& say);
+                       PhaseListener& listener);
 
 /// `planner` for the job's questions: what it throws about a key says where the job gave it.
 /// `job` must outlive it.

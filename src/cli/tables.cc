@@ -5,17 +5,6 @@
 #include "cli/print.h"
 
 namespace ferry {
-namespace {
-
-std::string duration(double seconds) {
-  const auto whole = static_cast<long>(seconds);
-  if (whole >= 3600) return print("%ldh%02ldm", whole / 3600, whole / 60 % 60);
-  if (whole >= 60) return print("%ldm%02lds", whole / 60, whole % 60);
-  return print("%lds", whole);
-}
-
-}  // namespace
-
 std::string step_line(const StepReport& report) {
   std::string text =
       print("step %6d/%d  loss %8.4f  lr %.2e  norm %8.3f  %7.0f tok/s", report.step, report.steps,

@@ -5,10 +5,10 @@
 // beside it and has all commands.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "cli/question.h"
 #include "spec/machine.h"
 #include "spec/profile.h"
@@ -22,8 +22,7 @@ struct TorchNeeded {};
 std::vector<FoundGpu> gpus_here();
 
 /// What the model's blocks cost on the machine, which is here: measured, or as it was measured for
-/// an equal question and kept in job.out. `say` hears what takes time.
-Profile measured_profile(const Question& question,
-                         const std::function<void(const std::string&)>& say);
+/// an equal question and kept in job.out. `listener` hears what takes time.
+Profile measured_profile(const Question& question, PhaseListener& listener);
 
 }  // namespace ferry

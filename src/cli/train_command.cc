@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
 #include "cli/question.h"
@@ -26,33 +28,6 @@ extern "C" void on_interrupt(int) {
   if (interrupts != 0) _exit(kInterrupted);
   interrupts = 1;
 }
-
-/// Prints a run as it goes: one line per step; on a terminal the current phase as well.
-class Console final : public TrainObserver {
- public:
-  Console(const Job& job) : log_every_(job.train.log_every) {}
-
-  void phase(const std::string& what) override { std::fprintf(stderr, "%s\n", what.c_str()); }
-
-  void step(const StepReport& report) override {
-    if (report.step % log_every_ != 0 && report.step != report.steps) return;
-    std::printf("%s\n", step_line(report).c_str());
-    std::fflush(stdout);
-  }
-
-  void evaluated(int step, double loss) override {
-    std::printf("step %6d  eval loss %8.4f\n", step, loss);
-  }
-
-  void saved(int step, const std::filesystem::path& folder) override {
-    std::printf("step %6d  saved %s\n", step, folder.c_str());
-  }
-
-  bool wants_to_stop() override { return interrupts != 0; }
-
- private:
-  const int log_every_;
-};
 
 /// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
 std::optional<Planned> plan_for(const TrainCommand& command, const Question& question) {
@@ -110,8 +85,8 @@ void write_inputs(const Question& question, const Plan& plan) {
 }  // namespace
 
 int run_train(const TrainCommand& command) {
-  const auto say = [](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); };
-  Question question = read_question(command.job, command.overrides, say);
+  PhaseLines phases;
+  Question question = read_question(command.job, command.overrides, phases);
   const Job& job = question.job;
   require_trainable(job);
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
@@ -154,7 +129,7 @@ int run_train(const TrainCommand& command) {
 
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  Console console(job);
+  Console console(phases, job.train.log_every, [] { return interrupts != 0; });
   const TrainSummary summary = train(setup, console);
   std::fputs(summary_table(summary, setup.predicted_step).c_str(), stdout);
   std::printf("model written to %s\n", summary.checkpoint.c_str());

@@ -28,8 +28,7 @@ std::string measurement_key(const Question& question) {
 
 std::vector<FoundGpu> gpus_here() { return find_gpus(); }
 
-Profile measured_profile(const Question& question,
-                         const std::function<void(const std::string&)>& say) {
+Profile measured_profile(const Question& question, PhaseListener& listener) {
   const std::filesystem::path kept = std::filesystem::path(question.job.out) / "profile.yaml";
   const std::string key = measurement_key(question);
   if (std::filesystem::exists(kept)) {
@@ -37,7 +36,7 @@ Profile measured_profile(const Question& question,
     const auto blocks = question.plan.model.blocks.size();
     if (profile.name == key && profile.chain.size() == blocks) return profile;
   }
-  say("measuring the model's blocks");
+  listener.phase("measuring the model's blocks");
   const OpenDevices devices(question.plan.machine, {.threads = question.job.threads});
   Profile profile = measure_profile({.model = question.plan.model,
                                      .micro_batch_size = question.job.train.micro_batch_size,

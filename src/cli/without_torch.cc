@@ -10,8 +10,7 @@ int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 
 std::vector<FoundGpu> gpus_here() { throw TorchNeeded(); }
 
-Profile measured_profile(const Question& /*question*/,
-                         const std::function<void(const std::string&)>& /*say*/) {
+Profile measured_profile(const Question& /*question*/, PhaseListener& /*listener*/) {
   throw TorchNeeded();
 }
 

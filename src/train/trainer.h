@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "plan/plan.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -60,10 +61,8 @@ struct TrainSummary {
 
 /// Hears what happens; calls come one at a time, from train()'s caller or the thread that drives
 /// steps while the caller waits.
-class TrainObserver {
+class TrainObserver : public PhaseListener {
  public:
-  virtual ~TrainObserver() = default;
-  virtual void phase(const std::string& /*what*/) {}
   virtual void step(const StepReport& /*report*/) {}
   virtual void evaluated(int /*step*/, double /*loss*/) {}
   virtual void saved(int /*step*/, const std::filesystem::path& /*folder*/) {}
