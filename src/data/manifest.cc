@@ -111,6 +111,7 @@ void check_sizes(const fs::path& folder, const Manifest& manifest) {
 }  // namespace
 
 void write_manifest(const fs::path& folder, Manifest manifest) {
+  fs::create_directories(folder / kStateFolder);
   manifest.files.clear();
   for (const auto& item : fs::recursive_directory_iterator(folder)) {
     const std::string name = item.path().lexically_relative(folder).generic_string();
@@ -135,6 +136,7 @@ void write_manifest(const fs::path& folder, Manifest manifest) {
         {{"name", file.name}, {"bytes", file.size.count}, {"xxh64", hexadecimal(file.xxh64)}});
   }
   write_file(folder / kManifestName, value.dump(1) + "\n");
+  sync_folder(folder);
 }
 
 Manifest read_manifest(const fs::path& folder) {

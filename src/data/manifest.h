@@ -28,8 +28,12 @@ struct Manifest {
   std::vector<ManifestFile> files;              // by name; without the manifest itself
 };
 
-/// The manifest's file name.
-inline constexpr const char* kManifestName = "manifest.json";
+/// The folder inside a checkpoint of what only a resumed run reads: the optimizer's state and the
+/// manifest. Loaders of models take every *.safetensors beside config.json for weights.
+inline constexpr const char* kStateFolder = "ferry";
+
+/// The manifest, from the checkpoint's folder.
+inline constexpr const char* kManifestName = "ferry/manifest.json";
 
 /// Makes every file in `folder` durable, fills in `manifest.files` with sizes and checksums, and
 /// writes the manifest. Throws ResourceError.

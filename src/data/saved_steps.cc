@@ -66,6 +66,22 @@ void take_name(const fs::path& temporary, const fs::path& final_path) {
   fs::rename(temporary, final_path);
 }
 
+/// Makes `link` a relative link to `target`, in one step for whoever reads it. Leaves alone what
+/// stands there and is no link, and does without on file systems that have none.
+void point_link(const fs::path& link, const fs::path& target) {
+  const auto there = fs::symlink_status(link).type();
+  if (there != fs::file_type::not_found && there != fs::file_type::symlink) return;
+  fs::path temporary = link;
+  temporary += kTemporary;
+  if (fs::is_symlink(temporary)) fs::remove(temporary);
+  std::error_code error;
+  fs::create_directory_symlink(target.lexically_relative(link.parent_path()), temporary, error);
+  if (error == std::errc::operation_not_permitted || error == std::errc::not_supported) return;
+  if (error) throw fs::filesystem_error("cannot make a link", temporary, error);
+  fs::rename(temporary, link);
+  sync_folder(link.parent_path());
+}
+
 }  // namespace
 
 UnsavedStep::UnsavedStep(UnsavedStep&& other) noexcept
@@ -76,7 +92,8 @@ UnsavedStep::~UnsavedStep() {
   if (!folder_.empty()) fs::remove_all(folder_, ignored);
 }
 
-SavedSteps::SavedSteps(fs::path root, std::int64_t keep) : root_(std::move(root)), keep_(keep) {
+SavedSteps::SavedSteps(fs::path root, std::int64_t keep, fs::path link)
+    : root_(std::move(root)), keep_(keep), link_(std::move(link)) {
   FERRY_CHECK(keep >= 1, "at least the newest checkpoint is kept");
   try {
     fs::create_directories(root_);
@@ -97,7 +114,7 @@ UnsavedStep SavedSteps::begin(std::int64_t step) const {
   folder += kTemporary;
   try {
     fs::remove_all(folder);
-    fs::create_directory(folder);
+    fs::create_directories(folder / kStateFolder);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot begin a checkpoint: ") + error.what());
   }
@@ -112,6 +129,7 @@ fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest) const {
     take_name(step.folder(), final_path);
     step.folder_.clear();
     sync_folder(root_);
+    if (!link_.empty()) point_link(link_, final_path);
     const auto complete = saved_steps(root_);
     const std::int64_t surplus = std::ssize(complete) - keep_;
     for (std::int64_t i = 0; i < surplus; ++i) {

@@ -31,14 +31,17 @@ class UnsavedStep {
 class SavedSteps {
  public:
   /// Uses `root` (made when missing) and keeps the newest `keep` checkpoints. Removes what an
-  /// interrupted run left half written there. Requires: keep >= 1.
-  SavedSteps(std::filesystem::path root, std::int64_t keep);
+  /// interrupted run left half written there. `link`, where given, is kept pointing at the
+  /// checkpoint written last. Requires: keep >= 1.
+  SavedSteps(std::filesystem::path root, std::int64_t keep, std::filesystem::path link = {});
 
-  /// Makes an empty folder for the checkpoint after `step` steps. Requires: step >= 0.
+  /// Makes a folder for the checkpoint after `step` steps, empty but for an empty kStateFolder.
+  /// Requires: step >= 0.
   UnsavedStep begin(std::int64_t step) const;
 
   /// Writes the manifest, gives the folder its final name durably, replacing a checkpoint of the
-  /// same step, and then removes the oldest beyond `keep`, never the one just written.
+  /// same step, points the link at it, and then removes the oldest beyond `keep`, never the one
+  /// just written. A file or folder that stands in the link's place stays, and there is no link.
   /// Requires: `manifest.step` is the step it was begun with. Returns the final path.
   std::filesystem::path commit(UnsavedStep step, const Manifest& manifest) const;
 
@@ -48,6 +51,7 @@ class SavedSteps {
  private:
   std::filesystem::path root_;
   std::int64_t keep_;
+  std::filesystem::path link_;  // empty: none
 };
 
 /// The complete checkpoints in `root`, by ascending step; none when there is no such folder.

@@ -73,6 +73,23 @@ TEST(SavedSteps, AnAbandonedSaveLeavesNothing) {
   EXPECT_EQ(folder.count(), 0u);
 }
 
+TEST(SavedSteps, ALinkLeadsToTheCheckpointWrittenLast) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder / "checkpoints", 1, folder / "model");
+  for (const std::int64_t step : {5, 10}) save(steps, step, "x");
+  EXPECT_EQ(std::filesystem::read_symlink(folder / "model"), "checkpoints/step-000010");
+  EXPECT_EQ(read_file(folder / "model/weights", 1_KiB), "x");
+  EXPECT_EQ(folder.count(), 2u);
+}
+
+TEST(SavedSteps, AFolderInTheLinksPlaceStays) {
+  const ScratchFolder folder;
+  folder.put("model/config.json", "somebody's");
+  const SavedSteps steps(folder / "checkpoints", 1, folder / "model");
+  EXPECT_TRUE(std::filesystem::exists(save(steps, 5, "x")));
+  EXPECT_EQ(read_file(folder / "model/config.json", 1_KiB), "somebody's");
+}
+
 TEST(SavedSteps, AFullDriveWhileTheManifestIsWrittenKeepsTheOlderCheckpoint) {
   const ScratchFolder folder;
   const SavedSteps steps(folder.path(), 1);

@@ -1,11 +1,11 @@
 #include "train/checkpoints.h"
 
 #include <array>
-#include <set>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "data/model_folder.h"
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
 
@@ -25,6 +25,10 @@ std::string part_name(const std::string& param, StatePart part) {
       return param + ".exp_avg_sq";
   }
   return param;
+}
+
+ElementType type_of_weights(Precision precision) {
+  return precision == Precision::bf16 ? ElementType::bf16 : ElementType::f32;
 }
 
 /// The parts kept in the optimizer's file; in fp32 the weights themselves are the master.
@@ -71,34 +75,11 @@ void read_part(const Checkpoint& checkpoint, const TensorEntry& entry, StatePart
   states.write(part, block, index, values);
 }
 
-/// Copies what makes a folder loadable: configuration and tokenizer, no weights.
-void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to) {
-  static const std::set<std::string, std::less<>> kCompanions = {"config.json",
-                                                                 "generation_config.json",
-                                                                 "tokenizer.json",
-                                                                 "tokenizer_config.json",
-                                                                 "special_tokens_map.json",
-                                                                 "vocab.json",
-                                                                 "merges.txt",
-                                                                 "added_tokens.json",
-                                                                 "tokenizer.model",
-                                                                 "chat_template.jinja"};
-  for (const auto& file : std::filesystem::directory_iterator(from)) {
-    if (!kCompanions.contains(file.path().filename().string())) continue;
-    std::error_code error;
-    std::filesystem::copy_file(file.path(), to / file.path().filename(), error);
-    if (error) {
-      throw ResourceError("cannot copy " + file.path().string() + " to " + to.string() + ": " +
-                          error.message());
-    }
-  }
-}
-
 void write_model(const CheckpointContents& contents, const std::filesystem::path& folder) {
   const bool split = contents.precision == Precision::bf16;
   std::vector<TensorDeclaration> declared;
   for_each_param(contents.model, [&](BlockId, std::size_t, const ParamSpec& param) {
-    declared.push_back({param.name, split ? ElementType::bf16 : ElementType::f32, param.shape});
+    declared.push_back({param.name, type_of_weights(contents.precision), param.shape});
   });
   SafetensorsWriter writer(folder, "model", declared, kShardSize);
   for_each_param(contents.model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
@@ -153,7 +134,7 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
   Manifest manifest = read_manifest(folder);
   verify_checksums(folder, manifest);
   const Checkpoint weights = open_checkpoint(folder);
-  const Checkpoint optimizer = open_checkpoint(folder, "optimizer");
+  const Checkpoint optimizer = open_checkpoint(folder / kStateFolder, "optimizer");
   for_each_param(model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
     const TensorEntry& weight = entry_of(weights, model, param);
     const TensorEntry* master = optimizer.find(part_name(param.name, StatePart::master));
@@ -168,9 +149,10 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
 
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved) {
   UnsavedStep step = saved.begin(contents.manifest.step);
-  copy_companions(contents.model_folder, step.folder());
+  const std::filesystem::path state = step.folder() / kStateFolder;
   write_model(contents, step.folder());
-  write_optimizer(contents, step.folder());
+  write_optimizer(contents, state);
+  copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision));
   return saved.commit(std::move(step), contents.manifest);
 }
 

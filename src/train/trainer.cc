@@ -179,7 +179,8 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
                .update_threads = setup.machine.host.cores,
                .feed = [this](int step) { return make_numbers(step); }}),
       states_(setup.model, setup.plan, runner_.binding()),
-      saved_(checkpoint_folder(setup.job), setup.job.train.keep) {
+      saved_(checkpoint_folder(setup.job), setup.job.train.keep,
+             std::filesystem::path(setup.job.out) / "model") {
   tokens_.require_vocabulary(setup.model.vocab);
   require_space(job_.out, checkpoint_size(setup.model, job_.train.precision));
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);

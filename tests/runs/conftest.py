@@ -50,7 +50,8 @@ class Box:
         job = self.job(name, **changes)
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(job))  # JSON is YAML
-        self.reuse_measurement(job)
+        if job.get("plan", {}).get("profile", "auto") == "auto":
+            self.reuse_measurement(job)
         done = ferry("train", str(file), *flags, expect=expect)
         return Run(Path(job["out"]), done.stdout + done.stderr)
 

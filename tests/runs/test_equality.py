@@ -175,7 +175,7 @@ def saved_states(box: Box, run: Run) -> list[State]:
     zeros = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
     states = [State(weights, zeros, zeros)]
     for folder in sorted((run.out / "checkpoints").iterdir()):
-        moments = load_file(folder / "optimizer.safetensors")
+        moments = load_file(folder / "ferry/optimizer.safetensors")
         parts = [{name: moments[f"{name}.{part}"] for name in weights} for part in ("exp_avg", "exp_avg_sq")]
         states.append(State(load_file(folder / "model.safetensors"), *parts))
     return states

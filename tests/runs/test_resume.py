@@ -43,7 +43,7 @@ def test_only_the_newest_checkpoints_are_kept(box):
 
 def test_a_damaged_checkpoint_is_refused_by_name(box):
     run = box.train("damaged", train__steps=2)
-    file = run.checkpoint / "optimizer.safetensors"
+    file = run.checkpoint / "ferry/optimizer.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)

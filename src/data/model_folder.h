@@ -1,0 +1,18 @@
+// A model's folder as the field's loaders expect it: what stands beside the weights.
+#pragma once
+
+#include <filesystem>
+
+#include "data/element_type.h"
+
+namespace ferry {
+
+/// Copies what makes weights loadable from one model's folder to another: config.json, with `dtype`
+/// as the weights are stored there, generation settings, tokenizer files and chat template. What
+/// `from` lacks is not made up. config.json is last: without it a folder is not a model.
+/// Requires: `weights` is f32, bf16 or f16. Throws UserError when config.json is missing or no
+/// JSON, ResourceError when a file cannot be copied.
+void copy_model_files(const std::filesystem::path& from, const std::filesystem::path& to,
+                      ElementType weights);
+
+}  // namespace ferry
