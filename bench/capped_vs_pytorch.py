@@ -132,7 +132,7 @@ def main() -> None:
                 "micro_batch_size": MICRO_BATCH_SIZE,
                 "precision": given.precision,
             },
-            "optim": {"lr": 1e-4, "clip": 1.0},
+            "optim": {"lr": 1e-4, "clip": 1.0, "schedule": "constant", "warmup_steps": 0},
             "budget": {"device": f"{12 * parameters // given.share} B"},
             "threads": given.threads,
             "strategy": "mobius",

@@ -56,7 +56,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.papers = job.papers;
   if (!job.model.empty()) {
     plan.model = read_model_spec(job.model);
-    check_sequence(plan.model, job.data.sequence);
+    resolve_sequence(question.job, plan.model);
   }
   plan.machine = job.machine ? read_machine(*job.machine) : this_machine(gpus_here());
   if (job.threads > 0) {

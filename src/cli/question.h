@@ -14,7 +14,7 @@
 
 namespace ferry {
 
-/// A job with everything read that it names.
+/// A job with everything read that it names, and its `data.sequence` set where it has a model.
 struct Question {
   Job job;
   PlanQuestion plan;

@@ -11,6 +11,7 @@
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
+#include "cli/print.h"
 #include "cli/question.h"
 #include "cli/tables.h"
 #include "data/files.h"
@@ -95,7 +96,6 @@ int run_train(const TrainCommand& command) {
   require_same_question(planned->plan, question.plan, command.plan);
   std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
   std::fflush(stdout);
-  write_inputs(question, planned->plan);
 
   const Tokens tokens = token_file(job, job.data.train);
   TrainSetup setup{.job = job,
@@ -118,6 +118,15 @@ int run_train(const TrainCommand& command) {
     setup.held_out_samples =
         static_cast<std::int64_t>(static_cast<double>(file.size()) * job.data.eval_fraction);
   }
+  if (job.train.epochs > 0) {
+    const std::int64_t rows = rows_per_epoch(setup);
+    const double epochs = job.train.epochs;
+    resolve_steps(question.job, rows);
+    setup.job = job;
+    phases.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
+                       job.train.steps));
+  }
+  write_inputs(question, planned->plan);
   if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
     PlanAnswer answer = make_plan(evaluation_question(question.plan, planned->plan.strategy));
     if (const auto* no = std::get_if<DoesNotFit>(&answer)) {

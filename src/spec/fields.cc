@@ -100,6 +100,10 @@ bool set_null(const Field& field) {
                           [](std::optional<std::string>* member) { return member->reset(), true; },
                           [](Wholes* member) { return member->reset(), true; },
                           [](Texts* member) { return member->reset(), true; },
+                          [&](int* member) {
+                            if (field.null_is_zero) *member = 0;
+                            return field.null_is_zero;
+                          },
                           [&](std::string* member) {
                             if (field.may_be_empty) member->clear();
                             return field.may_be_empty;
@@ -531,7 +535,9 @@ std::string expectation(const Field& field) {
 
 std::string field_text(const Field& field) {
   return std::visit(
-      Match{[](int* member) { return std::to_string(*member); },
+      Match{[&](int* member) {
+              return field.null_is_zero && *member == 0 ? "null" : std::to_string(*member);
+            },
             [](std::int64_t* member) { return std::to_string(*member); },
             [](std::optional<int>* member) {
               return *member ? std::to_string(**member) : std::string("null");

@@ -1,20 +1,26 @@
 #include "spec/job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "spec/fields.h"
+#include "spec/model_spec.h"
 #include "spec/nearest.h"
 #include "spec/pass_names.h"
+#include "spec/quantity.h"
 #include "spec/strategy_names.h"
 
 namespace ferry {
 namespace {
 
+constexpr const char* kCommandLine = "command line";  // as an origin
+constexpr int kUsualSequence = 1024;                  // tokens, where the model takes as many
 constexpr double kManySteps = 1e9;
+constexpr double kManyEpochs = 1e4;
 constexpr double kManySequences = 1e6;
 constexpr double kLongestSequence = 1 << 20;
 constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON logs
@@ -44,6 +50,8 @@ std::vector<Field> data_fields(DataJob& data) {
        .unit = "tokens",
        .least = 2,
        .most = kLongestSequence,
+       .null_is_zero = true,
+       .default_text = "1024, or as many as the model takes",
        .meaning = "length of a sequence; longer rows are cut, shorter ones padded"},
       {.name = "data.packing",
        .member = &data.packing,
@@ -63,7 +71,13 @@ std::vector<Field> train_fields(TrainJob& train) {
        .member = &train.steps,
        .unit = "steps",
        .most = kManySteps,
-       .meaning = "optimizer steps; `ferry train` needs at least one"},
+       .meaning = "optimizer steps; 0: by `train.epochs`, of which `ferry train` needs one"},
+      {.name = "train.epochs",
+       .member = Real{&train.epochs},
+       .most = kManyEpochs,
+       .null_is_zero = true,
+       .meaning = "how often every row is seen, parts of an epoch too (`0.5`); 0 or null: by "
+                  "`train.steps`"},
       {.name = "train.micro_batches",
        .member = &train.micro_batches,
        .unit = "micro-batches",
@@ -142,7 +156,13 @@ std::vector<Field> optim_fields(OptimJob& optim) {
        .member = &optim.warmup_steps,
        .unit = "steps",
        .most = kManySteps,
-       .meaning = "the learning rate rises linearly from 0 over these"},
+       .meaning = "the learning rate rises linearly from 0 over these; null: by "
+                  "`optim.warmup_ratio`"},
+      {.name = "optim.warmup_ratio",
+       .member = Real{&optim.warmup_ratio},
+       .most = 1,
+       .null_is_zero = true,
+       .meaning = "or over this part of all steps, rounded up; 0 or null: over none"},
   };
 }
 
@@ -351,6 +371,38 @@ void check_passes(const Job& job, const std::string& source) {
   }
 }
 
+/// Of two keys that say one thing and were both given, whether `key` holds and not `other`: the
+/// command line's wins over the file's. Throws UserError when both stand in the same.
+bool wins(const Job& job, const std::string& source, std::string_view key, std::string_view other) {
+  const bool overrides = origin(job, key) == kCommandLine;
+  if (overrides == (origin(job, other) == kCommandLine)) {
+    throw UserError(where(job, source, key) + "'" + std::string(key) + "' and '" +
+                    std::string(other) + "' exclude each other; expected one of them");
+  }
+  return overrides;
+}
+
+/// Leaves one of `steps` and `epochs`, and one of `warmup_steps` and `warmup_ratio`.
+void settle_alternatives(Job& job, const std::string& source) {
+  TrainJob& train = job.train;
+  if (train.steps > 0 && train.epochs > 0) {
+    const bool by_epochs = wins(job, source, "train.epochs", "train.steps");
+    if (by_epochs) {
+      train.steps = 0;
+    } else {
+      train.epochs = 0;
+    }
+  }
+  OptimJob& optim = job.optim;
+  if (!optim.warmup_steps || optim.warmup_ratio == 0) return;
+  const bool ratio_given = job.origins.by_key.contains("optim.warmup_ratio");
+  if (ratio_given && wins(job, source, "optim.warmup_ratio", "optim.warmup_steps")) {
+    optim.warmup_steps.reset();
+  } else {
+    optim.warmup_ratio = 0;
+  }
+}
+
 // What no single key can say.
 void check(const Job& job, const std::string& source) {
   const bool profile_file = job.plan.profile != "auto" && job.plan.profile != "estimate";
@@ -389,8 +441,9 @@ Job parse_job(const std::string& text, const std::string& source,
     job.origins.by_key[key].text = place_of(source, line);
   }
   for (const std::string& assignment : overrides) {
-    job.origins.by_key[apply_override(assignment, fields)].text = "command line";
+    job.origins.by_key[apply_override(assignment, fields)].text = kCommandLine;
   }
+  settle_alternatives(job, source);
   check(job, source);
   if (job.out.empty()) {
     job.out = (std::filesystem::path("runs") / std::filesystem::path(source).stem()).string();
@@ -421,7 +474,35 @@ void require_trainable(const Job& job) {
   }
   if (job.model.empty()) missing("model", "a Hugging Face directory");
   if (job.data.train.empty()) missing("data.train", "a JSONL file to learn from");
-  if (job.train.steps < 1) missing("train.steps", "at least one step");
+  if (job.train.steps < 1 && job.train.epochs == 0) {
+    missing("train.steps", "at least one step, or train.epochs");
+  }
+}
+
+void resolve_sequence(Job& job, const ModelSpec& model) {
+  if (job.data.sequence == 0) {
+    job.data.sequence =
+        static_cast<int>(std::min<std::int64_t>(kUsualSequence, longest_sequence(model)));
+  }
+  check_sequence(model, job.data.sequence);
+}
+
+void resolve_steps(Job& job, std::int64_t rows) {
+  TrainJob& train = job.train;
+  if (train.epochs == 0) return;
+  const double per_step = static_cast<double>(train.micro_batches) * train.micro_batch_size;
+  const double steps = std::ceil(train.epochs * static_cast<double>(rows) / per_step);
+  if (steps > kManySteps) {
+    throw UserError(where(job, "train.epochs", "train.epochs") + real_text(train.epochs) +
+                    " epochs of " + std::to_string(rows) + " rows are " + real_text(steps) +
+                    " steps; expected at most " + real_text(kManySteps));
+  }
+  train.steps = std::max(1, static_cast<int>(steps));
+  train.epochs = 0;
+}
+
+int warmup_steps(const OptimJob& optim, int steps) {
+  return optim.warmup_steps.value_or(static_cast<int>(std::ceil(optim.warmup_ratio * steps)));
 }
 
 std::string origin(const Job& job, std::string_view key) {

@@ -26,7 +26,7 @@ struct DataJob {
   std::string train;
   std::optional<std::string> eval;
   double eval_fraction = 0;  // of train's rows, the last ones; only without `eval`
-  int sequence = 256;        // tokens
+  int sequence = 0;          // tokens; 0: left to the model, see resolve_sequence()
   bool packing = false;
   bool shuffle = true;
   std::optional<std::string> text_key;
@@ -35,7 +35,8 @@ struct DataJob {
 };
 
 struct TrainJob {
-  int steps = 0;
+  int steps = 0;      // 0: by `epochs`, see resolve_steps()
+  double epochs = 0;  // 0: by `steps`; one of the two is 0
   int micro_batches = 1;
   int micro_batch_size = 1;  // sequences
   Precision precision = Precision::bf16;
@@ -50,13 +51,14 @@ struct TrainJob {
 
 struct OptimJob {
   std::string name = "adamw";
-  double lr = 1e-4;
+  double lr = 2e-5;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   double clip = 1;  // the largest global norm; 0: no clipping
-  Schedule schedule = Schedule::constant;
-  int warmup_steps = 0;
+  Schedule schedule = Schedule::cosine;
+  std::optional<int> warmup_steps;  // none: by `warmup_ratio`; where there are any that is 0
+  double warmup_ratio = 0.03;       // of all steps
 
   bool operator==(const OptimJob&) const = default;
 };
@@ -115,6 +117,8 @@ struct PapersJob {
   bool operator==(const PapersJob&) const = default;
 };
 
+struct ModelSpec;
+
 /// Every value is within the bounds of its key. Paths are as written: relative to the current
 /// directory, not to the job file.
 struct Job {
@@ -139,8 +143,19 @@ struct Job {
 /// Throws UserError with file and line, or "command line:", what was expected and what was found.
 Job read_job(const std::string& path, std::span<const std::string> overrides = {});
 
-/// Throws UserError unless the job says what `ferry train` needs: model, data and steps.
+/// Throws UserError unless the job says what `ferry train` needs: model, data and a length.
 void require_trainable(const Job& job);
+
+/// Sets `data.sequence` of a job that leaves it out: 1024 tokens, or as many as the model takes.
+/// Throws UserError when the model does not take the sequence that the job gives.
+void resolve_sequence(Job& job, const ModelSpec& model);
+
+/// Sets `train.steps` of a job that gives `train.epochs`, for `rows` sequences per epoch: as many
+/// steps as reach the end of the last epoch. Throws UserError when they are too many to count.
+void resolve_steps(Job& job, std::int64_t rows);
+
+/// The steps over which the learning rate rises, of a run of `steps`.
+int warmup_steps(const OptimJob& optim, int steps);
 
 /// The same from text; `source` stands for the file in messages and in the default of `out`.
 Job parse_job(const std::string& text, const std::string& source,

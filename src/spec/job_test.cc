@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "spec/model_spec.h"
 
 namespace ferry {
 namespace {
@@ -70,6 +71,7 @@ TEST(Job, EveryKeyOfTheFileArrives) {
   EXPECT_EQ(job.optim.betas, (std::array<double, 2>{0.9, 0.95}));
   EXPECT_EQ(job.optim.schedule, Schedule::cosine);
   EXPECT_EQ(job.optim.warmup_steps, 3);
+  EXPECT_EQ(job.optim.warmup_ratio, 0);
   EXPECT_EQ(job.machine, "machines/cpu2.yaml");
   EXPECT_EQ(job.budget.device, Sizes{.each = 64_MiB});
   EXPECT_EQ(job.budget.host, 4_GiB);
@@ -82,6 +84,9 @@ TEST(Job, WhatTheFileLeavesOutHasItsDefault) {
   EXPECT_EQ(job.train.micro_batches, 1);
   EXPECT_EQ(job.train.precision, Precision::bf16);
   EXPECT_EQ(job.optim.clip, 1);
+  EXPECT_EQ(job.optim.lr, 2e-5);
+  EXPECT_EQ(job.optim.schedule, Schedule::cosine);
+  EXPECT_EQ(warmup_steps(job.optim, 200), 6);
   EXPECT_EQ(job.machine, std::nullopt);
   EXPECT_EQ(job.budget.device, std::nullopt);
   EXPECT_EQ(job.strategy, "auto");
@@ -121,6 +126,82 @@ TEST(Job, OnlyTrainingNeedsDataAndSteps) {
   }
   EXPECT_EQ(parse("plan: {profile: p.yaml}\npapers: {pure: true}").model, "");
   require_trainable(parse(kSmallest));
+}
+
+TEST(Job, TrainingNeedsStepsOrEpochs) {
+  require_trainable(parse("model: m\ndata: {train: d.jsonl}\ntrain: {epochs: 3}"));
+  try {
+    require_trainable(parse("model: m\ndata: {train: d.jsonl}"));
+    ADD_FAILURE() << "a job without a length may train";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "'train.steps' is missing; training needs at least one step, or train.epochs, as key "
+              "in the job file or train.steps=... on the command line");
+  }
+}
+
+TEST(Job, EpochsAreAsManyStepsAsReachTheEndOfTheLastOne) {
+  const auto steps = [](const std::string& epochs, std::int64_t rows) {
+    Job job =
+        parse("model: m\ntrain: {micro_batches: 3, micro_batch_size: 2, epochs: " + epochs + "}\n");
+    resolve_steps(job, rows);
+    EXPECT_EQ(job.train.epochs, 0);
+    EXPECT_EQ(parse(to_yaml(job)), job);
+    return job.train.steps;
+  };
+  EXPECT_EQ(steps("3", 37), 19);  // 111 rows, 6 per step
+  EXPECT_EQ(steps("1", 36), 6);
+  EXPECT_EQ(steps("0.5", 36), 3);
+  EXPECT_EQ(steps("1e-3", 5), 1);
+  EXPECT_EQ(parse(kSmallest, {"train.epochs=2", "train.steps=0"}).train.epochs, 2);
+  try {
+    Job job = parse("model: m\ntrain: {epochs: 1e4}\n");
+    resolve_steps(job, 1'000'000);
+    ADD_FAILURE() << "1e10 steps are counted";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "jobs/7b.yaml:2: 10000 epochs of 1000000 rows are 1.0e+10 steps; expected at most "
+              "1.0e+09");
+  }
+  EXPECT_NE(error_of(with("  epochs: -1")), "no error");
+}
+
+TEST(Job, OfTwoKeysThatSayOneThingTheCommandLinesWins) {
+  const std::string epochs = "model: m\ntrain: {epochs: 3}\n";
+  EXPECT_EQ(parse(epochs, {"train.steps=10"}).train.epochs, 0);
+  EXPECT_EQ(parse(kSmallest, {"train.epochs=3"}).train.steps, 0);
+  EXPECT_EQ(error_of("model: m\ntrain:\n  steps: 5\n  epochs: 3\n"),
+            "jobs/7b.yaml:4: 'train.epochs' and 'train.steps' exclude each other; expected one of "
+            "them");
+  EXPECT_EQ(error_of(kSmallest, {"train.epochs=3", "train.steps=10"}),
+            "command line: 'train.epochs' and 'train.steps' exclude each other; expected one of "
+            "them");
+
+  EXPECT_EQ(warmup_steps(parse(with("optim: {warmup_steps: 0}")).optim, 100), 0);
+  EXPECT_EQ(warmup_steps(parse(with("optim: {warmup_ratio: null}")).optim, 100), 0);
+  EXPECT_EQ(warmup_steps(parse(kFull, {"optim.warmup_ratio=0.1"}).optim, 100), 10);
+  EXPECT_EQ(warmup_steps(parse(kSmallest, {"optim.warmup_steps=4"}).optim, 100), 4);
+  EXPECT_EQ(error_of(with("optim: {warmup_steps: 5, warmup_ratio: 0.1}")),
+            "jobs/7b.yaml:4: 'optim.warmup_ratio' and 'optim.warmup_steps' exclude each other; "
+            "expected one of them");
+}
+
+TEST(Job, ASequenceLeftOutIsTheUsualOneOrTheModels) {
+  ModelSpec model;
+  model.max_positions = 4096;
+  Job job = parse(kSmallest);
+  EXPECT_EQ(parse(to_yaml(job)), job);
+  resolve_sequence(job, model);
+  EXPECT_EQ(job.data.sequence, 1024);
+
+  model.max_positions = 512;
+  job = parse(kSmallest, {"data.sequence=null"});
+  resolve_sequence(job, model);
+  EXPECT_EQ(job.data.sequence, 512);
+
+  job = parse(kSmallest, {"data.sequence=513"});
+  EXPECT_THROW(resolve_sequence(job, model), UserError);
+  EXPECT_NE(error_of(kSmallest, {"data.sequence=0"}), "no error");
 }
 
 TEST(Job, AKeyThatMovedIsRefusedWithItsPresentName) {
@@ -204,7 +285,7 @@ TEST(Job, ABadValueIsRefusedWithLineExpectationAndFinding) {
             "a list of 2");
   EXPECT_EQ(error_of(with("optim: 3")),
             "jobs/7b.yaml:4: 'optim': expected keys (name, lr, betas, eps, weight_decay, clip, "
-            "schedule, warmup_steps); found '3'");
+            "schedule, warmup_steps, warmup_ratio); found '3'");
   EXPECT_EQ(error_of("- a\n- b\n").substr(0, 30), "jobs/7b.yaml:1: expected keys ");
   EXPECT_EQ(error_of(with("optim: {name: sgd}")),
             "jobs/7b.yaml:4: 'optim.name' must be adamw; found 'sgd'");

@@ -10,9 +10,9 @@ namespace ferry {
 
 double learning_rate(const OptimJob& optim, int step, int steps) {
   FERRY_CHECK(0 <= step && step < steps, "a step of the run");
-  if (step < optim.warmup_steps) return optim.lr * step / optim.warmup_steps;
-  const double progress =
-      static_cast<double>(step - optim.warmup_steps) / std::max(1, steps - optim.warmup_steps);
+  const int warmup = warmup_steps(optim, steps);
+  if (step < warmup) return optim.lr * step / warmup;
+  const double progress = static_cast<double>(step - warmup) / std::max(1, steps - warmup);
   switch (optim.schedule) {
     case Schedule::constant:
       return optim.lr;

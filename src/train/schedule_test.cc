@@ -22,7 +22,18 @@ TEST(Schedule, RatesAreThoseOfTheHuggingFaceSchedules) {
 }
 
 TEST(Schedule, WithoutWarmUpTheFirstStepHasTheFullRate) {
-  EXPECT_DOUBLE_EQ(learning_rate({.lr = 3e-4, .schedule = Schedule::linear}, 0, 5), 3e-4);
+  const OptimJob optim{.lr = 3e-4, .schedule = Schedule::linear, .warmup_ratio = 0};
+  EXPECT_DOUBLE_EQ(learning_rate(optim, 0, 5), 3e-4);
+}
+
+// Hugging Face's Trainer: warmup_steps = ceil(steps * warmup_ratio).
+TEST(Schedule, AWarmUpByRatioIsThatPartOfAllStepsRoundedUp) {
+  EXPECT_EQ(warmup_steps({.warmup_ratio = 0.03}, 100), 3);
+  EXPECT_EQ(warmup_steps({.warmup_ratio = 0.03}, 101), 4);
+  EXPECT_EQ(warmup_steps({.warmup_steps = 7, .warmup_ratio = 0}, 100), 7);
+  const OptimJob optim{.lr = 1.0, .schedule = Schedule::linear, .warmup_ratio = 0.2};
+  EXPECT_DOUBLE_EQ(learning_rate(optim, 1, 10), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(optim, 6, 10), 0.5);
 }
 
 }  // namespace

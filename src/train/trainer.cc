@@ -369,6 +369,11 @@ TrainSummary Run::finish(bool interrupted) {
 
 }  // namespace
 
+std::int64_t rows_per_epoch(const TrainSetup& setup) {
+  const TokenFile file(setup.train_tokens);
+  return Batches(file, batch_rules(setup, file)).rows();
+}
+
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer) {
   observer.phase("taking memory");
   try {

@@ -70,9 +70,13 @@ class TrainObserver : public PhaseListener {
   virtual bool wants_to_stop() { return false; }
 };
 
-/// Runs the job. Writes log.jsonl, timeline.json, summary.json and checkpoints into job.out.
-/// Throws UserError (data, model, divergence) or ResourceError (memory, drive, device); what was
-/// saved before stays as it is.
+/// The sequences of an epoch of `setup.train_tokens`: samples that are trained on, or, packed, rows
+/// of them. Throws UserError as Batches does.
+std::int64_t rows_per_epoch(const TrainSetup& setup);
+
+/// Runs the job, whose `train.steps` is set. Writes log.jsonl, timeline.json, summary.json and
+/// checkpoints into job.out. Throws UserError (data, model, divergence) or ResourceError (memory,
+/// drive, device); what was saved before stays as it is.
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer);
 
 }  // namespace ferry

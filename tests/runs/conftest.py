@@ -31,7 +31,7 @@ class Box:
             "model": str(self.model),
             "data": {"train": str(self.tokens), "sequence": 32, "shuffle": False},
             "train": {"steps": STEPS, "micro_batches": 3, "micro_batch_size": 2, "precision": "fp32"},
-            "optim": {"lr": 1e-2, "weight_decay": 0.1, "clip": 0.5},
+            "optim": {"lr": 1e-2, "weight_decay": 0.1, "clip": 0.5, "schedule": "constant", "warmup_steps": 0},
             "budget": {"host": "1 GiB"},
             "machine": str(machine(self.folder, 1)),
             "strategy": "resident",
