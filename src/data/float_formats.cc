@@ -1,6 +1,8 @@
 #include "data/float_formats.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -33,6 +35,18 @@ void widen_bf16(std::span<const std::uint16_t> bits, std::span<float> wide) {
 void widen_f16(std::span<const std::uint16_t> bits, std::span<float> wide) {
   FERRY_CHECK(bits.size() == wide.size(), "as many floats as there are 16-bit values");
   for (std::size_t i = 0; i < bits.size(); ++i) wide[i] = f16_to_float(bits[i]);
+}
+
+std::optional<std::size_t> first_not_finite(std::span<const float> values) {
+  constexpr std::uint32_t kInfinity = 0x7F800000;
+  std::uint32_t largest = 0;  // without the sign; a loop without an exit is vectorised
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFF);
+  }
+  if (largest < kInfinity) return std::nullopt;
+  const auto found =
+      std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  return static_cast<std::size_t>(found - values.begin());
 }
 
 }  // namespace ferry

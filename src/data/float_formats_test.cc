@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -32,6 +33,18 @@ TEST(FloatFormats, Bfloat16IsTheUpperHalfOfAFloat) {
   EXPECT_EQ(bf16_to_float(0xC049), -3.140625f);
   EXPECT_EQ(bf16_to_float(0x0001), 0x1p-133f);
   EXPECT_TRUE(std::isnan(bf16_to_float(0x7FC0)));
+}
+
+TEST(FloatFormats, TheFirstValueThatIsNotFiniteIsFoundWhereverItIs) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values(37, -std::numeric_limits<float>::max());
+  EXPECT_EQ(first_not_finite(values), std::nullopt);
+  EXPECT_EQ(first_not_finite({}), std::nullopt);
+  values.back() = std::numeric_limits<float>::quiet_NaN();
+  for (std::size_t at = values.size(); at-- > 0;) {
+    values[at] = at % 2 == 0 ? -kInfinity : std::bit_cast<float>(0x7F800001u);
+    EXPECT_EQ(first_not_finite(values), at);
+  }
 }
 
 }  // namespace

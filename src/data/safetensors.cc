@@ -107,9 +107,11 @@ void Checkpoint::read_part(const TensorEntry& entry, Bytes begin,
   files_.at(entry.file).read(entry.offset + begin, destination);
 }
 
-void Checkpoint::read_as_f32(const TensorEntry& entry, std::span<float> destination) const {
-  FERRY_CHECK(std::ssize(destination) == entry.numel(), entry.name + ": wrong buffer size");
-  if (entry.type == ElementType::f32) return read(entry, std::as_writable_bytes(destination));
+void Checkpoint::read_as_f32(const TensorEntry& entry, std::int64_t first,
+                             std::span<float> destination) const {
+  if (entry.type == ElementType::f32) {
+    return read_part(entry, {4 * first}, std::as_writable_bytes(destination));
+  }
   if (entry.type != ElementType::bf16 && entry.type != ElementType::f16) {
     throw UserError(path_of(entry).string() + ": tensor " + in_quotes(entry.name) + " has dtype " +
                     std::string(name_of(entry.type)) + "; expected F32, BF16 or F16");
@@ -118,7 +120,7 @@ void Checkpoint::read_as_f32(const TensorEntry& entry, std::span<float> destinat
   std::vector<std::uint16_t> piece(std::min(destination.size(), std::size_t{1} << 15));
   for (std::size_t at = 0; at < destination.size();) {
     const auto part = std::span(piece).first(std::min(piece.size(), destination.size() - at));
-    read_part(entry, {2 * static_cast<std::int64_t>(at)}, std::as_writable_bytes(part));
+    read_part(entry, {2 * (first + static_cast<std::int64_t>(at))}, std::as_writable_bytes(part));
     widen(part, destination.subspan(at, part.size()));
     at += part.size();
   }

@@ -47,9 +47,10 @@ class Checkpoint {
   /// Requires: the range lies within the tensor.
   void read_part(const TensorEntry& entry, Bytes begin, std::span<std::byte> destination) const;
 
-  /// Reads an F32, BF16 or F16 tensor as floats; exact. Needs 64 KiB of memory besides.
-  /// Requires: destination.size() == entry.numel(). Throws UserError for another type.
-  void read_as_f32(const TensorEntry& entry, std::span<float> destination) const;
+  /// Reads elements of an F32, BF16 or F16 tensor from element `first` on as floats; exact. Needs
+  /// 64 KiB of memory besides. Requires: the tensor has so many. Throws UserError for another type.
+  void read_as_f32(const TensorEntry& entry, std::int64_t first,
+                   std::span<float> destination) const;
 
   /// The path of the file that holds a tensor.
   const std::filesystem::path& path_of(const TensorEntry& entry) const;

@@ -83,7 +83,7 @@ TEST(SafetensorsFile, EmptyTensorsScalarsAndSpacesAreAccepted) {
                           8)));
   const Checkpoint checkpoint = open_safetensors(path);
   float value = 0;
-  checkpoint.read_as_f32(checkpoint.at("scalar"), std::span(&value, 1));
+  checkpoint.read_as_f32(checkpoint.at("scalar"), 0, std::span(&value, 1));
   EXPECT_EQ(value, 1.0f);
   EXPECT_EQ(checkpoint.at("none").numel(), 0);
   EXPECT_EQ(checkpoint.at("huge").numel(), 0);
@@ -143,11 +143,15 @@ TEST(SafetensorsFile, LargeTensorsAreWidenedInPieces) {
       "x.safetensors", file_of("{" + tensor("a", "BF16", "70000", 0, 2 * kCount) + "}", data));
   const Checkpoint checkpoint = open_safetensors(path);
   std::vector<float> values(kCount);
-  checkpoint.read_as_f32(checkpoint.at("a"), values);
+  checkpoint.read_as_f32(checkpoint.at("a"), 0, values);
   for (int i = 0; i < kCount; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(float(i)) & 0xFFFF0000u;
     ASSERT_EQ(values[static_cast<std::size_t>(i)], std::bit_cast<float>(bits)) << i;
   }
+  constexpr int kFirst = 33'000;
+  std::vector<float> part(kCount - kFirst);
+  checkpoint.read_as_f32(checkpoint.at("a"), kFirst, part);
+  EXPECT_TRUE(std::ranges::equal(part, std::span(values).subspan(kFirst)));
 }
 
 TEST(SafetensorsFile, IntegersAreNotReadAsFloats) {
@@ -157,7 +161,7 @@ TEST(SafetensorsFile, IntegersAreNotReadAsFloats) {
   const Checkpoint checkpoint = open_safetensors(path);
   float value = 0;
   EXPECT_NE(user_error([&] {
-              checkpoint.read_as_f32(checkpoint.at("a"), std::span(&value, 1));
+              checkpoint.read_as_f32(checkpoint.at("a"), 0, std::span(&value, 1));
             }).find("\"a\" has dtype I64"),
             std::string::npos);
 }

@@ -196,10 +196,10 @@ safetensors.numpy.save_file({
             0);
   const Checkpoint checkpoint = open_checkpoint(folder.path());
   std::vector<float> values(3);
-  checkpoint.read_as_f32(checkpoint.at("f16"), values);
+  checkpoint.read_as_f32(checkpoint.at("f16"), 0, values);
   EXPECT_EQ(values, (std::vector<float>{0.5f, 65504.0f, 0x1p-24f}));
   values.resize(2);
-  checkpoint.read_as_f32(checkpoint.at("f32"), values);
+  checkpoint.read_as_f32(checkpoint.at("f32"), 0, values);
   EXPECT_EQ(values, (std::vector<float>{1.5f, -2.0f}));
   EXPECT_EQ(checkpoint.at("scalar").numel(), 1);
   EXPECT_EQ(checkpoint.at("none").shape, (std::vector<std::int64_t>{3, 0}));

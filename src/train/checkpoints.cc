@@ -1,10 +1,13 @@
 #include "train/checkpoints.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "data/float_formats.h"
 #include "data/model_folder.h"
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
@@ -41,7 +44,7 @@ template <typename Visit>
 void for_each_param(const ModelSpec& model, const Visit& visit) {
   for (const BlockId b : model.blocks.ids()) {
     const auto& params = model.blocks[b].params;
-    for (std::size_t i = 0; i < params.size(); ++i) visit(b, i, params[i]);
+    for (std::size_t i = 0; i < params.size(); ++i) visit(ParamPosition{b, i}, params[i]);
   }
 }
 
@@ -52,6 +55,12 @@ std::string to_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
+void require_shape(const Checkpoint& checkpoint, const TensorEntry& entry, const ParamSpec& param) {
+  if (entry.shape == param.shape) return;
+  throw UserError(checkpoint.path_of(entry).string() + ": tensor '" + entry.name + "' has shape " +
+                  to_text(entry.shape) + "; config.json asks for " + to_text(param.shape));
+}
+
 /// The tensor of a parameter, under its full name or that of the bare model.
 const TensorEntry& entry_of(const Checkpoint& checkpoint, const ModelSpec& model,
                             const ParamSpec& param) {
@@ -59,58 +68,116 @@ const TensorEntry& entry_of(const Checkpoint& checkpoint, const ModelSpec& model
   if (entry == nullptr && param.name.starts_with(model.names.body)) {
     entry = checkpoint.find(std::string_view(param.name).substr(model.names.body.size()));
   }
-  if (entry == nullptr) return checkpoint.at(param.name);  // throws, naming the folder
-  if (entry->shape != param.shape) {
-    throw UserError(checkpoint.path_of(*entry).string() + ": tensor '" + entry->name +
-                    "' has shape " + to_text(entry->shape) + "; config.json asks for " +
-                    to_text(param.shape));
+  return entry != nullptr ? *entry : checkpoint.at(param.name);  // throws, naming the folder
+}
+
+/// "[12, 7]": where element `element` of a tensor is.
+std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t element) {
+  std::vector<std::int64_t> index(shape.size());
+  for (std::size_t d = index.size(); d-- > 0; element /= shape[d]) index[d] = element % shape[d];
+  return to_text(index);
+}
+
+/// Moves parameters between files and their homes, piece by piece.
+class Pieces {
+ public:
+  explicit Pieces(const ModelSpec& model) {
+    std::int64_t longest = 0;
+    for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
+      longest = std::max(longest, param.numel());
+    });
+    values_.resize(static_cast<std::size_t>(std::min(longest, kElements)));
   }
-  return *entry;
-}
 
-void read_part(const Checkpoint& checkpoint, const TensorEntry& entry, StatePart part,
-               BlockId block, std::size_t index, HomeStates& states) {
-  std::vector<float> values(entry.numel());
-  checkpoint.read_as_f32(entry, values);
-  states.write(part, block, index, values);
-}
+  /// Reads one part of a parameter. Throws UserError for another shape, or a value that is not
+  /// finite.
+  void read(const Checkpoint& from, const TensorEntry& entry, const ParamSpec& param,
+            StatePart part, ParamPosition at, HomeStates& to) {
+    require_shape(from, entry, param);
+    for_each(param.numel(), [&](std::int64_t first, std::size_t count) {
+      const auto values = std::span(values_).first(count);
+      from.read_as_f32(entry, first, values);
+      if (const auto bad = first_not_finite(values)) {
+        throw UserError(from.path_of(entry).string() + ": tensor '" + entry.name + "' is " +
+                        std::to_string(values[*bad]) + " at " +
+                        index_text(param.shape, first + static_cast<std::int64_t>(*bad)) +
+                        "; expected finite numbers\n  try: a sound copy of the file");
+      }
+      at.element = first;
+      to.write(part, at, values);
+    });
+  }
 
-void write_model(const CheckpointContents& contents, const std::filesystem::path& folder) {
+  /// Writes one part of a parameter as the F32 tensor `name`.
+  void write(const HomeStates& from, StatePart part, ParamPosition at, const ParamSpec& param,
+             const std::string& name, SafetensorsWriter& to) {
+    for_each(param.numel(), [&](std::int64_t first, std::size_t count) {
+      const auto values = std::span(values_).first(count);
+      at.element = first;
+      from.read(part, at, values);
+      to.write_part(name, {4 * first}, std::as_bytes(values));
+    });
+  }
+
+  /// Writes a parameter's bf16 halves as a BF16 tensor.
+  void write_hi(const HomeStates& from, ParamPosition at, const ParamSpec& param,
+                SafetensorsWriter& to) {
+    halves_.resize(values_.size());
+    for_each(param.numel(), [&](std::int64_t first, std::size_t count) {
+      const auto halves = std::span(halves_).first(count);
+      at.element = first;
+      from.read_hi(at, halves);
+      to.write_part(param.name, {2 * first}, std::as_bytes(halves));
+    });
+  }
+
+ private:
+  // A value, and as much again for its halves or for what comes from a device.
+  static constexpr std::int64_t kElements = kPieceMemory.count / 8;
+
+  template <typename Visit>
+  void for_each(std::int64_t elements, const Visit& visit) {
+    for (std::int64_t first = 0; first < elements; first += std::ssize(values_)) {
+      const auto count = std::min(elements - first, std::ssize(values_));
+      visit(first, static_cast<std::size_t>(count));
+    }
+  }
+
+  std::vector<float> values_;
+  std::vector<std::uint16_t> halves_;
+};
+
+void write_model(const CheckpointContents& contents, const std::filesystem::path& folder,
+                 Pieces& pieces) {
   const bool split = contents.precision == Precision::bf16;
   std::vector<TensorDeclaration> declared;
-  for_each_param(contents.model, [&](BlockId, std::size_t, const ParamSpec& param) {
+  for_each_param(contents.model, [&](const ParamPosition&, const ParamSpec& param) {
     declared.push_back({param.name, type_of_weights(contents.precision), param.shape});
   });
   SafetensorsWriter writer(folder, "model", declared, kShardSize);
-  for_each_param(contents.model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
-    const std::size_t count = param.numel();
+  for_each_param(contents.model, [&](const ParamPosition& at, const ParamSpec& param) {
     if (split) {
-      std::vector<std::uint16_t> hi(count);
-      contents.states.read_hi(b, i, hi);
-      writer.write(param.name, std::as_bytes(std::span(hi)));
+      pieces.write_hi(contents.states, at, param, writer);
     } else {
-      std::vector<float> master(count);
-      contents.states.read(StatePart::master, b, i, master);
-      writer.write(param.name, std::as_bytes(std::span(master)));
+      pieces.write(contents.states, StatePart::master, at, param, param.name, writer);
     }
   });
   writer.commit();
 }
 
-void write_optimizer(const CheckpointContents& contents, const std::filesystem::path& folder) {
+void write_optimizer(const CheckpointContents& contents, const std::filesystem::path& folder,
+                     Pieces& pieces) {
   const auto parts = parts_kept(contents.precision);
   std::vector<TensorDeclaration> declared;
-  for_each_param(contents.model, [&](BlockId, std::size_t, const ParamSpec& param) {
+  for_each_param(contents.model, [&](const ParamPosition&, const ParamSpec& param) {
     for (const StatePart part : parts) {
       declared.push_back({part_name(param.name, part), ElementType::f32, param.shape});
     }
   });
   SafetensorsWriter writer(folder, "optimizer", declared, kShardSize);
-  for_each_param(contents.model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
-    std::vector<float> values(param.numel());
+  for_each_param(contents.model, [&](const ParamPosition& at, const ParamSpec& param) {
     for (const StatePart part : parts) {
-      contents.states.read(part, b, i, values);
-      writer.write(part_name(param.name, part), std::as_bytes(std::span(values)));
+      pieces.write(contents.states, part, at, param, part_name(param.name, part), writer);
     }
   });
   writer.commit();
@@ -121,11 +188,11 @@ void write_optimizer(const CheckpointContents& contents, const std::filesystem::
 void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
                      HomeStates& states) {
   const Checkpoint checkpoint = open_checkpoint(folder);
-  for_each_param(model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
-    read_part(checkpoint, entry_of(checkpoint, model, param), StatePart::master, b, i, states);
-    const std::vector<float> zeros(param.numel());
-    states.write(StatePart::exp_avg, b, i, zeros);
-    states.write(StatePart::exp_avg_sq, b, i, zeros);
+  Pieces pieces(model);
+  for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
+    pieces.read(checkpoint, entry_of(checkpoint, model, param), param, StatePart::master, at,
+                states);
+    states.clear_moments(at.block, at.param);
   });
 }
 
@@ -135,13 +202,14 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
   verify_checksums(folder, manifest);
   const Checkpoint weights = open_checkpoint(folder);
   const Checkpoint optimizer = open_checkpoint(folder / kStateFolder, "optimizer");
-  for_each_param(model, [&](BlockId b, std::size_t i, const ParamSpec& param) {
+  Pieces pieces(model);
+  for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
     const TensorEntry& weight = entry_of(weights, model, param);
     const TensorEntry* master = optimizer.find(part_name(param.name, StatePart::master));
-    read_part(master != nullptr ? optimizer : weights, master != nullptr ? *master : weight,
-              StatePart::master, b, i, states);
+    pieces.read(master != nullptr ? optimizer : weights, master != nullptr ? *master : weight,
+                param, StatePart::master, at, states);
     for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
-      read_part(optimizer, optimizer.at(part_name(param.name, part)), part, b, i, states);
+      pieces.read(optimizer, optimizer.at(part_name(param.name, part)), param, part, at, states);
     }
   });
   return manifest;
@@ -150,8 +218,9 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved) {
   UnsavedStep step = saved.begin(contents.manifest.step);
   const std::filesystem::path state = step.folder() / kStateFolder;
-  write_model(contents, step.folder());
-  write_optimizer(contents, state);
+  Pieces pieces(contents.model);
+  write_model(contents, step.folder(), pieces);
+  write_optimizer(contents, state, pieces);
   copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision));
   return saved.commit(std::move(step), contents.manifest);
 }

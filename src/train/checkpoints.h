@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/units.h"
 #include "data/manifest.h"
 #include "data/saved_steps.h"
 #include "spec/model_spec.h"
@@ -14,8 +15,11 @@
 
 namespace ferry {
 
-/// Fills the master weights from a Hugging Face directory; moments become zero. Streams: one tensor
-/// is in memory besides. Throws UserError for a tensor that is missing or has another shape.
+/// What loading and saving hold of DRAM at most beside the plan, however large a tensor is.
+inline constexpr Bytes kPieceMemory = 16_MiB;
+
+/// Fills the master weights from a Hugging Face directory; moments become zero. Throws UserError
+/// for a tensor that is missing, has another shape, or a value that is not finite.
 void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
                      HomeStates& states);
 
@@ -32,9 +36,8 @@ struct CheckpointContents {
   Manifest manifest;                   // without files
 };
 
-/// Writes a checkpoint through `saved`; it appears complete or not at all. Needs one tensor of
-/// memory besides. Returns its folder. Throws ResourceError; the checkpoints before it stay as they
-/// are.
+/// Writes a checkpoint through `saved`; it appears complete or not at all. Returns its folder.
+/// Throws ResourceError; the checkpoints before it stay as they are.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved);
 
 }  // namespace ferry

@@ -30,43 +30,45 @@ HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& 
   }
 }
 
-at::Tensor HomeStates::flat(InstanceId id, Bytes begin, BlockId block, std::size_t param,
-                            at::ScalarType type) const {
+at::Tensor HomeStates::flat(InstanceId id, Bytes params, const ParamPosition& begin,
+                            std::size_t count, at::ScalarType type) const {
   FERRY_CHECK(id.valid(), "a trainable block has its weights and states at home");
-  const std::int64_t offset = layouts_[block].offsets[param];
+  const ParamSpec& param = model_.blocks[begin.block].params[begin.param];
+  const auto length = static_cast<std::int64_t>(count);
+  FERRY_CHECK(begin.element >= 0 && begin.element + length <= param.numel(),
+              param.name + ": a range outside the parameter");
+  const std::int64_t offset = layouts_[begin.block].offsets[begin.param] + begin.element;
   const auto element = static_cast<std::int64_t>(c10::elementSize(type));
-  return binding_.view(id, begin + Bytes{offset * element},
-                       {model_.blocks[block].params[param].numel()}, type);
+  return binding_.view(id, params + Bytes{offset * element}, {length}, type);
 }
 
-at::Tensor HomeStates::moment(StatePart part, BlockId block, std::size_t param) const {
-  const std::int64_t elements = layouts_[block].elements;
+at::Tensor HomeStates::moment(StatePart part, const ParamPosition& begin, std::size_t count) const {
+  const std::int64_t elements = layouts_[begin.block].elements;
   const Bytes first{plan_.precision == Precision::bf16 ? elements * 2 : 0};
-  const Bytes begin = part == StatePart::exp_avg ? first : first + Bytes{elements * 4};
-  return flat(homes_[block].state, begin, block, param, at::kFloat);
+  const Bytes params = part == StatePart::exp_avg ? first : first + Bytes{elements * 4};
+  return flat(homes_[begin.block].state, params, begin, count, at::kFloat);
 }
 
-at::Tensor HomeStates::lo(BlockId block, std::size_t param) const {
-  return flat(homes_[block].state, {}, block, param, at::kShort);
+at::Tensor HomeStates::lo(const ParamPosition& begin, std::size_t count) const {
+  return flat(homes_[begin.block].state, {}, begin, count, at::kShort);
 }
 
-at::Tensor HomeStates::weight(BlockId block, std::size_t param) const {
+at::Tensor HomeStates::weight(const ParamPosition& begin, std::size_t count) const {
   // bf16 halves travel as 16-bit integers: no conversion may touch their patterns.
-  return flat(homes_[block].weight, {}, block, param,
+  return flat(homes_[begin.block].weight, {}, begin, count,
               plan_.precision == Precision::bf16 ? at::kShort : at::kFloat);
 }
 
-void HomeStates::write(StatePart part, BlockId block, std::size_t param,
-                       std::span<const float> values) {
+void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<const float> values) {
   const auto count = static_cast<std::int64_t>(values.size());
   const at::Tensor source =
       at::from_blob(const_cast<float*>(values.data()), {count}, at::TensorOptions(at::kFloat));
   if (part != StatePart::master) {
-    moment(part, block, param).copy_(source);
+    moment(part, begin, values.size()).copy_(source);
     return;
   }
   if (plan_.precision == Precision::fp32) {
-    weight(block, param).copy_(source);
+    weight(begin, values.size()).copy_(source);
     return;
   }
   const at::Tensor high = at::empty({count}, at::kShort), low = at::empty({count}, at::kShort);
@@ -76,29 +78,36 @@ void HomeStates::write(StatePart part, BlockId block, std::size_t param,
     hi[i] = split_hi(bits);
     bottom[i] = split_lo(bits);
   }
-  weight(block, param).copy_(high);
-  lo(block, param).copy_(low);
+  weight(begin, values.size()).copy_(high);
+  lo(begin, values.size()).copy_(low);
 }
 
-void HomeStates::read(StatePart part, BlockId block, std::size_t param,
-                      std::span<float> values) const {
+void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<float> values) const {
+  const std::size_t count = values.size();
   if (part != StatePart::master || plan_.precision == Precision::fp32) {
     const at::Tensor cpu =
-        (part == StatePart::master ? weight(block, param) : moment(part, block, param)).cpu();
+        (part == StatePart::master ? weight(begin, count) : moment(part, begin, count)).cpu();
     std::ranges::copy(elements<const float>(cpu), values.begin());
     return;
   }
-  const at::Tensor high = weight(block, param).cpu(), low = lo(block, param).cpu();
+  const at::Tensor high = weight(begin, count).cpu(), low = lo(begin, count).cpu();
   const auto hi = elements<const std::uint16_t>(high), bottom = elements<const std::uint16_t>(low);
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     values[i] = std::bit_cast<float>(join(hi[i], bottom[i]));
   }
 }
 
-void HomeStates::read_hi(BlockId block, std::size_t param, std::span<std::uint16_t> values) const {
+void HomeStates::read_hi(const ParamPosition& begin, std::span<std::uint16_t> values) const {
   FERRY_CHECK(plan_.precision == Precision::bf16, "only bf16 weights have halves");
-  const at::Tensor high = weight(block, param).cpu();
+  const at::Tensor high = weight(begin, values.size()).cpu();
   std::ranges::copy(elements<const std::uint16_t>(high), values.begin());
+}
+
+void HomeStates::clear_moments(BlockId block, std::size_t param) {
+  const auto count = static_cast<std::size_t>(model_.blocks[block].params[param].numel());
+  for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
+    moment(part, {block, param}, count).zero_();
+  }
 }
 
 }  // namespace ferry

@@ -20,31 +20,43 @@ namespace ferry {
 /// Adam's two moments.
 enum class StatePart { master, exp_avg, exp_avg_sq };
 
+/// An element of a parameter: where a piece of it begins.
+struct ParamPosition {
+  BlockId block;
+  std::size_t param = 0;     // of the block
+  std::int64_t element = 0;  // of the parameter
+};
+
 class HomeStates {
  public:
   /// All references must outlive this object. Requires: every trainable block of the plan has W and
   /// S at home.
   HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
-  /// Sets one part of parameter `param` of block `block`. Requires: as many values as elements.
-  void write(StatePart part, BlockId block, std::size_t param, std::span<const float> values);
+  /// Sets one part of consecutive elements of a parameter from `begin` on. Needs as many bytes
+  /// besides as the values have. Requires: the parameter has so many elements.
+  void write(StatePart part, const ParamPosition& begin, std::span<const float> values);
 
-  /// Reads it back, exactly. Requires: as many values as elements.
-  void read(StatePart part, BlockId block, std::size_t param, std::span<float> values) const;
+  /// Reads them back, exactly; the same holds.
+  void read(StatePart part, const ParamPosition& begin, std::span<float> values) const;
 
-  /// Reads the bf16 half that devices compute with. Requires: a bf16 plan.
-  void read_hi(BlockId block, std::size_t param, std::span<std::uint16_t> values) const;
+  /// Reads the bf16 halves that devices compute with. Requires: a bf16 plan.
+  void read_hi(const ParamPosition& begin, std::span<std::uint16_t> values) const;
+
+  /// Sets both moments of a whole parameter to 0.
+  void clear_moments(BlockId block, std::size_t param);
 
  private:
   struct Home {
     InstanceId weight, state;
   };
 
-  at::Tensor flat(InstanceId id, Bytes begin, BlockId block, std::size_t param,
+  // `count` elements from `begin` on; parameters begin at byte `params` of the instance.
+  at::Tensor flat(InstanceId id, Bytes params, const ParamPosition& begin, std::size_t count,
                   at::ScalarType type) const;
-  at::Tensor moment(StatePart part, BlockId block, std::size_t param) const;
-  at::Tensor lo(BlockId block, std::size_t param) const;
-  at::Tensor weight(BlockId block, std::size_t param) const;
+  at::Tensor moment(StatePart part, const ParamPosition& begin, std::size_t count) const;
+  at::Tensor lo(const ParamPosition& begin, std::size_t count) const;
+  at::Tensor weight(const ParamPosition& begin, std::size_t count) const;
 
   const ModelSpec& model_;
   const Plan& plan_;

@@ -105,10 +105,8 @@ void fill(const ModelSpec& model, HomeStates& states) {
     for (std::size_t i = 0; i < params.size(); ++i) {
       std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
       std::ranges::generate(values, [&] { return normal(random); });
-      states.write(StatePart::master, b, i, values);
-      std::ranges::fill(values, 0.0F);
-      states.write(StatePart::exp_avg, b, i, values);
-      states.write(StatePart::exp_avg_sq, b, i, values);
+      states.write(StatePart::master, {b, i}, values);
+      states.clear_moments(b, i);
     }
   }
 }
@@ -119,7 +117,7 @@ std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states) 
     const auto& params = model.blocks[b].params;
     for (std::size_t i = 0; i < params.size(); ++i) {
       std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
-      states.read(StatePart::master, b, i, values);
+      states.read(StatePart::master, {b, i}, values);
       all.insert(all.end(), values.begin(), values.end());
     }
   }

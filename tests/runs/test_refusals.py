@@ -1,9 +1,10 @@
 """What cannot be done is said at once, with the right exit code, and nothing is left behind."""
 
 import json
+import shutil
 
 import pytest
-from conftest import ferry, states_bytes
+from conftest import ferry, make_tokens, states_bytes
 
 
 def test_a_budget_that_is_too_small_names_need_have_and_remedies(box):
@@ -120,6 +121,21 @@ def test_simulate_reports_every_task_and_a_timeline(box):
     assert all(simulated["held_bytes"][place] <= peak for place, peak in simulated["peak_bytes"].items())
     assert "mean bubble" in ferry("simulate", str(plan), "--endurance", "600 TB").stdout
     assert "--endurance: " in ferry("simulate", str(plan), "--endurance", "much", expect=2).stderr
+
+
+def test_a_nan_in_a_weight_that_no_token_reads_is_named_before_training(box, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    model = shutil.copytree(box.model, tmp_path / "damaged")
+    weights = load_file(model / "model.safetensors")
+    weights["model.embed_tokens.weight"][94, 7] = float("nan")
+    save_file(weights, model / "model.safetensors", {"format": "pt"})
+    tokens = make_tokens(tmp_path / "below-90.tokens", 5, vocabulary=90)
+    run = box.train("damaged", model=str(model), data__train=str(tokens), expect=2)
+    said = f"{model / 'model.safetensors'}: tensor 'model.embed_tokens.weight' is nan at [94, 7]; expected finite numbers"
+    assert said in run.text
+    assert not (run.out / "checkpoints").exists() or not list((run.out / "checkpoints").iterdir())
+    assert "step      1/" not in run.text
 
 
 def test_a_diverging_run_stops_with_what_to_do_and_keeps_what_was_saved(box):
