@@ -40,6 +40,13 @@ struct TrainCommand {
 };
 int run_train(const TrainCommand& command);
 
+struct ExportCommand {
+  std::string source;  // a run's folder or a checkpoint
+  std::string folder;
+  std::string dtype;  // empty: as stored
+};
+int run_export(const ExportCommand& command);
+
 struct PreviewCommand {
   std::string job;
   std::vector<std::string> overrides;

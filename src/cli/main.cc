@@ -79,6 +79,15 @@ int run(int argc, char** argv) {
   train_command->add_flag("--resume", train.resume, "go on from the newest checkpoint in OUT");
   train_command->callback([&] { exit_code = run_train(train); });
 
+  ExportCommand export_model;
+  CLI::App* export_command =
+      program.add_subcommand("export", "write a run's model as a folder of its own");
+  export_command->add_option("source", export_model.source, "run folder or checkpoint")->required();
+  export_command->add_option("folder", export_model.folder, "empty or new folder")->required();
+  export_command->add_option("--dtype", export_model.dtype,
+                             "bf16, fp32 or fp16; default: as stored");
+  export_command->callback([&] { exit_code = run_export(export_model); });
+
   CLI::App* data = program.add_subcommand("data", "look at training data");
   data->require_subcommand(1);
   PreviewCommand preview;

@@ -35,6 +35,39 @@ TEST(FloatFormats, Bfloat16IsTheUpperHalfOfAFloat) {
   EXPECT_TRUE(std::isnan(bf16_to_float(0x7FC0)));
 }
 
+/// Every finite value of a format, the point half way to the next one, and its neighbours.
+void expect_nearest_even(float (*widen)(std::uint16_t), std::uint16_t (*narrow)(float),
+                         std::uint16_t infinity) {
+  for (std::uint16_t bits = 0; bits + 1 < infinity; ++bits) {
+    const float low = widen(bits), high = widen(static_cast<std::uint16_t>(bits + 1));
+    const float middle = low + (high - low) / 2;
+    const auto even = static_cast<std::uint16_t>(bits + (bits & 1));
+    ASSERT_EQ(narrow(low), bits);
+    ASSERT_EQ(narrow(-low), bits | 0x8000) << bits;
+    ASSERT_EQ(narrow(middle), even) << bits;
+    ASSERT_EQ(narrow(std::nextafter(middle, low)), bits);
+    ASSERT_EQ(narrow(std::nextafter(middle, high)), bits + 1);
+  }
+}
+
+TEST(FloatFormats, NarrowingRoundsToNearestAndTiesToEven) {
+  expect_nearest_even(f16_to_float, float_to_f16, 0x7C00);
+  expect_nearest_even(bf16_to_float, float_to_bf16, 0x7F80);
+}
+
+TEST(FloatFormats, WhatIsBeyondAFormatBecomesInfinityAndNanStaysNan) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  EXPECT_EQ(float_to_f16(65519.99f), 0x7BFF);
+  EXPECT_EQ(float_to_f16(65520.0f), 0x7C00);
+  EXPECT_EQ(float_to_f16(-kLargest), 0xFC00);
+  EXPECT_EQ(float_to_bf16(kLargest), 0x7F80);
+  EXPECT_EQ(float_to_f16(std::numeric_limits<float>::denorm_min()), 0);
+  for (const std::uint32_t nan : {0x7F800001u, 0x7FFFFFFFu, 0xFFC00000u}) {
+    EXPECT_TRUE(std::isnan(f16_to_float(float_to_f16(std::bit_cast<float>(nan)))));
+    EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(std::bit_cast<float>(nan)))));
+  }
+}
+
 TEST(FloatFormats, TheFirstValueThatIsNotFiniteIsFoundWhereverItIs) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> values(37, -std::numeric_limits<float>::max());

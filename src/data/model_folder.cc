@@ -53,7 +53,9 @@ void copy_model_files(const fs::path& from, const fs::path& to, ElementType weig
   try {
     for (const auto& file : fs::directory_iterator(from)) {
       const std::string name = file.path().filename().string();
-      if (kCompanions.contains(name)) fs::copy_file(file.path(), to / name);
+      if (!kCompanions.contains(name)) continue;
+      fs::copy_file(file.path(), to / name);
+      sync_file(to / name);
     }
   } catch (const fs::filesystem_error& error) {
     throw ResourceError("cannot copy what belongs to the model from " + from.string() + ": " +

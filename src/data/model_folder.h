@@ -7,6 +7,11 @@
 
 namespace ferry {
 
+/// The files of the optimizer's state in a checkpoint's kStateFolder (manifest.h), and how a
+/// parameter's exact value is called there when the weights are bf16.
+inline constexpr const char* kOptimizerStem = "optimizer";
+inline constexpr const char* kMasterSuffix = ".master";
+
 /// Copies what makes weights loadable from one model's folder to another: config.json, with `dtype`
 /// as the weights are stored there, generation settings, tokenizer files and chat template. What
 /// `from` lacks is not made up. config.json is last: without it a folder is not a model.

@@ -18,6 +18,9 @@
 
 namespace ferry {
 
+/// The size of a shard, as transformers' save_pretrained() has it.
+inline constexpr Bytes kShardSize = {5'000'000'000};
+
 /// A tensor that is going to be written.
 struct TensorDeclaration {
   std::string name;

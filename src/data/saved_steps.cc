@@ -148,6 +148,17 @@ std::optional<fs::path> SavedSteps::newest() const {
   return complete.back();
 }
 
+fs::path checkpoint_at(const fs::path& folder) {
+  if (fs::exists(folder / kManifestName)) return folder;
+  const auto complete = saved_steps(folder / kCheckpointsFolder);
+  if (complete.empty()) {
+    throw UserError(folder.string() +
+                    ": expected a run's folder or one of its checkpoints; it has " + "neither " +
+                    kCheckpointsFolder + "/step-* nor " + kManifestName);
+  }
+  return complete.back();
+}
+
 std::vector<fs::path> saved_steps(const fs::path& root) {
   std::vector<fs::path> complete;
   try {

@@ -11,6 +11,9 @@
 
 namespace ferry {
 
+/// Where a run's folder has its checkpoints.
+inline constexpr const char* kCheckpointsFolder = "checkpoints";
+
 /// A checkpoint being written. Destroyed without SavedSteps::commit(), it is removed.
 class UnsavedStep {
  public:
@@ -53,6 +56,10 @@ class SavedSteps {
   std::int64_t keep_;
   std::filesystem::path link_;  // empty: none
 };
+
+/// The checkpoint that a folder is, or the newest one of the run that it belongs to. Throws
+/// UserError when it is neither.
+std::filesystem::path checkpoint_at(const std::filesystem::path& folder);
 
 /// The complete checkpoints in `root`, by ascending step; none when there is no such folder.
 std::vector<std::filesystem::path> saved_steps(const std::filesystem::path& root);

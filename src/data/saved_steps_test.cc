@@ -73,6 +73,18 @@ TEST(SavedSteps, AnAbandonedSaveLeavesNothing) {
   EXPECT_EQ(folder.count(), 0u);
 }
 
+TEST(SavedSteps, ARunsFolderStandsForItsNewestCheckpoint) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder / "run/checkpoints", 2);
+  EXPECT_NE(user_error([&] { checkpoint_at(folder / "run"); }).find("expected a run's folder"),
+            std::string::npos);
+  save(steps, 5, "x");
+  save(steps, 10, "x");
+  EXPECT_EQ(checkpoint_at(folder / "run"), folder / "run/checkpoints/step-000010");
+  EXPECT_EQ(checkpoint_at(folder / "run/checkpoints/step-000005"),
+            folder / "run/checkpoints/step-000005");
+}
+
 TEST(SavedSteps, ALinkLeadsToTheCheckpointWrittenLast) {
   const ScratchFolder folder;
   const SavedSteps steps(folder / "checkpoints", 1, folder / "model");

@@ -15,13 +15,11 @@
 namespace ferry {
 namespace {
 
-constexpr Bytes kShardSize = {5'000'000'000};  // as transformers' save_pretrained()
-
 /// How the optimizer's file names a part of a parameter.
 std::string part_name(const std::string& param, StatePart part) {
   switch (part) {
     case StatePart::master:
-      return param + ".master";
+      return param + kMasterSuffix;
     case StatePart::exp_avg:
       return param + ".exp_avg";
     case StatePart::exp_avg_sq:
@@ -174,7 +172,7 @@ void write_optimizer(const CheckpointContents& contents, const std::filesystem::
       declared.push_back({part_name(param.name, part), ElementType::f32, param.shape});
     }
   });
-  SafetensorsWriter writer(folder, "optimizer", declared, kShardSize);
+  SafetensorsWriter writer(folder, kOptimizerStem, declared, kShardSize);
   for_each_param(contents.model, [&](const ParamPosition& at, const ParamSpec& param) {
     for (const StatePart part : parts) {
       pieces.write(contents.states, part, at, param, part_name(param.name, part), writer);
@@ -201,7 +199,7 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
   Manifest manifest = read_manifest(folder);
   verify_checksums(folder, manifest);
   const Checkpoint weights = open_checkpoint(folder);
-  const Checkpoint optimizer = open_checkpoint(folder / kStateFolder, "optimizer");
+  const Checkpoint optimizer = open_checkpoint(folder / kStateFolder, kOptimizerStem);
   Pieces pieces(model);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
     const TensorEntry& weight = entry_of(weights, model, param);

@@ -42,7 +42,7 @@ Micros median(std::vector<Micros> times) {
 }
 
 std::filesystem::path checkpoint_folder(const Job& job) {
-  return std::filesystem::path(job.out) / "checkpoints";
+  return std::filesystem::path(job.out) / kCheckpointsFolder;
 }
 
 std::int64_t sequences_per_step(const Job& job) {

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import torch
-from conftest import Box, make_model, make_tokens
+from conftest import Box, ferry, make_model, make_tokens
 from ferry_tools.make_model import END, train_tokenizer
 
 
@@ -69,3 +69,37 @@ def test_the_last_checkpoint_loads_from_the_runs_folder_without_a_word(bf16_run,
 def test_the_runs_folder_moves_with_its_model(bf16_run, tmp_path):
     moved = shutil.copytree(bf16_run.out, tmp_path / "moved", symlinks=True)
     assert (moved / "model").resolve() == (moved / "checkpoints/step-000002").resolve()
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp32", "fp16"])
+def test_an_exported_model_is_the_checkpoint_in_another_type(full_box, bf16_run, dtype, tmp_path):
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    done = ferry("export", str(bf16_run.out), str(tmp_path / "model"), "--dtype", dtype)
+    assert "step-000002 written to" in done.stdout
+    assert names(tmp_path / "model") == names(full_box.model)
+    torch_type = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16}[dtype]
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    assert model.dtype == torch_type
+    masters = load_file(bf16_run.checkpoint / "ferry/optimizer.safetensors")
+    for name, stored in bf16_run.tensors().items():
+        expected = stored if dtype == "bf16" else masters[f"{name}.master"].to(torch_type)
+        assert torch.equal(model.state_dict()[name], expected), name
+
+
+def test_a_checkpoint_is_exported_as_it_is_stored(bf16_run, tmp_path):
+    from safetensors.torch import load_file
+
+    first = bf16_run.out / "checkpoints/step-000001"
+    ferry("export", str(first), str(tmp_path))
+    stored, found = (load_file(folder / "model.safetensors") for folder in (first, tmp_path))
+    assert list(found) == list(stored)
+    assert all(torch.equal(found[name].view(torch.int16), stored[name].view(torch.int16)) for name in stored)
+    assert (tmp_path / "config.json").read_bytes() == (first / "config.json").read_bytes()
+
+
+def test_what_cannot_be_exported_is_said(bf16_run, tmp_path):
+    assert "expected a run's folder" in ferry("export", str(tmp_path), str(tmp_path / "out"), expect=2).stderr
+    assert "--dtype" in ferry("export", str(bf16_run.out), str(tmp_path / "out"), "--dtype", "int4", expect=2).stderr
+    assert "is not empty" in ferry("export", str(bf16_run.out), str(bf16_run.out), expect=2).stderr
