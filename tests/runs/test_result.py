@@ -94,7 +94,7 @@ def test_a_checkpoint_is_exported_as_it_is_stored(bf16_run, tmp_path):
     first = bf16_run.out / "checkpoints/step-000001"
     ferry("export", str(first), str(tmp_path))
     stored, found = (load_file(folder / "model.safetensors") for folder in (first, tmp_path))
-    assert list(found) == list(stored)
+    assert set(found) == set(stored)
     assert all(torch.equal(found[name].view(torch.int16), stored[name].view(torch.int16)) for name in stored)
     assert (tmp_path / "config.json").read_bytes() == (first / "config.json").read_bytes()
 
