@@ -22,6 +22,15 @@ void Console::saved(int step, const std::filesystem::path& folder) {
   print_line(print("step %6d  saved ", step) + folder.string());
 }
 
+bool Console::wants_to_stop() {
+  const char* const reason = stop_.reason();
+  if (reason != nullptr && !stop_is_told_) {
+    phases_.phase(std::string(reason) + ": finishing the steps that have begun");
+    stop_is_told_ = true;
+  }
+  return reason != nullptr;
+}
+
 void Console::print_line(const std::string& line) {
   phases_.clear();
   std::printf("%s\n", cut_to(line, terminal_columns(STDOUT_FILENO)).c_str());

@@ -1,32 +1,33 @@
 // A training run as it goes: steps to standard output, phases through PhaseLines.
 #pragma once
 
-#include <functional>
-
 #include "cli/phase_lines.h"
+#include "cli/stop_signals.h"
 #include "train/trainer.h"
 
 namespace ferry {
 
 class Console final : public TrainObserver {
  public:
-  /// A line for every `log_every`th step and the last one; `stop` answers wants_to_stop().
-  Console(PhaseLines& phases, int log_every, std::function<bool()> stop)
-      : phases_(phases), log_every_(log_every), stop_(std::move(stop)) {}
+  /// A line for every `log_every`th step and the last one.
+  Console(PhaseLines& phases, int log_every, StopSignals& stop)
+      : phases_(phases), log_every_(log_every), stop_(stop) {}
 
   void phase(const std::string& what) override { phases_.phase(what); }
   void progress(const Progress& progress) override { phases_.progress(progress); }
+  void steps_begin() override { stop_.steps_begin(); }
   void step(const StepReport& report) override;
   void evaluated(int step, double loss) override;
   void saved(int step, const std::filesystem::path& folder) override;
-  bool wants_to_stop() override { return stop_(); }
+  bool wants_to_stop() override;
 
  private:
   void print_line(const std::string& line);
 
   PhaseLines& phases_;
   const int log_every_;
-  const std::function<bool()> stop_;
+  StopSignals& stop_;
+  bool stop_is_told_ = false;
 };
 
 }  // namespace ferry

@@ -11,7 +11,9 @@
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/python_tools.h"
+#include "cli/standard_streams.h"
 #include "cli/torch_part.h"
+#include "cli/watchdog.h"
 
 namespace {
 
@@ -127,23 +129,34 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
-/// The same command in the same process, with torch. Returns when that is not to be had.
-int go_on_with_torch(char** argv) {
+/// The same command with torch: in this process, or in one that is watched over. Returns from the
+/// former only when that is not to be had.
+int go_on_with_torch(const TorchNeeded& needed, char** argv) {
   std::error_code failed;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
   const auto program = self.parent_path() / "ferry-torch";
+  if (needed.watched) return watch_over(program, argv, "/");
   execv(program.c_str(), argv);
   std::fprintf(stderr, "cannot run %s: %s\n", program.c_str(), std::strerror(errno));
   return kResourceError;
+}
+
+int answer(int argc, char** argv) {
+  open_standard_streams();
+  try {
+    const int exit_code = run(argc, argv);
+    if (exit_code != kInterrupted) flush_output();  // there, its reader may be gone
+    return exit_code;
+  } catch (const TorchNeeded& needed) {
+    return go_on_with_torch(needed, argv);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
-  } catch (const ferry::TorchNeeded&) {
-    return go_on_with_torch(argv);
+    return answer(argc, argv);
   } catch (const ferry::AlreadyExplained&) {
     return ferry::kUserError;
   } catch (const ferry::UserError& error) {

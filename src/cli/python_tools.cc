@@ -1,12 +1,13 @@
 #include "cli/python_tools.h"
 
 #include <fcntl.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -17,6 +18,8 @@ extern char** environ;
 
 namespace ferry {
 namespace {
+
+constexpr int kCannotStart = 127;  // exit code of a child that could not become the tool
 
 /// The environment with our tools first on Python's path, and no look at the network.
 std::vector<std::string> tool_environment() {
@@ -53,6 +56,24 @@ std::string read_all(int descriptor) {
   }
 }
 
+/// Starts the tool with its standard output at `output`. It dies with the thread that starts it,
+/// however that ends: nothing goes on computing for a program that is gone.
+pid_t start(const std::vector<char*>& command, const std::vector<char*>& environment, int output) {
+  if (access(FERRY_PYTHON, X_OK) != 0) {
+    throw system_error(std::string("cannot run ") + FERRY_PYTHON, errno);
+  }
+  const pid_t program = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw system_error(std::string("cannot start ") + FERRY_PYTHON, errno);
+  if (child > 0) return child;
+  // Other threads of the program may have held locks: only system calls from here on.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == program &&
+      dup2(output, STDOUT_FILENO) >= 0) {
+    execve(FERRY_PYTHON, command.data(), environment.data());
+  }
+  _exit(kCannotStart);
+}
+
 /// Runs the tool; captures its standard output when `capture` is set.
 ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   std::vector<std::string> command = {FERRY_PYTHON, "-m", "ferry_tools"};
@@ -60,21 +81,10 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   std::vector<std::string> variables = tool_environment();
 
   std::array<int, 2> pipe_ends = {-1, -1};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (capture) {
-    if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) throw system_error("pipe", errno);
-    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-  }
-  pid_t child = -1;
-  const int failed = posix_spawn(&child, FERRY_PYTHON, &actions, nullptr, pointers(command).data(),
-                                 pointers(variables).data());
-  posix_spawn_file_actions_destroy(&actions);
+  if (capture && pipe2(pipe_ends.data(), O_CLOEXEC) != 0) throw system_error("pipe", errno);
+  const pid_t child =
+      start(pointers(command), pointers(variables), capture ? pipe_ends[1] : STDOUT_FILENO);
   if (capture) close(pipe_ends[1]);
-  if (failed != 0) {
-    if (capture) close(pipe_ends[0]);
-    throw system_error(std::string("cannot run ") + FERRY_PYTHON, failed);
-  }
   PeakWatch memory([child] { return own_memory(child); });
   const std::string output = capture ? read_all(pipe_ends[0]) : "";
   if (capture) close(pipe_ends[0]);
@@ -84,6 +94,9 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {output, memory.peak()};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 2) throw AlreadyExplained();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
+    throw ResourceError(std::string("cannot run ") + FERRY_PYTHON);
+  }
   throw ResourceError(WIFSIGNALED(status)
                           ? "ferry_tools was ended by signal " + std::to_string(WTERMSIG(status))
                           : "ferry_tools ended with exit code " +

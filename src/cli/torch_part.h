@@ -16,7 +16,9 @@
 namespace ferry {
 
 /// Thrown before anything was printed or done that would not be done again.
-struct TorchNeeded {};
+struct TorchNeeded {
+  bool watched = false;  // by a process that tells when the kernel kills it (watchdog.h)
+};
 
 /// The GPUs of this box that torch can use, for this_machine().
 std::vector<FoundGpu> gpus_here();

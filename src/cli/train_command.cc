@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -13,6 +10,7 @@
 #include "cli/plan_tables.h"
 #include "cli/print.h"
 #include "cli/question.h"
+#include "cli/stop_signals.h"
 #include "cli/tables.h"
 #include "data/files.h"
 #include "data/tokens.h"
@@ -21,14 +19,6 @@
 
 namespace ferry {
 namespace {
-
-volatile std::sig_atomic_t interrupts = 0;
-
-/// The first Ctrl-C asks for a stop after the step, the second ends the program.
-extern "C" void on_interrupt(int) {
-  if (interrupts != 0) _exit(kInterrupted);
-  interrupts = 1;
-}
 
 /// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
 std::optional<Planned> plan_for(const TrainCommand& command, const Question& question) {
@@ -86,6 +76,7 @@ void write_inputs(const Question& question, const Plan& plan) {
 }  // namespace
 
 int run_train(const TrainCommand& command) {
+  StopSignals stop;
   PhaseLines phases;
   Question question = read_question(command.job, command.overrides, phases);
   const Job& job = question.job;
@@ -136,13 +127,15 @@ int run_train(const TrainCommand& command) {
     setup.evaluation = std::get<Planned>(answer).plan;
   }
 
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
-  Console console(phases, job.train.log_every, [] { return interrupts != 0; });
+  Console console(phases, job.train.log_every, stop);
   const TrainSummary summary = train(setup, console);
   std::fputs(summary_table(summary, setup.predicted_step).c_str(), stdout);
-  std::printf("model written to %s\n", summary.checkpoint.c_str());
-  std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
+  if (summary.checkpoint.empty()) {
+    std::printf("interrupted before the first step: nothing to save\n");
+  } else {
+    std::printf("model written to %s\n", summary.checkpoint.c_str());
+    std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
+  }
   return summary.interrupted ? kInterrupted : kDone;
 }
 

@@ -4,7 +4,7 @@
 
 namespace ferry {
 
-int run_train(const TrainCommand& /*command*/) { throw TorchNeeded(); }
+int run_train(const TrainCommand& /*command*/) { throw TorchNeeded{.watched = true}; }
 
 int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 

@@ -27,17 +27,6 @@ std::optional<std::int64_t> read_whole(const fs::path& path) {
   return parse_whole(first_line(path));
 }
 
-// The number after `key` in a file of "KEY NUMBER ..." lines: meminfo, memory.stat.
-std::optional<std::int64_t> read_entry(const fs::path& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name, number;
-    if (words >> name >> number && name == key) return parse_whole(number);
-  }
-  return std::nullopt;
-}
-
 struct Membership {
   bool unified = false;            // cgroup v2
   std::vector<std::string> names;  // of v1: the hierarchy's folder is one of these

@@ -1,6 +1,9 @@
 #include "spec/kernel_file.h"
 
 #include <fstream>
+#include <sstream>
+
+#include "spec/quantity.h"
 
 namespace ferry {
 
@@ -9,6 +12,16 @@ std::string first_line(const std::filesystem::path& file) {
   std::string line;
   std::getline(stream, line);
   return line;
+}
+
+std::optional<std::int64_t> read_entry(const std::filesystem::path& file, const std::string& key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    std::istringstream words(line);
+    std::string name, number;
+    if (words >> name >> number && name == key) return parse_whole(number);
+  }
+  return std::nullopt;
 }
 
 }  // namespace ferry

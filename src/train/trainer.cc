@@ -247,8 +247,10 @@ int Run::next_stop() const {
 TrainSummary Run::execute() {
   restore();
   log_.emplace(std::filesystem::path(job_.out) / "log.jsonl", done_);
-  bool stopped = false, saved = summary_.checkpoint.empty() == false;
+  bool stopped = false;
+  int saved = done_;  // steps in what rests on the drive: the model's folder or a checkpoint
   last_finish_ = std::chrono::steady_clock::now();
+  observer_.steps_begin();
   while (done_ < job_.train.steps && !stopped) {
     const int wanted = next_stop() - done_;
     int ran = 0;
@@ -256,18 +258,17 @@ TrainSummary Run::execute() {
       ran = drive(setup_.plan, {done_, wanted}, runner_, *this);
     });
     stopped = ran < wanted;
-    saved = false;
     if (!stopped && evaluation_ && job_.train.eval_every > 0 &&
         done_ % job_.train.eval_every == 0) {
       evaluate();
     }
     if (!stopped && job_.train.save_every > 0 && done_ % job_.train.save_every == 0) {
       save();
-      saved = true;
+      saved = done_;
     }
     last_finish_ = std::chrono::steady_clock::now();
   }
-  if (!saved) save();
+  if (done_ > saved) save();
   return finish(stopped);
 }
 

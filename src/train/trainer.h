@@ -63,10 +63,13 @@ struct TrainSummary {
 /// steps while the caller waits.
 class TrainObserver : public PhaseListener {
  public:
+  /// All is loaded; from now on there is work to lose.
+  virtual void steps_begin() {}
   virtual void step(const StepReport& /*report*/) {}
   virtual void evaluated(int /*step*/, double /*loss*/) {}
   virtual void saved(int /*step*/, const std::filesystem::path& /*folder*/) {}
-  /// Asked before every step; true finishes the steps that have begun, saves and returns.
+  /// Asked before every step; true finishes the steps that have begun, saves what is not saved yet
+  /// and returns.
   virtual bool wants_to_stop() { return false; }
 };
 

@@ -6,6 +6,8 @@ import re
 import random
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +57,16 @@ class Box:
         done = ferry("train", str(file), *flags, expect=expect)
         return Run(Path(job["out"]), done.stdout + done.stderr)
 
+    def start(self, name: str, *flags: str, stdout=subprocess.PIPE, **changes) -> "Started":
+        """Begins `ferry train` and returns while it runs."""
+        job = self.job(name, **changes)
+        file = self.folder / f"{name}.yaml"
+        file.write_text(json.dumps(job))
+        self.reuse_measurement(job)
+        command = [FERRY, "train", str(file), *flags]
+        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+        return Started(process, Path(job["out"]))
+
     def reuse_measurement(self, job: dict) -> None:
         """Lays the profile of an equal model and batch into the run's folder: measuring takes seconds."""
         kept = self.folder / f"profile-{job['train']['precision']}-{job['train']['micro_batch_size']}.yaml"
@@ -94,6 +106,64 @@ class Run:
         from safetensors.torch import load_file
 
         return load_file(self.checkpoint / "model.safetensors")
+
+
+@dataclass(frozen=True)
+class Started:
+    process: subprocess.Popen
+    out: Path
+
+    @property
+    def steps(self) -> int:
+        """Steps that the log has."""
+        log = self.out / "log.jsonl"
+        return sum('"loss"' in line for line in log.read_text().splitlines()) if log.exists() else 0
+
+    @property
+    def checkpoints(self) -> list[str]:
+        return sorted(path.name for path in (self.out / "checkpoints").glob("*"))
+
+    def wait_until(self, holds: Callable[[], object], seconds: float = 120) -> None:
+        """Looks again and again; fails when the program ends before, or all takes far too long."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline, "it does not come about"
+            time.sleep(0.01)
+
+    def end(self, expect: int) -> str:
+        """Waits for the end; returns what it said on standard error."""
+        _, said = self.process.communicate(timeout=120)
+        assert self.process.returncode == expect, f"exit {self.process.returncode}\n{said}"
+        return said
+
+
+def descendants(process: int) -> list[int]:
+    """The processes below one, of those that are still there."""
+    found = []
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            below = [int(child) for child in children.read_text().split()]
+        except OSError:  # it has just ended
+            continue
+        found += [child for direct in below for child in (direct, *descendants(direct))]
+    return found
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process is gone, or waits only for its parent to hear so."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def wait_for_ends(processes: list[int], seconds: float = 60) -> None:
+    """Those below a process that has ended follow it, but not in the same instant."""
+    deadline = time.monotonic() + seconds
+    while left := [process for process in processes if not has_ended(process)]:
+        assert time.monotonic() < deadline, f"{left} live on"
+        time.sleep(0.01)
 
 
 def workspace_is_of_recompute(plan: Path) -> bool:

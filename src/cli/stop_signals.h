@@ -1,0 +1,25 @@
+// What ends a run before its last step: SIGINT, SIGTERM, SIGHUP, SIGQUIT, and a standard output
+// that nobody reads any more.
+//
+// Until the steps begin there is nothing to lose, and one signal ends the program. From then on the
+// first one asks for a stop. A second one ends the program at once, unless it comes within a second
+// (whoever closes a terminal or sends to a process group may send several) or is SIGHUP.
+#pragma once
+
+namespace ferry {
+
+/// Takes the signals over for the rest of the program, but those that it was started to ignore
+/// (nohup, jobs in the background of a script). A broken pipe and a limit on file sizes become
+/// errors of the call that meets them. At most one object.
+class StopSignals {
+ public:
+  StopSignals();
+
+  /// From now on there is work to lose.
+  void steps_begin();
+
+  /// What asked for a stop since, "SIGTERM" for example; null when nothing did. From any thread.
+  const char* reason() const;
+};
+
+}  // namespace ferry

@@ -1,0 +1,91 @@
+"""Whatever ends a run, what it has done is saved, and no process of it lives on."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import FERRY, descendants, has_ended, wait_for_ends
+
+MANY = 100000  # steps
+
+
+def is_saved(run) -> bool:
+    return run.checkpoints == [f"step-{run.steps:06d}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT], ids=lambda number: number.name)
+def test_a_signal_saves_and_exits_130(box, number):
+    run = box.start(f"stopped-{number.name}", train__steps=MANY)
+    run.wait_until(lambda: run.steps >= 2)
+    run.process.send_signal(number)
+    said = run.end(expect=130)
+    assert f"{number.name}: finishing the steps that have begun" in said
+    assert is_saved(run)
+
+
+def test_a_signal_to_the_whole_group_counts_once(box):
+    """As a terminal sends it: the process that watches the trainer must not send it again."""
+    run = box.start("stopped-group", train__steps=MANY)
+    run.wait_until(lambda: run.steps >= 2)
+    for process in (run.process.pid, *descendants(run.process.pid)):
+        os.kill(process, signal.SIGINT)
+    run.end(expect=130)
+    assert is_saved(run)
+
+
+def test_a_pipe_that_nobody_reads_saves_and_exits_130(box):
+    run = box.start("unread", train__steps=MANY)
+    run.wait_until(lambda: run.steps >= 2)
+    run.process.stdout.close()
+    _, said = run.process.stderr.read(), run.process.wait(timeout=120)
+    assert run.process.returncode == 130, said
+    assert is_saved(run)
+
+
+def test_a_signal_that_the_program_was_started_to_ignore_is_ignored(box):
+    job = box.job("ignoring", train__steps=3)
+    file = box.folder / "ignoring.yaml"
+    file.write_text(json.dumps(job))
+    box.reuse_measurement(job)
+    command = f"trap '' HUP; {FERRY} train {file} & child=$!; while kill -HUP $child; do sleep 0.1; done; wait $child"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_signal_before_the_first_step_ends_the_program_and_its_children(box):
+    rows = box.folder / "rows.jsonl"
+    rows.write_text('{"text": "words"}\n')
+    run = box.start("untokenised", data__train=str(rows))
+
+    def tokenisers() -> list[int]:
+        tree = [pid for pid in descendants(run.process.pid) if not has_ended(pid)]
+        return [pid for pid in tree if b"tokenize" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    run.wait_until(tokenisers)
+    children = descendants(run.process.pid)
+    os.kill(tokenisers()[0], signal.SIGSTOP)  # it would never end by itself
+    run.process.send_signal(signal.SIGTERM)
+    run.end(expect=130)
+    wait_for_ends(children)
+
+
+def test_a_standard_output_that_is_closed_leaves_the_log_alone(box):
+    job = box.job("closed", train__steps=3)
+    file = box.folder / "closed.yaml"
+    file.write_text(json.dumps(job))
+    box.reuse_measurement(job)
+    subprocess.run(["sh", "-c", f"exec {FERRY} train {file} >&-"], check=True, timeout=120, capture_output=True)
+    lines = (Path(job["out"]) / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
+
+
+def test_an_answer_that_cannot_be_written_is_no_success(box):
+    file = box.folder / "unwritten.yaml"
+    file.write_text(json.dumps(box.job("unwritten", plan={"profile": "estimate"})))
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([FERRY, "plan", file, "--json"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert "cannot write to standard output" in done.stderr
