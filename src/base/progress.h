@@ -26,6 +26,12 @@ class PhaseListener {
   virtual void progress(const Progress& /*progress*/) {}
 };
 
+/// A listener that does nothing, for whom nobody watches.
+inline PhaseListener& nobody() {
+  static PhaseListener silent;
+  return silent;
+}
+
 /// Counts one phase up to its total and reports every advance. The listener must outlive it.
 class ProgressCount {
  public:

@@ -57,6 +57,17 @@ TEST(PhaseLines, APhaseShorterThanASecondHasNoEnd) {
   EXPECT_EQ(file.take(), "saving  10 tensors\n");
 }
 
+TEST(PhaseLines, OneThingIsNotCounted) {
+  ScreenForTests file(std::nullopt);
+  PhaseLines lines(file.screen());
+  lines.progress({"planning", 0, 1, "strategies", "mobius"});
+  file.now += seconds(12);
+  lines.progress({"planning", 0, 1, "strategies", "mobius"});
+  file.now += seconds(8);
+  lines.progress({"planning", 1, 1, "strategies"});
+  EXPECT_EQ(file.take(), "planning\nplanning  mobius\nplanning in 20s\n");
+}
+
 TEST(PhaseLines, ATerminalHasOneLineDrawnFiveTimesASecondAtMost) {
   ScreenForTests terminal(60);
   PhaseLines lines(terminal.screen());

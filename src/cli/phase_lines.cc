@@ -27,6 +27,9 @@ int columns_of(std::string_view text) {
   return static_cast<int>(std::ranges::count_if(text, begins_character));
 }
 
+/// Whether there are parts to be counted; one thing is done or not.
+bool counts(const Progress& progress) { return progress.unit.empty() || progress.total > 1; }
+
 std::string amount(std::int64_t count, const Progress& progress) {
   return progress.unit.empty() ? to_string(Bytes{count}) : std::to_string(count);
 }
@@ -34,6 +37,12 @@ std::string amount(std::int64_t count, const Progress& progress) {
 /// Behind an amount that is not of bytes.
 std::string unit_text(const Progress& progress) {
   return progress.unit.empty() ? "" : " " + progress.unit;
+}
+
+/// "loading out/base  4.5 GiB"
+std::string title(const Progress& progress) {
+  if (!counts(progress)) return progress.what;
+  return progress.what + "  " + amount(progress.total, progress) + unit_text(progress);
 }
 
 std::string rate_text(double per_second, const Progress& progress) {
@@ -44,8 +53,11 @@ std::string rate_text(double per_second, const Progress& progress) {
 /// What stands behind the name of a phase: "  1.0 GiB of 4.5 GiB  310.0 MiB/s  left 11s".
 /// `gained`: so much was done in the time `taken`.
 std::string state_text(const Progress& progress, std::int64_t gained, Micros taken) {
-  std::string text = "  " + amount(progress.done, progress) + " of " +
-                     amount(progress.total, progress) + unit_text(progress);
+  std::string text;
+  if (counts(progress)) {
+    text = "  " + amount(progress.done, progress) + " of " + amount(progress.total, progress) +
+           unit_text(progress);
+  }
   if (gained > 0 && taken.count > 0) {
     const double per_second = static_cast<double>(gained) / taken.seconds();
     text += "  " + rate_text(per_second, progress) + "  left " +
@@ -122,16 +134,17 @@ void PhaseLines::begin(const Progress& progress, Micros now, bool draws) {
   begin_ = progress.done;
   begun_ = now;
   shown_ = draws ? now - kBetweenDraws : now;
-  if (!draws) write_line(what_ + "  " + amount(progress.total, progress) + unit_text(progress));
+  if (!draws) write_line(title(progress));
 }
 
 void PhaseLines::end(const Progress& progress, Micros now) {
   const Micros taken = now - begun_;
   clear();
   if (taken >= kWorthALine) {
-    const double per_second = static_cast<double>(progress.done - begin_) / taken.seconds();
-    write_line(what_ + "  " + amount(progress.total, progress) + unit_text(progress) + " in " +
-               duration(taken.seconds()) + "  " + rate_text(per_second, progress));
+    std::string line = title(progress) + " in " + duration(taken.seconds());
+    const double gained = static_cast<double>(progress.done - begin_);
+    if (counts(progress)) line += "  " + rate_text(gained / taken.seconds(), progress);
+    write_line(line);
   }
   what_.clear();
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/cache_folder.h"
 #include "data/checksum.h"
 #include "data/files.h"
 #include "plan/verify.h"
@@ -47,7 +48,7 @@ std::filesystem::path file_of(const std::string& question) {
   hash.update(std::as_bytes(std::span(question)));
   char name[32];
   std::snprintf(name, sizeof name, "%016llx.json", static_cast<unsigned long long>(hash.value()));
-  return std::filesystem::path(".cache/plans") / name;
+  return cache_folder() / "plans" / name;
 }
 
 Json report_json(const PlanReport& report) {
@@ -131,9 +132,9 @@ void cache_plan(const PlanQuestion& question, const Planned& planned) {
   }
 }
 
-PlanAnswer plan_or_cached(const PlanQuestion& question) {
+PlanAnswer plan_or_cached(const PlanQuestion& question, PhaseListener& listener) {
   if (auto kept = find_cached_plan(question)) return std::move(*kept);
-  PlanAnswer answer = make_plan(question);
+  PlanAnswer answer = search_plan(question, listener);
   if (const auto* planned = std::get_if<Planned>(&answer)) cache_plan(question, *planned);
   return answer;
 }

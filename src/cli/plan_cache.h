@@ -1,5 +1,5 @@
-// Plans already made: `.cache/plans` of the current directory, found again by everything that a
-// plan depends on.
+// Plans already made: `plans` in the cache folder, found again by everything that a plan depends
+// on.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question);
 /// Keeps an answer. A cache that cannot be written is done without.
 void cache_plan(const PlanQuestion& question, const Planned& planned);
 
-/// make_plan() unless an equal question was answered before.
-PlanAnswer plan_or_cached(const PlanQuestion& question);
+/// make_plan() unless an equal question was answered before. The listener hears of the search.
+PlanAnswer plan_or_cached(const PlanQuestion& question, PhaseListener& listener);
 
 }  // namespace ferry

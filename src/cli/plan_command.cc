@@ -18,11 +18,13 @@
 namespace ferry {
 namespace {
 
-Planner planner_for(const Question& question, const PlanCommand& command) {
+Planner planner_for(const Question& question, const PlanCommand& command, PhaseListener& listener) {
   // A paper's program may depend on more than the question's text, and is quick to make.
   if (question.job.papers.pure) return papers::answer;
-  // A kept plan tells nothing of its search.
-  return command.passes ? make_plan : plan_or_cached;
+  return [&command, &listener](const PlanQuestion& asked) {
+    // A kept plan tells nothing of its search.
+    return command.passes ? search_plan(asked, listener) : plan_or_cached(asked, listener);
+  };
 }
 
 }  // namespace
@@ -31,7 +33,7 @@ int run_plan(const PlanCommand& command) {
   PhaseLines phases;
   const Question question = read_question(command.job, command.overrides, phases);
   const bool pure = question.job.papers.pure;
-  const Planner planner = with_origins(planner_for(question, command), question.job);
+  const Planner planner = with_origins(planner_for(question, command, phases), question.job);
   const PlanAnswer answer = planner(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs((command.json ? does_not_fit_json(*no) : does_not_fit_text(*no)).c_str(), stdout);

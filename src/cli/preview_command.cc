@@ -1,3 +1,4 @@
+#include "cli/cache_folder.h"
 #include "cli/commands.h"
 #include "cli/python_tools.h"
 #include "spec/job.h"
@@ -11,7 +12,8 @@ int run_preview(const PreviewCommand& command) {
   std::vector<std::string> arguments = {"preview",    job.data.train,
                                         "--model",    job.model,
                                         "--sequence", std::to_string(job.data.sequence),
-                                        "--samples",  std::to_string(command.samples)};
+                                        "--samples",  std::to_string(command.samples),
+                                        "--cache",    (cache_folder() / "tokens").string()};
   if (job.data.text_key) arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
   show_python_tool(arguments);
   return kDone;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/cache_folder.h"
 #include "cli/python_tools.h"
 #include "cli/torch_part.h"
 #include "data/files.h"
@@ -98,8 +99,10 @@ Planner with_origins(Planner planner, const Job& job) {
 
 Tokens token_file(const Job& job, const std::string& source) {
   if (source.ends_with(".tokens")) return {source, {}};
-  std::vector<std::string> arguments = {
-      "tokenize", source, "--model", job.model, "--sequence", std::to_string(job.data.sequence)};
+  std::vector<std::string> arguments = {"tokenize",   source,
+                                        "--model",    job.model,
+                                        "--sequence", std::to_string(job.data.sequence),
+                                        "--cache",    (cache_folder() / "tokens").string()};
   if (job.data.text_key) {
     arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
   }

@@ -21,7 +21,8 @@ namespace ferry {
 namespace {
 
 /// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
-std::optional<Planned> plan_for(const TrainCommand& command, const Question& question) {
+std::optional<Planned> plan_for(const TrainCommand& command, const Question& question,
+                                PhaseListener& listener) {
   if (!command.plan.empty()) {
     Planned planned;
     planned.plan = read_plan(command.plan);
@@ -30,7 +31,10 @@ std::optional<Planned> plan_for(const TrainCommand& command, const Question& que
     planned.lower_bound = planned.prediction.busiest;
     return planned;
   }
-  PlanAnswer answer = with_origins(plan_or_cached, question.job)(question.plan);
+  const Planner planner = [&](const PlanQuestion& asked) {
+    return plan_or_cached(asked, listener);
+  };
+  PlanAnswer answer = with_origins(planner, question.job)(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
     std::fputs(does_not_fit_text(*no).c_str(), stdout);
     return std::nullopt;
@@ -82,7 +86,7 @@ int run_train(const TrainCommand& command) {
   const Job& job = question.job;
   require_trainable(job);
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
-  auto planned = plan_for(command, question);
+  auto planned = plan_for(command, question, phases);
   if (!planned) return kDoesNotFit;
   require_same_question(planned->plan, question.plan, command.plan);
   std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
@@ -119,7 +123,8 @@ int run_train(const TrainCommand& command) {
   }
   write_inputs(question, planned->plan);
   if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
-    PlanAnswer answer = make_plan(evaluation_question(question.plan, planned->plan.strategy));
+    PlanAnswer answer =
+        search_plan(evaluation_question(question.plan, planned->plan.strategy), phases);
     if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
       std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
       return kDoesNotFit;

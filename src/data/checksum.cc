@@ -95,7 +95,7 @@ std::uint64_t Xxh64::value() const {
   return avalanche(hash);
 }
 
-std::uint64_t checksum_file(const std::filesystem::path& path) {
+std::uint64_t checksum_file(const std::filesystem::path& path, ProgressCount* count) {
   const InputFile file(path);
   std::vector<std::byte> piece(std::size_t{1} << 20);
   Xxh64 hash;
@@ -105,6 +105,7 @@ std::uint64_t checksum_file(const std::filesystem::path& path) {
     file.read({at}, filled);
     hash.update(filled);
     at += length;
+    if (count != nullptr) count->advance(length);
   }
   return hash.value();
 }

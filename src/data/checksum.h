@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <span>
 
+#include "base/progress.h"
+
 namespace ferry {
 
 /// Hashes bytes as they come.
@@ -29,7 +31,7 @@ class Xxh64 {
   std::uint64_t length_ = 0;
 };
 
-/// The hash of a whole file, read in pieces of 1 MiB.
-std::uint64_t checksum_file(const std::filesystem::path& path);
+/// The hash of a whole file, read in pieces of 1 MiB, which `count` counts where there is one.
+std::uint64_t checksum_file(const std::filesystem::path& path, ProgressCount* count = nullptr);
 
 }  // namespace ferry

@@ -108,19 +108,28 @@ void check_sizes(const fs::path& folder, const Manifest& manifest) {
   }
 }
 
+std::int64_t total_bytes(const Manifest& manifest) {
+  std::int64_t total = 0;
+  for (const ManifestFile& file : manifest.files) total += file.size.count;
+  return total;
+}
+
 }  // namespace
 
-void write_manifest(const fs::path& folder, Manifest manifest) {
+void write_manifest(const fs::path& folder, Manifest manifest, PhaseListener& listener) {
   fs::create_directories(folder / kStateFolder);
   manifest.files.clear();
   for (const auto& item : fs::recursive_directory_iterator(folder)) {
     const std::string name = item.path().lexically_relative(folder).generic_string();
     if (!item.is_regular_file() || name == kManifestName) continue;
-    sync_file(item.path());
-    manifest.files.push_back(
-        {name, {static_cast<std::int64_t>(item.file_size())}, checksum_file(item.path())});
+    manifest.files.push_back({name, {static_cast<std::int64_t>(item.file_size())}, 0});
   }
   std::ranges::sort(manifest.files, {}, &ManifestFile::name);
+  ProgressCount count(listener, "checksums of " + folder.string(), total_bytes(manifest));
+  for (ManifestFile& file : manifest.files) {
+    sync_file(folder / file.name);
+    file.xxh64 = checksum_file(folder / file.name, &count);
+  }
 
   nlohmann::ordered_json value;
   value["format"] = kFormat;
@@ -147,9 +156,10 @@ Manifest read_manifest(const fs::path& folder) {
   return manifest;
 }
 
-void verify_checksums(const fs::path& folder, const Manifest& manifest) {
+void verify_checksums(const fs::path& folder, const Manifest& manifest, PhaseListener& listener) {
+  ProgressCount count(listener, "checking " + folder.string(), total_bytes(manifest));
   for (const ManifestFile& file : manifest.files) {
-    const std::uint64_t found = checksum_file(folder / file.name);
+    const std::uint64_t found = checksum_file(folder / file.name, &count);
     if (found != file.xxh64) {
       throw UserError((folder / file.name).string() + ": damaged: xxh64 " + hexadecimal(found) +
                       ", the manifest says " + hexadecimal(file.xxh64));

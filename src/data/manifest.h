@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/units.h"
 
 namespace ferry {
@@ -36,14 +37,18 @@ inline constexpr const char* kStateFolder = "ferry";
 inline constexpr const char* kManifestName = "ferry/manifest.json";
 
 /// Makes every file in `folder` durable, fills in `manifest.files` with sizes and checksums, and
-/// writes the manifest. Throws ResourceError.
-void write_manifest(const std::filesystem::path& folder, Manifest manifest);
+/// writes the manifest. The listener hears of the bytes that are read for that. Throws
+/// ResourceError.
+void write_manifest(const std::filesystem::path& folder, Manifest manifest,
+                    PhaseListener& listener = nobody());
 
 /// Reads the manifest and checks that its files are there with the right sizes.
 /// Throws UserError naming file and what is wrong.
 Manifest read_manifest(const std::filesystem::path& folder);
 
-/// Checks every file's checksum; reads them all. Throws UserError naming the first damaged file.
-void verify_checksums(const std::filesystem::path& folder, const Manifest& manifest);
+/// Checks every file's checksum; reads them all, and the listener hears of the bytes. Throws
+/// UserError naming the first damaged file.
+void verify_checksums(const std::filesystem::path& folder, const Manifest& manifest,
+                      PhaseListener& listener = nobody());
 
 }  // namespace ferry

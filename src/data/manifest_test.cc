@@ -36,6 +36,24 @@ TEST(Manifest, WhatIsWrittenIsReadAgain) {
   verify_checksums(folder.path(), manifest);
 }
 
+TEST(Manifest, WritingAndCheckingTellHowManyBytesAreRead) {
+  struct Listener final : PhaseListener {
+    void progress(const Progress& progress) override { told.push_back(progress); }
+    std::vector<Progress> told;
+  } listener;
+  const ScratchFolder folder;
+  folder.put("model.safetensors", "abc");
+  folder.put("optimizer.safetensors", "abcdef");
+  write_manifest(folder.path(), example(), listener);
+  EXPECT_EQ(listener.told.front().what, "checksums of " + folder.path().string());
+  EXPECT_EQ(listener.told.back().done, 9);
+  EXPECT_EQ(listener.told.back().total, 9);
+  listener.told.clear();
+  verify_checksums(folder.path(), read_manifest(folder.path()), listener);
+  EXPECT_EQ(listener.told.front().what, "checking " + folder.path().string());
+  EXPECT_EQ(listener.told.back().done, 9);
+}
+
 TEST(Manifest, AMissingShortenedOrDamagedFileIsNamed) {
   const ScratchFolder folder;
   folder.put("weights", "abc");

@@ -207,6 +207,22 @@ TEST(HostRegistration, MemoryIsLockedInChunksAndUnlockedInReverse) {
                                                 "unlock 16384+16384", "unlock 0+16384"}));
 }
 
+TEST(HostRegistration, TellsHowMuchIsLocked) {
+  struct Listener final : PhaseListener {
+    void progress(const Progress& progress) override {
+      told.push_back(progress.what + " " + std::to_string(progress.done) + "/" +
+                     std::to_string(progress.total));
+    }
+    std::vector<std::string> told;
+  } listener;
+  const Pages pages(3 * 4096);
+  FakeLocking fake{{}, 0, pages.bytes().data()};
+  const HostRegistration registration(fake.locking(), pages.bytes(), 8_KiB, listener);
+  EXPECT_EQ(listener.told,
+            (std::vector<std::string>{"page-locking 0/12288", "page-locking 8192/12288",
+                                      "page-locking 12288/12288"}));
+}
+
 TEST(HostRegistration, AFailureUnlocksWhatWasLockedBefore) {
   const Pages pages(10 * 4096);
   FakeLocking fake{{}, 2, pages.bytes().data()};

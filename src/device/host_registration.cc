@@ -58,16 +58,17 @@ PageLocking cuda_page_locking() {
 
 }  // namespace
 
-HostRegistration::HostRegistration(const Device& device, std::span<std::byte> memory) {
+HostRegistration::HostRegistration(const Device& device, std::span<std::byte> memory,
+                                   PhaseListener& listener) {
   if (device.simulated()) return;
   locking_ = cuda_page_locking();
-  lock(memory, kLargestChunk);
+  lock(memory, kLargestChunk, listener);
 }
 
 HostRegistration::HostRegistration(PageLocking locking, std::span<std::byte> memory,
-                                   Bytes largest_chunk)
+                                   Bytes largest_chunk, PhaseListener& listener)
     : locking_(std::move(locking)) {
-  lock(memory, largest_chunk);
+  lock(memory, largest_chunk, listener);
 }
 
 HostRegistration::~HostRegistration() { unlock_all(); }
@@ -75,9 +76,11 @@ HostRegistration::~HostRegistration() { unlock_all(); }
 HostRegistration::HostRegistration(HostRegistration&& other) noexcept
     : locking_(std::move(other.locking_)), locked_(std::exchange(other.locked_, {})) {}
 
-void HostRegistration::lock(std::span<std::byte> memory, Bytes largest_chunk) {
+void HostRegistration::lock(std::span<std::byte> memory, Bytes largest_chunk,
+                            PhaseListener& listener) {
   FERRY_CHECK(largest_chunk > 0_B, "chunks need a size");
   const auto largest = static_cast<std::size_t>(largest_chunk.count);
+  ProgressCount count(listener, "page-locking", static_cast<std::int64_t>(memory.size()));
   for (std::size_t begin = 0; begin < memory.size(); begin += largest) {
     const auto chunk = memory.subspan(begin, std::min(largest, memory.size() - begin));
     const std::string error = locking_.lock(chunk);
@@ -88,6 +91,7 @@ void HostRegistration::lock(std::span<std::byte> memory, Bytes largest_chunk) {
                           " of host memory failed at byte " + std::to_string(begin) + ": " + error);
     }
     locked_.push_back(chunk);
+    count.advance(static_cast<std::int64_t>(chunk.size()));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/units.h"
 #include "device/device.h"
 
@@ -26,19 +27,22 @@ class HostRegistration {
   static constexpr Bytes kLargestChunk = 64_GiB;
 
   /// For cuda: page-locks `memory`, so that copies are asynchronous. For sim: nothing is needed.
-  /// Slow (seconds for tens of GiB). Throws ResourceError when the driver refuses; copies then
-  /// work without it, but the host waits for them. Requires: `memory` starts on a page.
-  HostRegistration(const Device& device, std::span<std::byte> memory);
+  /// Slow (seconds for tens of GiB): the listener hears of bytes. Throws ResourceError when the
+  /// driver refuses; copies then work without it, but the host waits for them. Requires: `memory`
+  /// starts on a page.
+  HostRegistration(const Device& device, std::span<std::byte> memory,
+                   PhaseListener& listener = nobody());
 
   /// The same with a given way of locking.
-  HostRegistration(PageLocking locking, std::span<std::byte> memory, Bytes largest_chunk);
+  HostRegistration(PageLocking locking, std::span<std::byte> memory, Bytes largest_chunk,
+                   PhaseListener& listener = nobody());
 
   ~HostRegistration();
   HostRegistration(HostRegistration&& other) noexcept;
   HostRegistration& operator=(HostRegistration&&) = delete;
 
  private:
-  void lock(std::span<std::byte> memory, Bytes largest_chunk);
+  void lock(std::span<std::byte> memory, Bytes largest_chunk, PhaseListener& listener);
   void unlock_all();
 
   PageLocking locking_;

@@ -45,8 +45,16 @@ class StrategySearch {
   explicit StrategySearch(const PlanQuestion& question)
       : question_(question), chain_(make_chain(question)) {}
 
-  AnswerWithoutRemedies run() {
-    for (const Strategy* strategy : asked_strategies(question_)) try_strategy(*strategy);
+  AnswerWithoutRemedies run(PhaseListener& listener) {
+    const std::vector<const Strategy*> asked = asked_strategies(question_);
+    Progress progress{"planning", 0, std::ssize(asked), "strategies"};
+    for (const Strategy* strategy : asked) {
+      progress.part = strategy->name;
+      listener.progress(progress);
+      try_strategy(*strategy);
+      ++progress.done;
+    }
+    listener.progress(progress);
     if (!best_) return std::move(*lacking_);
     const auto better = [&](const Candidate& a, const Candidate& b) {
       const auto rank = [&](const Candidate& candidate) {
@@ -95,16 +103,20 @@ class StrategySearch {
 }  // namespace
 
 AnswerWithoutRemedies answer_question(const PlanQuestion& question) {
-  return StrategySearch(question).run();
+  return StrategySearch(question).run(nobody());
 }
 
-PlanAnswer make_plan(const PlanQuestion& asked) {
+PlanAnswer make_plan(const PlanQuestion& question) { return search_plan(question, nobody()); }
+
+PlanAnswer search_plan(const PlanQuestion& asked, PhaseListener& listener) {
   asked_strategies(asked);
   check_question(asked);
   const PlanQuestion question = with_estimated_profile(asked);
-  AnswerWithoutRemedies answer = answer_question(question);
+  AnswerWithoutRemedies answer = StrategySearch(question).run(listener);
   if (auto* lacking = std::get_if<Shortage>(&answer)) {
+    ProgressCount looking(listener, "looking for changes that fit", 1, "search");
     std::vector<Change> changes = find_changes(question, *lacking);
+    looking.advance(1);
     return does_not_fit(question, std::move(*lacking), std::move(changes));
   }
   Planned planned = std::get<Planned>(std::move(answer));

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/progress.h"
 #include "exec/simulator.h"
 #include "plan/plan.h"
 #include "planner/costs/question.h"
@@ -55,6 +56,9 @@ using PlanAnswer = std::variant<Planned, DoesNotFit>;
 
 /// Throws UserError for an unknown strategy or a question whose parts do not belong together.
 PlanAnswer make_plan(const PlanQuestion& question);
+
+/// make_plan(); the listener hears which strategy is tried.
+PlanAnswer search_plan(const PlanQuestion& question, PhaseListener& listener);
 
 /// make_plan(), or whatever else answers questions in its place.
 using Planner = std::function<PlanAnswer(const PlanQuestion&)>;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
+#include "planner/strategies/strategies.h"
 
 namespace ferry {
 namespace {
@@ -32,6 +33,19 @@ TEST(Planner, EveryAnswerHoldsWhatItPromises) {
     EXPECT_GE(prediction.first_step.count * (1 + 1e-9), prediction.critical_path.count);
   }
   EXPECT_GT(planned_ones, 60);
+}
+
+TEST(Planner, TheSearchTellsWhichStrategyIsTried) {
+  struct Listener final : PhaseListener {
+    void progress(const Progress& progress) override { told.push_back(progress); }
+    std::vector<Progress> told;
+  } listener;
+  const PlanAnswer answer = search_plan(sample_question({}, {}, 2), listener);
+  const std::size_t tried = std::get<Planned>(answer).candidates.size();
+  ASSERT_EQ(listener.told.size(), tried + 1) << "each strategy, and the end";
+  EXPECT_EQ(listener.told.front().what, "planning");
+  EXPECT_EQ(listener.told.front().part, strategies().front().name);
+  EXPECT_EQ(listener.told.back().done, listener.told.back().total);
 }
 
 TEST(Planner, EqualQuestionsGetEqualTexts) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 
+#include "base/progress.h"
 #include "base/units.h"
 #include "store/mapping.h"
 
@@ -28,8 +29,9 @@ class HostSlab {
   Bytes size() const { return {static_cast<std::int64_t>(mapping_.bytes().size())}; }
 
   /// Backs all pages now, on `threads` threads, so that no step pays for page faults and a lack of
-  /// memory shows before the first one. Contents stay. Throws ResourceError when memory is short.
-  void touch(int threads) { mapping_.touch(threads); }
+  /// memory shows before the first one. Contents stay. The listener hears of bytes. Throws
+  /// ResourceError when memory is short.
+  void touch(int threads, PhaseListener& listener = nobody()) { mapping_.touch(threads, listener); }
 
  private:
   Mapping mapping_;

@@ -31,6 +31,20 @@ TEST(HostSlab, AFreshSlabIsZeroAndTouchingItKeepsWhatItHolds) {
   EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{0}), 130 << 20);
 }
 
+TEST(HostSlab, TouchingTellsHowManyBytesAreBacked) {
+  struct Listener final : PhaseListener {
+    void progress(const Progress& progress) override { told.push_back(progress); }
+    std::vector<Progress> told;
+  } listener;
+  HostSlab slab(130_MiB);
+  slab.touch(2, listener);
+  ASSERT_GE(listener.told.size(), 2u);
+  EXPECT_EQ(listener.told.front().done, 0);
+  EXPECT_TRUE(std::ranges::is_sorted(listener.told, {}, &Progress::done));
+  EXPECT_EQ(listener.told.back().done, (130_MiB).count);
+  EXPECT_EQ(listener.told.back().total, (130_MiB).count);
+}
+
 TEST(HostSlab, AnEmptySlabIsFine) {
   HostSlab slab(0_B);
   slab.touch(2);

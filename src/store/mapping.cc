@@ -61,24 +61,34 @@ Mapping::~Mapping() {
   FERRY_CHECK(munmap(bytes_.data(), bytes_.size()) == 0, "the mapping is ours to unmap");
 }
 
-void Mapping::touch(int threads) {
+void Mapping::touch(int threads, PhaseListener& listener) {
   FERRY_CHECK(threads > 0, "touching needs a thread");
+  if (bytes_.empty()) return;
   const std::size_t pieces = (bytes_.size() + kTouchPiece - 1) / kTouchPiece;
-  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> next = 0, backed = 0;
   std::atomic<int> failure = 0;
-  const auto work = [&] {
+  Progress progress{"taking memory", 0, static_cast<std::int64_t>(bytes_.size())};
+  const auto report = [&] {
+    progress.done = static_cast<std::int64_t>(backed.load());
+    listener.progress(progress);
+  };
+  const auto work = [&](bool reports) {
     for (std::size_t piece = next++; piece < pieces && failure == 0; piece = next++) {
       const std::size_t begin = piece * kTouchPiece;
       const std::size_t length = std::min(kTouchPiece, bytes_.size() - begin);
       if (const int error = back_pages(bytes_.subspan(begin, length)); error != 0) failure = error;
+      backed += length;
+      if (reports && backed < bytes_.size()) report();
     }
   };
+  report();
   {
     std::vector<std::jthread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back(work);
-    work();
+    for (int i = 1; i < threads; ++i) others.emplace_back(work, /*reports=*/false);
+    work(/*reports=*/true);
   }
   if (failure != 0) throw memory_error("back", bytes_.size(), failure);
+  report();
 }
 
 }  // namespace ferry

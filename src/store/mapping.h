@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "base/progress.h"
 #include "base/units.h"
 
 namespace ferry {
@@ -23,8 +24,9 @@ class Mapping {
   std::span<std::byte> bytes() const { return bytes_; }
 
   /// Backs every page now, on `threads` threads, and keeps what is in them. From any thread.
-  /// Requires: threads > 0. Throws ResourceError when the machine has too little memory.
-  void touch(int threads);
+  /// The listener hears of bytes, on the calling thread. Requires: threads > 0. Throws
+  /// ResourceError when the machine has too little memory.
+  void touch(int threads, PhaseListener& listener = nobody());
 
  private:
   std::span<std::byte> bytes_;

@@ -11,7 +11,7 @@
 namespace ferry {
 
 Places::Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-               int touch_threads) {
+               int touch_threads, PhaseListener& listener) {
   const Plan& first = *plans.front();
   std::size_t next_device = 0;
   for (const PlaceId id : first.places.ids()) {
@@ -31,7 +31,7 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
     } else {
       FERRY_CHECK(place.kind == PlaceKind::host, "drives come with a later release");
       memory.host = std::make_unique<HostSlab>(size);
-      memory.host->touch(touch_threads);
+      memory.host->touch(touch_threads, listener);
     }
     places_.push_back(std::move(memory));
   }
@@ -39,7 +39,7 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
     if (!memory.host) continue;
     for (PlaceMemory& other : places_) {
       if (!other.device) continue;
-      memory.registration.emplace(*other.device, memory.host->bytes());
+      memory.registration.emplace(*other.device, memory.host->bytes(), listener);
       break;  // registered once, portable: every device of one kind may use it
     }
   }

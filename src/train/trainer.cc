@@ -171,7 +171,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),
       plans_(plans_of(setup)),
-      places_(plans_, devices_.names(), setup.machine.host.cores),
+      places_(plans_, devices_.names(), setup.machine.host.cores, observer),
       runner_({.model = setup.model,
                .plan = setup.plan,
                .places = places_,
@@ -376,7 +376,6 @@ std::int64_t rows_per_epoch(const TrainSetup& setup) {
 }
 
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer) {
-  observer.phase("taking memory");
   try {
     return Run(setup, observer).execute();
   } catch (const c10::Error& error) {

@@ -41,11 +41,16 @@ def on_terminal(job, out) -> list[str]:
     return [line.split("\r\x1b[K")[-1] for line in text.decode().replace("\r\n", "\n").splitlines()]
 
 
+def run_lines(lines: list[str]) -> list[str]:
+    """Those of steps and of what was saved, without the tables."""
+    return [line for line in lines if line.startswith("step  ") and ("loss" in line or "saved" in line)]
+
+
 def test_a_terminal_gets_lines_of_its_width_and_a_file_gets_them_whole(job, box, tmp_path):
-    steps = [line for line in on_terminal(job, tmp_path / "shown") if line.startswith("step  ")]
+    steps = run_lines(on_terminal(job, tmp_path / "shown"))
     assert len(steps) == 3, "two steps and what was saved"
     assert all(len(line) == COLUMNS and line.endswith("…") for line in steps), steps
     done = subprocess.run([FERRY, "train", str(job)], capture_output=True, text=True, check=True)
-    steps = [line for line in done.stdout.splitlines() if line.startswith("step  ")]
+    steps = run_lines(done.stdout.splitlines())
     assert [line.split()[-2] for line in steps[:2]] == ["left", "left"], steps
     assert "\x1b" not in done.stdout + done.stderr

@@ -1,0 +1,75 @@
+"""Where what is slow to make is kept: FERRY_CACHE, the current folder, or the user's cache."""
+
+import ctypes
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import FERRY
+from ferry_tools.make_model import make_model
+
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+
+
+@pytest.fixture(scope="module")
+def job(box):
+    file = box.folder / "cache.yaml"
+    file.write_text(json.dumps(box.job("cache", plan__profile="estimate")))
+    return file
+
+
+def obey_permissions() -> None:
+    """Before a program begins: it writes what its user may, root included."""
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def plan(job, folder, **variables: str) -> None:
+    clean = {name: value for name, value in os.environ.items() if name not in ("FERRY_CACHE", "XDG_CACHE_HOME")}
+    command = [FERRY, "plan", str(job)]
+    done = subprocess.run(
+        command, cwd=folder, env=clean | variables, capture_output=True, text=True, preexec_fn=obey_permissions
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def kept(cache) -> int:
+    return len(list(cache.glob("plans/*.json")))
+
+
+def test_the_folder_that_ferry_cache_names_keeps_plans(job, tmp_path):
+    plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "named"))
+    assert kept(tmp_path / "named") == 1
+    assert not (tmp_path / ".cache").exists()
+
+
+def test_else_they_are_in_the_current_folder(job, tmp_path):
+    plan(job, tmp_path)
+    assert kept(tmp_path / ".cache") == 1
+
+
+def test_of_a_folder_that_cannot_be_written_they_go_to_the_users_cache(job, tmp_path):
+    readable = tmp_path / "readable"
+    readable.mkdir(mode=0o555)
+    plan(job, readable, XDG_CACHE_HOME=str(tmp_path / "xdg"))
+    assert kept(tmp_path / "xdg" / "ferry") == 1
+    plan(job, readable, HOME=str(tmp_path / "home"))
+    assert kept(tmp_path / "home" / ".cache" / "ferry") == 1
+    assert list(readable.iterdir()) == []
+
+
+def test_token_files_go_there_too(tmp_path):
+    readable = tmp_path / "readable"
+    readable.mkdir(mode=0o555)
+    model, rows = tmp_path / "model", tmp_path / "rows.jsonl"
+    make_model(model, "llama", "nano", 1, "fp32", None)
+    rows.write_text(json.dumps({"question": "1 + 1?", "answer": "2"}) + "\n")
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps({"model": str(model), "data": {"train": str(rows)}}))
+    done = subprocess.run(
+        [FERRY, "data", "preview", str(job)],
+        cwd=readable, env=os.environ | {"FERRY_CACHE": str(tmp_path / "named")},
+        capture_output=True, text=True, preexec_fn=obey_permissions,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("named/tokens/*.tokens"))) == 1
