@@ -1,6 +1,8 @@
 // The commands of ferry. Each returns its exit code; errors are thrown.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,10 +35,12 @@ struct SimulateCommand {
 int run_simulate(const SimulateCommand& command);
 
 struct TrainCommand {
+  std::string program = "ferry";  // as it was called
   std::string job;
   std::vector<std::string> overrides;
   std::string plan;  // empty: make one
   bool resume = false;
+  std::optional<std::int64_t> step;  // to resume from; none: the newest checkpoint
 };
 int run_train(const TrainCommand& command);
 

@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -19,10 +22,41 @@ namespace {
 
 using namespace ferry;
 
+constexpr const char* kNewest = "newest";
+
 /// FILE [key=value ...], the arguments of everything that takes a job.
 void add_job(CLI::App& command, std::string& job, std::vector<std::string>& overrides) {
   command.add_option("job", job, "job file")->required();
   command.add_option("overrides", overrides, "key=value, beats the job file");
+}
+
+/// The arguments, last first as the parser takes them. A step behind `--resume` is joined to it,
+/// since what follows an option without a value may be the job file as well.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool number = word.find_first_not_of("0123456789") == std::string::npos;
+    if (!words.empty() && words.back() == "--resume" && !word.empty() && number) {
+      words.back() += "=" + word;
+    } else {
+      words.push_back(word);
+    }
+  }
+  std::ranges::reverse(words);
+  return words;
+}
+
+/// What `--resume=STEP` names; nothing for the newest checkpoint.
+std::optional<std::int64_t> step_in(const std::string& resume) {
+  if (resume.empty() || resume == kNewest) return std::nullopt;
+  std::int64_t step = 0;
+  const auto end = resume.data() + resume.size();
+  const auto read = std::from_chars(resume.data(), end, step);
+  if (read.ec == std::errc() && read.ptr == end && step >= 0) return step;
+  throw UserError("--resume=" + resume +
+                  ": expected the step of a checkpoint, or nothing for the "
+                  "newest");
 }
 
 /// Passes everything after the command's name to ferry_tools.
@@ -78,8 +112,17 @@ int run(int argc, char** argv) {
   CLI::App* train_command = program.add_subcommand("train", "run a job");
   add_job(*train_command, train.job, train.overrides);
   train_command->add_option("--plan", train.plan, "run this plan file instead of making one");
-  train_command->add_flag("--resume", train.resume, "go on from the newest checkpoint in OUT");
-  train_command->callback([&] { exit_code = run_train(train); });
+  std::string resume;
+  train_command
+      ->add_flag(std::string("--resume{") + kNewest + "}", resume,
+                 "go on from the newest checkpoint in OUT, or from that after STEP steps")
+      ->type_name("[STEP]");
+  train_command->callback([&] {
+    train.program = argv[0];
+    train.resume = !resume.empty();
+    train.step = step_in(resume);
+    exit_code = run_train(train);
+  });
 
   ExportCommand export_model;
   CLI::App* export_command =
@@ -122,7 +165,7 @@ int run(int argc, char** argv) {
   add_python_command(program, "generate", "continue a prompt with a model", exit_code);
 
   try {
-    program.parse(argc, argv);
+    program.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     return program.exit(error) == 0 ? kDone : kUserError;
   }

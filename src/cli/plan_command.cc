@@ -10,10 +10,12 @@
 #include "cli/question.h"
 #include "cli/simulation_tables.h"
 #include "data/files.h"
+#include "data/run_lock.h"
 #include "papers/papers.h"
 #include "plan/verify.h"
 #include "report/chrome_trace.h"
 #include "report/html.h"
+#include "train/run_folder.h"
 
 namespace ferry {
 namespace {
@@ -25,6 +27,29 @@ Planner planner_for(const Question& question, const PlanCommand& command, PhaseL
     // A kept plan tells nothing of its search.
     return command.passes ? search_plan(asked, listener) : plan_or_cached(asked, listener);
   };
+}
+
+/// Writes a plan where it was asked for, or beside the job's results unless a run is there, whose
+/// plan it is then. Returns the file; nothing when none was written, which is then said.
+std::optional<std::filesystem::path> write_answer(const Plan& plan, const std::string& out,
+                                                  const PlanCommand& command) {
+  if (!command.output.empty()) {
+    write_plan(plan, command.output);
+    return command.output;
+  }
+  std::string taken;
+  try {
+    const RunLock lock(out, "ferry plan " + command.job);
+    if (!holds_run(out)) {
+      write_plan(plan, std::filesystem::path(out) / "plan");
+      return std::filesystem::path(out) / "plan";
+    }
+    taken = out + " holds a run\n  try: -o FILE, or another `out`";
+  } catch (const FolderInUse& error) {
+    taken = error.what();
+  }
+  std::fprintf(stderr, "plan not written: %s\n", taken.c_str());
+  return std::nullopt;
 }
 
 }  // namespace
@@ -40,11 +65,7 @@ int run_plan(const PlanCommand& command) {
     return kDoesNotFit;
   }
   const Planned& planned = std::get<Planned>(answer);
-  const std::filesystem::path file = command.output.empty()
-                                         ? std::filesystem::path(question.job.out) / "plan"
-                                         : std::filesystem::path(command.output);
-  if (command.output.empty()) std::filesystem::create_directories(file.parent_path());
-  write_plan(planned.plan, file);
+  const auto file = write_answer(planned.plan, question.job.out, command);
   std::vector<Variation> variations;
   if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);
   if (command.json) {
@@ -55,7 +76,7 @@ int run_plan(const PlanCommand& command) {
   if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
   if (command.passes) std::fputs(passes_table(planned).c_str(), stdout);
   if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);
-  std::printf("plan written to %s\n", file.c_str());
+  if (file) std::printf("plan written to %s\n", file->c_str());
   return kDone;
 }
 

@@ -1,4 +1,4 @@
-// What the command line needs torch for, beside run_train() and run_doctor().
+// What the command line needs torch for, beside run_doctor().
 //
 // There are two programs. `ferry` is linked without torch, which takes a third of a second to load;
 // what is declared here throws TorchNeeded there, and main() goes on as `ferry-torch`, which stands
@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "cli/commands.h"
 #include "cli/question.h"
+#include "cli/start.h"
 #include "spec/machine.h"
 #include "spec/profile.h"
 
@@ -26,5 +28,9 @@ std::vector<FoundGpu> gpus_here();
 /// What the model's blocks cost on the machine, which is here: measured, or as it was measured for
 /// an equal question and kept in job.out. `listener` hears what takes time.
 Profile measured_profile(const Question& question, PhaseListener& listener);
+
+/// Plans and runs the job of `command` from where check_start() says. Returns the exit code.
+/// Requires: this process has the run's folder to itself (data/run_lock.h).
+int train_from(const Start& start, const TrainCommand& command);
 
 }  // namespace ferry

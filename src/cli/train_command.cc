@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "cli/commands.h"
+#include "cli/command_line.h"
 #include "cli/console.h"
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
@@ -12,7 +12,7 @@
 #include "cli/question.h"
 #include "cli/stop_signals.h"
 #include "cli/tables.h"
-#include "data/files.h"
+#include "cli/torch_part.h"
 #include "data/tokens.h"
 #include "plan/verify.h"
 #include "train/trainer.h"
@@ -68,42 +68,12 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   }
 }
 
-/// Writes what the run was asked for into its folder.
-void write_inputs(const Question& question, const Plan& plan) {
-  const std::filesystem::path out = question.job.out;
-  std::filesystem::create_directories(out);
-  write_file(out / "job.yaml", to_yaml(question.job));
-  write_file(out / "machine.yaml", to_yaml(question.plan.machine));
-  write_plan(plan, out / "plan");
-}
-
-}  // namespace
-
-int run_train(const TrainCommand& command) {
-  StopSignals stop;
-  PhaseLines phases;
-  Question question = read_question(command.job, command.overrides, phases);
-  const Job& job = question.job;
-  require_trainable(job);
-  question.plan.machine.drives.clear();  // plans count on drives, training does not yet
-  auto planned = plan_for(command, question, phases);
-  if (!planned) return kDoesNotFit;
-  require_same_question(planned->plan, question.plan, command.plan);
-  std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
-  std::fflush(stdout);
-
+/// Gets the tokens of the job's data, and says which rows are held out.
+void find_tokens(TrainSetup& setup) {
+  const Job& job = setup.job;
   const Tokens tokens = token_file(job, job.data.train);
-  TrainSetup setup{.job = job,
-                   .machine = question.plan.machine,
-                   .model = question.plan.model,
-                   .plan = planned->plan,
-                   .evaluation = std::nullopt,
-                   .train_tokens = tokens.file,
-                   .eval_tokens = std::nullopt,
-                   .held_out_samples = 0,
-                   .resume = command.resume,
-                   .predicted_step = planned->prediction.step,
-                   .tokenising_peak = tokens.peak};
+  setup.train_tokens = tokens.file;
+  setup.tokenising_peak = tokens.peak;
   if (job.data.eval) {
     const Tokens held_out = token_file(job, *job.data.eval);
     setup.eval_tokens = held_out.file;
@@ -113,35 +83,77 @@ int run_train(const TrainCommand& command) {
     setup.held_out_samples =
         static_cast<std::int64_t>(static_cast<double>(file.size()) * job.data.eval_fraction);
   }
-  if (job.train.epochs > 0) {
-    const std::int64_t rows = rows_per_epoch(setup);
-    const double epochs = job.train.epochs;
-    resolve_steps(question.job, rows);
-    setup.job = job;
-    phases.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
-                       job.train.steps));
-  }
-  write_inputs(question, planned->plan);
-  if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
-    PlanAnswer answer =
-        search_plan(evaluation_question(question.plan, planned->plan.strategy), phases);
-    if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-      std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
-      return kDoesNotFit;
-    }
-    setup.evaluation = std::get<Planned>(answer).plan;
-  }
+}
 
-  Console console(phases, job.train.log_every, stop);
+/// Turns the job's epochs into steps, now that its rows are known.
+void count_steps(TrainSetup& setup, PhaseLines& phases) {
+  if (setup.job.train.epochs <= 0) return;
+  const double epochs = setup.job.train.epochs;
+  const std::int64_t rows = rows_per_epoch(setup);
+  resolve_steps(setup.job, rows);
+  phases.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
+                     setup.job.train.steps));
+}
+
+/// Plans evaluation, where the job asks for it. False when it does not fit, which is then said.
+bool plan_evaluation(const PlanQuestion& question, TrainSetup& setup, PhaseLines& phases) {
+  const bool evaluates =
+      setup.job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0);
+  if (!evaluates) return true;
+  PlanAnswer answer = search_plan(evaluation_question(question, setup.plan.strategy), phases);
+  if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
+    std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
+    return false;
+  }
+  setup.evaluation = std::get<Planned>(answer).plan;
+  return true;
+}
+
+/// Trains until the last step or an interrupt, and says what came of it.
+int run(const TrainSetup& setup, const TrainCommand& command, TrainObserver& console) {
   const TrainSummary summary = train(setup, console);
   std::fputs(summary_table(summary, setup.predicted_step).c_str(), stdout);
   if (summary.checkpoint.empty()) {
     std::printf("interrupted before the first step: nothing to save\n");
-  } else {
-    std::printf("model written to %s\n", summary.checkpoint.c_str());
-    std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
+    return kInterrupted;
   }
-  return summary.interrupted ? kInterrupted : kDone;
+  std::printf("model written to %s\n", summary.checkpoint.c_str());
+  if (summary.interrupted) {
+    std::printf("to go on: %s\n", resume_line(command).c_str());
+    return kInterrupted;
+  }
+  std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
+  return kDone;
+}
+
+}  // namespace
+
+int train_from(const Start& start, const TrainCommand& command) {
+  StopSignals stop;
+  PhaseLines phases;
+  Question question = read_question(command.job, command.overrides, phases);
+  question.plan.machine.drives.clear();  // plans count on drives, training does not yet
+  const auto planned = plan_for(command, question, phases);
+  if (!planned) return kDoesNotFit;
+  require_same_question(planned->plan, question.plan, command.plan);
+  std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
+  std::fflush(stdout);
+
+  TrainSetup setup{.job = question.job,
+                   .machine = question.plan.machine,
+                   .model = question.plan.model,
+                   .plan = planned->plan,
+                   .evaluation = std::nullopt,
+                   .train_tokens = {},
+                   .eval_tokens = std::nullopt,
+                   .checkpoint = start.checkpoint,
+                   .predicted_step = planned->prediction.step,
+                   .tokenising_peak = {}};
+  find_tokens(setup);
+  count_steps(setup, phases);
+  if (!plan_evaluation(question.plan, setup, phases)) return kDoesNotFit;
+  Console console(phases, setup.job.train.log_every, stop);
+  return run(setup, command, console);
 }
 
 }  // namespace ferry

@@ -4,7 +4,9 @@
 
 namespace ferry {
 
-int run_train(const TrainCommand& /*command*/) { throw TorchNeeded{.watched = true}; }
+int train_from(const Start& /*start*/, const TrainCommand& /*command*/) {
+  throw TorchNeeded{.watched = true};
+}
 
 int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 

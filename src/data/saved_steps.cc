@@ -27,17 +27,6 @@ std::string folder_name(std::int64_t step) {
   return name;
 }
 
-/// The step in a name such as "step-000123", or nothing.
-std::optional<std::int64_t> step_of(const fs::path& path) {
-  const std::string name = path.filename().string();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* const end = name.data() + name.size();
-  const auto result = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (result.ec != std::errc() || result.ptr != end || step < 0) return std::nullopt;
-  return step;
-}
-
 /// Removes a checkpoint. It loses its name first, so that half of one is never taken for whole.
 void remove_checkpoint(const fs::path& path) {
   fs::path dying = path;
@@ -82,6 +71,21 @@ void point_link(const fs::path& link, const fs::path& target) {
   sync_folder(link.parent_path());
 }
 
+/// The paths in `root` for which `wanted` holds; none when there is no such folder.
+template <typename Wanted>
+std::vector<fs::path> list(const fs::path& root, const Wanted& wanted) {
+  std::vector<fs::path> found;
+  try {
+    if (!fs::exists(root)) return found;
+    for (const auto& item : fs::directory_iterator(root)) {
+      if (wanted(item.path())) found.push_back(item.path());
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot list the checkpoints: ") + error.what());
+  }
+  return found;
+}
+
 }  // namespace
 
 UnsavedStep::UnsavedStep(UnsavedStep&& other) noexcept
@@ -95,14 +99,11 @@ UnsavedStep::~UnsavedStep() {
 SavedSteps::SavedSteps(fs::path root, std::int64_t keep, fs::path link)
     : root_(std::move(root)), keep_(keep), link_(std::move(link)) {
   FERRY_CHECK(keep >= 1, "at least the newest checkpoint is kept");
+}
+
+void SavedSteps::remove_unfinished() const {
   try {
-    fs::create_directories(root_);
-    std::vector<fs::path> unfinished;
-    for (const auto& item : fs::directory_iterator(root_)) {
-      const fs::path& path = item.path();
-      if (path.extension() == kTemporary && step_of(path.stem())) unfinished.push_back(path);
-    }
-    for (const fs::path& path : unfinished) fs::remove_all(path);
+    for (const fs::path& path : unfinished_steps(root_)) fs::remove_all(path);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot prepare the folder of checkpoints: ") + error.what());
   }
@@ -131,21 +132,15 @@ fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest) const {
     sync_folder(root_);
     if (!link_.empty()) point_link(link_, final_path);
     const auto complete = saved_steps(root_);
-    const std::int64_t surplus = std::ssize(complete) - keep_;
-    for (std::int64_t i = 0; i < surplus; ++i) {
-      const fs::path& oldest = complete[static_cast<std::size_t>(i)];
-      if (oldest != final_path) remove_checkpoint(oldest);
-    }
+    const auto later = std::ranges::upper_bound(
+        complete, manifest.step, {}, [](const fs::path& path) { return *step_of(path); });
+    std::for_each(later, complete.end(), remove_checkpoint);
+    const auto surplus = std::max<std::int64_t>(later - complete.begin() - keep_, 0);
+    std::for_each(complete.begin(), complete.begin() + surplus, remove_checkpoint);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot save a checkpoint: ") + error.what());
   }
   return final_path;
-}
-
-std::optional<fs::path> SavedSteps::newest() const {
-  const auto complete = saved_steps(root_);
-  if (complete.empty()) return std::nullopt;
-  return complete.back();
 }
 
 fs::path checkpoint_at(const fs::path& folder) {
@@ -160,19 +155,26 @@ fs::path checkpoint_at(const fs::path& folder) {
 }
 
 std::vector<fs::path> saved_steps(const fs::path& root) {
-  std::vector<fs::path> complete;
-  try {
-    if (!fs::exists(root)) return complete;
-    for (const auto& item : fs::directory_iterator(root)) {
-      if (step_of(item.path()) && fs::exists(item.path() / kManifestName)) {
-        complete.push_back(item.path());
-      }
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw ResourceError(std::string("cannot list the checkpoints: ") + error.what());
-  }
+  auto complete = list(
+      root, [](const fs::path& path) { return step_of(path) && fs::exists(path / kManifestName); });
   std::ranges::sort(complete, {}, [](const fs::path& path) { return *step_of(path); });
   return complete;
+}
+
+std::vector<fs::path> unfinished_steps(const fs::path& root) {
+  return list(root, [](const fs::path& path) {
+    return path.extension() == kTemporary && step_of(path.stem());
+  });
+}
+
+std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
+  const std::string name = checkpoint.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto result = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (result.ec != std::errc() || result.ptr != end || step < 0) return std::nullopt;
+  return step;
 }
 
 }  // namespace ferry

@@ -1,5 +1,6 @@
 // The checkpoints of a run: folders step-000123 that appear complete or not at all, of which the
-// newest few are kept. One process at a time may use such a folder.
+// newest few are kept. One process at a time may use such a folder: whoever writes into it holds
+// its run's lock (run_lock.h).
 #pragma once
 
 #include <cstdint>
@@ -33,23 +34,24 @@ class UnsavedStep {
 
 class SavedSteps {
  public:
-  /// Uses `root` (made when missing) and keeps the newest `keep` checkpoints. Removes what an
-  /// interrupted run left half written there. `link`, where given, is kept pointing at the
-  /// checkpoint written last. Requires: keep >= 1.
+  /// Keeps the newest `keep` checkpoints in `root`, which is made when the first one is begun.
+  /// Writes nothing. `link`, where given, is kept pointing at the checkpoint written last.
+  /// Requires: keep >= 1.
   SavedSteps(std::filesystem::path root, std::int64_t keep, std::filesystem::path link = {});
+
+  /// Removes what an interrupted run left half written. Throws ResourceError.
+  void remove_unfinished() const;
 
   /// Makes a folder for the checkpoint after `step` steps, empty but for an empty kStateFolder.
   /// Requires: step >= 0.
   UnsavedStep begin(std::int64_t step) const;
 
   /// Writes the manifest, gives the folder its final name durably, replacing a checkpoint of the
-  /// same step, points the link at it, and then removes the oldest beyond `keep`, never the one
-  /// just written. A file or folder that stands in the link's place stays, and there is no link.
-  /// Requires: `manifest.step` is the step it was begun with. Returns the final path.
+  /// same step, points the link at it, and then removes those of later steps, which a run that went
+  /// back has left behind, and the oldest beyond `keep`. A file or folder that stands in the link's
+  /// place stays, and there is no link. Requires: `manifest.step` is the step it was begun with.
+  /// Returns the final path.
   std::filesystem::path commit(UnsavedStep step, const Manifest& manifest) const;
-
-  /// The checkpoint with the highest step, or nothing.
-  std::optional<std::filesystem::path> newest() const;
 
  private:
   std::filesystem::path root_;
@@ -63,5 +65,11 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& folder);
 
 /// The complete checkpoints in `root`, by ascending step; none when there is no such folder.
 std::vector<std::filesystem::path> saved_steps(const std::filesystem::path& root);
+
+/// What interrupted runs left half written in `root`.
+std::vector<std::filesystem::path> unfinished_steps(const std::filesystem::path& root);
+
+/// The step in the name of a checkpoint's folder, or nothing: 123 of "step-000123".
+std::optional<std::int64_t> step_of(const std::filesystem::path& checkpoint);
 
 }  // namespace ferry

@@ -16,30 +16,35 @@ std::filesystem::path save(const SavedSteps& steps, std::int64_t step, const std
   return steps.commit(std::move(unsaved), manifest);
 }
 
+std::string newest(const std::filesystem::path& root) {
+  return saved_steps(root).back().filename();
+}
+
 TEST(SavedSteps, TheNewestFewAreKept) {
   const ScratchFolder folder;
   const SavedSteps steps(folder / "checkpoints", 2);
-  EXPECT_FALSE(steps.newest().has_value());
+  EXPECT_EQ(folder.count(), 0u);  // nothing is written before the first one is begun
   for (const std::int64_t step : {5, 10, 15}) save(steps, step, "x");
   EXPECT_EQ(saved_steps(folder / "checkpoints"),
             (std::vector{folder / "checkpoints/step-000010", folder / "checkpoints/step-000015"}));
-  EXPECT_EQ(steps.newest(), folder / "checkpoints/step-000015");
 }
 
 TEST(SavedSteps, StepsAreOrderedByNumberNotByName) {
   const ScratchFolder folder;
   const SavedSteps steps(folder.path(), 9);
-  save(steps, 2'000'000, "x");
   save(steps, 300'000, "x");
-  EXPECT_EQ(steps.newest()->filename(), "step-2000000");
+  save(steps, 2'000'000, "x");
+  EXPECT_EQ(newest(folder.path()), "step-2000000");
 }
 
-TEST(SavedSteps, TheCheckpointJustWrittenIsKeptEvenWhenLaterOnesAreThere) {
+TEST(SavedSteps, LaterStepsGoWithTheFirstCheckpointOfARunThatWentBack) {
   const ScratchFolder folder;
-  const SavedSteps steps(folder.path(), 1);
-  save(steps, 20, "x");
-  EXPECT_TRUE(std::filesystem::exists(save(steps, 10, "x")));
-  EXPECT_EQ(steps.newest()->filename(), "step-000020");
+  const SavedSteps steps(folder.path(), 2);
+  for (const std::int64_t step : {10, 20, 30, 12}) save(steps, step, "x");
+  EXPECT_EQ(saved_steps(folder.path()), (std::vector{folder / "step-000012"}));
+  save(steps, 14, "x");
+  EXPECT_EQ(saved_steps(folder.path()),
+            (std::vector{folder / "step-000012", folder / "step-000014"}));
 }
 
 TEST(SavedSteps, ACheckpointOfTheSameStepIsReplaced) {
@@ -58,7 +63,9 @@ TEST(SavedSteps, AnInterruptedSaveIsIgnoredAndCleanedUp) {
   folder.put("step-000008/weights", "a folder without a manifest");
   folder.put("notes.tmp/keep", "not ours");
   const SavedSteps steps(folder.path(), 2);
-  EXPECT_EQ(steps.newest()->filename(), "step-000005");
+  EXPECT_EQ(newest(folder.path()), "step-000005");
+  EXPECT_EQ(unfinished_steps(folder.path()), (std::vector{folder / "step-000007.tmp"}));
+  steps.remove_unfinished();
   EXPECT_FALSE(std::filesystem::exists(folder / "step-000007.tmp"));
   EXPECT_TRUE(std::filesystem::exists(folder / "notes.tmp"));
 }
@@ -114,7 +121,7 @@ TEST(SavedSteps, AFullDriveWhileTheManifestIsWrittenKeepsTheOlderCheckpoint) {
     const FileSizeLimit full(20);
     EXPECT_THROW(steps.commit(std::move(unsaved), manifest), ResourceError);
   }
-  EXPECT_EQ(steps.newest()->filename(), "step-000005");
+  EXPECT_EQ(newest(folder.path()), "step-000005");
   EXPECT_EQ(folder.count(), 1u);
 }
 

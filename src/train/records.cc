@@ -63,6 +63,12 @@ void StepLog::evaluated(int step, double loss) {
   line(nlohmann::json{{"step", step}, {"eval_loss", loss}}.dump());
 }
 
+void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup) {
+  write_file(folder / "job.yaml", to_yaml(setup.job));
+  write_file(folder / "machine.yaml", to_yaml(setup.machine));
+  write_plan(setup.plan, folder / "plan");
+}
+
 void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
                    Micros predicted_step) {
   nlohmann::json object{{"steps", summary.steps_done},

@@ -1,4 +1,4 @@
-// What a run leaves behind for people and programs: log.jsonl, summary.json, timeline.json.
+// What a run leaves behind for people and programs: what it was asked for, log.jsonl, summary.json.
 // Formats: docs/formats/run.md.
 #pragma once
 
@@ -27,6 +27,9 @@ class StepLog {
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
+
+/// Writes what the run was asked for: job.yaml, machine.yaml and plan.
+void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup);
 
 void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
                    Micros predicted_step);

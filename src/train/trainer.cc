@@ -25,6 +25,7 @@
 #include "train/home_states.h"
 #include "train/places.h"
 #include "train/records.h"
+#include "train/run_folder.h"
 #include "train/schedule.h"
 #include "train/step_runner.h"
 
@@ -39,10 +40,6 @@ Micros median(std::vector<Micros> times) {
   if (times.size() > kWarmUpSteps) times.erase(times.begin(), times.begin() + kWarmUpSteps);
   std::ranges::sort(times);
   return times[times.size() / 2];
-}
-
-std::filesystem::path checkpoint_folder(const Job& job) {
-  return std::filesystem::path(job.out) / kCheckpointsFolder;
 }
 
 std::int64_t sequences_per_step(const Job& job) {
@@ -80,15 +77,6 @@ void require_space(const std::filesystem::path& folder, Bytes need) {
   }
 }
 
-/// A new run must not mix with, or push out, what an earlier one has saved.
-void refuse_to_replace(const SavedSteps& saved) {
-  if (const auto earlier = saved.newest()) {
-    throw UserError(earlier->string() +
-                    " was saved by an earlier run\n  try: --resume to go on from it, "
-                    "another `out`, or remove that folder");
-  }
-}
-
 /// What the process holds before it takes any memory for the run. What earlier work has freed goes
 /// back to the system first: the run would use it again, unseen.
 Bytes held_before() {
@@ -110,6 +98,7 @@ class Run final : public Observer {
  private:
   StepNumbers make_numbers(int step);
   void restore();
+  void begin();
   int next_stop() const;
   void evaluate();
   void save();
@@ -179,10 +168,9 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
                .update_threads = setup.machine.host.cores,
                .feed = [this](int step) { return make_numbers(step); }}),
       states_(setup.model, setup.plan, runner_.binding()),
-      saved_(checkpoint_folder(setup.job), setup.job.train.keep,
+      saved_(checkpoints_in(setup.job.out), setup.job.train.keep,
              std::filesystem::path(setup.job.out) / "model") {
   tokens_.require_vocabulary(setup.model.vocab);
-  require_space(job_.out, checkpoint_size(setup.model, job_.train.precision));
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
   for (const PlaceId id : setup.plan.places.ids()) {
     Bytes peak;
@@ -210,30 +198,35 @@ StepNumbers Run::make_numbers(int step) {
 }
 
 void Run::restore() {
-  const auto newest = setup_.resume ? saved_.newest() : std::nullopt;
-  if (setup_.resume && !newest) {
-    throw UserError("--resume: no checkpoint in " + checkpoint_folder(job_).string() +
-                    "; leave --resume out to start anew");
-  }
-  if (!newest) {
-    refuse_to_replace(saved_);
+  if (!setup_.checkpoint) {
     observer_.phase("loading " + job_.model);
     load_pretrained(setup_.model, job_.model, states_);
     return;
   }
-  observer_.phase("resuming from " + newest->string());
-  const Manifest manifest = load_checkpoint(setup_.model, *newest, states_);
+  const std::filesystem::path& checkpoint = *setup_.checkpoint;
+  observer_.phase("resuming from " + checkpoint.string());
+  const Manifest manifest = load_checkpoint(setup_.model, checkpoint, states_);
   if (manifest.data_hash != tokens_.source_hash() ||
       manifest.sequences != manifest.step * sequences_per_step(job_) ||
       manifest.seed != static_cast<std::uint64_t>(job_.train.seed)) {
-    throw UserError(newest->string() +
+    throw UserError(checkpoint.string() +
                     ": the run was begun with other data, seed or sequences per step, so it cannot "
                     "go on bit for bit\n  try: the same data, train.seed and micro_batches x "
                     "micro_batch_size, or a new run with model: " +
-                    newest->string());
+                    checkpoint.string());
   }
   done_ = static_cast<int>(manifest.step);
-  summary_.checkpoint = *newest;
+  summary_.checkpoint = checkpoint;
+}
+
+// From here on the folder is the run's: all that could be refused was loaded and checked.
+void Run::begin() {
+  const std::filesystem::path out = job_.out;
+  saved_.remove_unfinished();
+  std::filesystem::create_directories(out);
+  require_space(out, checkpoint_size(setup_.model, job_.train.precision));
+  write_inputs(out, setup_);
+  log_.emplace(out / "log.jsonl", done_);
 }
 
 int Run::next_stop() const {
@@ -246,7 +239,7 @@ int Run::next_stop() const {
 
 TrainSummary Run::execute() {
   restore();
-  log_.emplace(std::filesystem::path(job_.out) / "log.jsonl", done_);
+  begin();
   bool stopped = false;
   int saved = done_;  // steps in what rests on the drive: the model's folder or a checkpoint
   last_finish_ = std::chrono::steady_clock::now();

@@ -27,9 +27,9 @@ struct TrainSetup {
   std::filesystem::path train_tokens;
   std::optional<std::filesystem::path> eval_tokens;
   std::int64_t held_out_samples =
-      0;                  // without eval_tokens: the last of train_tokens, never trained on
-  bool resume = false;    // from the newest checkpoint in job.out
-  Micros predicted_step;  // for the summary and the time left
+      0;  // without eval_tokens: the last of train_tokens, never trained on
+  std::optional<std::filesystem::path> checkpoint;  // to go on from; none: a new run
+  Micros predicted_step;                            // for the summary and the time left
   Bytes tokenising_peak;  // what a process that made the token files held of DRAM; 0: none did
 };
 
@@ -77,9 +77,11 @@ class TrainObserver : public PhaseListener {
 /// of them. Throws UserError as Batches does.
 std::int64_t rows_per_epoch(const TrainSetup& setup);
 
-/// Runs the job, whose `train.steps` is set. Writes log.jsonl, timeline.json, summary.json and
-/// checkpoints into job.out. Throws UserError (data, model, divergence) or ResourceError (memory,
-/// drive, device); what was saved before stays as it is.
+/// Runs the job, whose `train.steps` is set. Writes its inputs, log.jsonl, timeline.json,
+/// summary.json and checkpoints into job.out, nothing before all that it needs is loaded. Throws
+/// UserError (data, model, divergence) or ResourceError (memory, drive, device); what was saved
+/// before stays as it is. Requires: this process has job.out to itself (data/run_lock.h), and a new
+/// run's has no checkpoints.
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer);
 
 }  // namespace ferry

@@ -47,25 +47,27 @@ class Box:
                 job[section] = value
         return job
 
-    def train(self, name: str, *flags: str, expect: int = 0, **changes) -> "Run":
-        """Runs `ferry train` and returns what it left."""
+    def write_job(self, name: str, **changes) -> tuple[Path, Path]:
+        """A job file that is ready to train, and the run's folder."""
         job = self.job(name, **changes)
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(job))  # JSON is YAML
         if job.get("plan", {}).get("profile", "auto") == "auto":
             self.reuse_measurement(job)
+        return file, Path(job["out"])
+
+    def train(self, name: str, *flags: str, expect: int = 0, **changes) -> "Run":
+        """Runs `ferry train` and returns what it left."""
+        file, out = self.write_job(name, **changes)
         done = ferry("train", str(file), *flags, expect=expect)
-        return Run(Path(job["out"]), done.stdout + done.stderr)
+        return Run(out, done.stdout + done.stderr)
 
     def start(self, name: str, *flags: str, stdout=subprocess.PIPE, **changes) -> "Started":
         """Begins `ferry train` and returns while it runs."""
-        job = self.job(name, **changes)
-        file = self.folder / f"{name}.yaml"
-        file.write_text(json.dumps(job))
-        self.reuse_measurement(job)
+        file, out = self.write_job(name, **changes)
         command = [FERRY, "train", str(file), *flags]
         process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
-        return Started(process, Path(job["out"]))
+        return Started(process, out)
 
     def reuse_measurement(self, job: dict) -> None:
         """Lays the profile of an equal model and batch into the run's folder: measuring takes seconds."""

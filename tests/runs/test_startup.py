@@ -50,6 +50,6 @@ def test_training_goes_on_with_torch_in_the_same_process(box, tmp_path):
 def test_a_ferry_without_its_other_half_says_so(tmp_path):
     alone = tmp_path / "ferry"
     shutil.copy(FERRY, alone)
-    done = subprocess.run([alone, "train", "job.yaml"], capture_output=True, text=True)
+    done = subprocess.run([alone, "doctor"], capture_output=True, text=True)
     assert done.returncode == 3
     assert done.stderr == f"cannot run {tmp_path}/ferry-torch: No such file or directory\n"

@@ -1,0 +1,93 @@
+"""A run's folder belongs to one process at a time, and whatever is refused leaves it as it was."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import FERRY, descendants, ferry
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below, with what files hold."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
+@pytest.fixture(scope="module")
+def used(box):
+    """A folder with a finished run of two steps."""
+    return box.train("owned", train__steps=2, train__log_every=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "expect", "said"),
+    [
+        (["optim.lr=1"], 2, "was saved by an earlier run"),
+        (["--resume", "7"], 2, "--resume 7: no such checkpoint in {out}/checkpoints; those of steps 2 are there"),
+        (["--resume", "train.seed=9", "train.steps=4"], 2, "train.seed"),
+        (["--resume", "train.steps=4", "data.train=nowhere.tokens"], 2, "nowhere.tokens"),
+        (["--resume", "train.steps=4", "budget.device=1 KiB"], 4, "does not fit"),
+    ],
+)
+def test_a_refused_train_leaves_the_folder_as_it_was(box, used, words, expect, said):
+    before = contents(used.out)
+    done = ferry("train", str(box.folder / "owned.yaml"), *words, expect=expect)
+    assert said.format(out=used.out) in done.stdout + done.stderr
+    assert contents(used.out) == before
+
+
+def test_plan_answers_and_leaves_the_plan_of_a_run(box, used, tmp_path):
+    before = contents(used.out)
+    done = ferry("plan", str(box.folder / "owned.yaml"), "data.sequence=16", "plan.profile=estimate")
+    assert "strategy resident" in done.stdout and "plan written" not in done.stdout
+    assert f"plan not written: {used.out} holds a run\n  try: -o FILE" in done.stderr
+    assert contents(used.out) == before
+    file = tmp_path / "plan"
+    ferry("plan", str(box.folder / "owned.yaml"), "plan.profile=estimate", "-o", str(file))
+    assert file.exists()
+
+
+def test_a_second_train_is_told_who_runs_and_the_first_goes_on(box):
+    first = box.start("pair", train__steps=100_000, train__save_every=1)
+    first.wait_until(lambda: first.steps >= 2)
+    for words in ([], ["--resume"], ["train.steps=1"]):
+        said = ferry("train", str(box.folder / "pair.yaml"), *words, expect=2).stderr
+        holder = int(re.search(re.escape(f"{first.out} is in use by process ") + r"(\d+) on ", said).group(1))
+        assert holder in [first.process.pid, *descendants(first.process.pid)]
+        assert f"ferry train {box.folder}/pair.yaml" in said
+    assert "plan not written" in ferry("plan", str(box.folder / "pair.yaml")).stderr
+    first.process.send_signal(signal.SIGINT)
+    text, _ = first.process.communicate(timeout=60)
+    assert first.process.returncode == 130, text
+    assert not (first.out / "run.lock").exists()
+    # The line that it ends with goes on.
+    line = next(line for line in text.splitlines() if line.startswith("to go on: "))
+    words, steps = shlex.split(line.removeprefix("to go on: ")), first.steps
+    assert words == [str(FERRY), "train", str(box.folder / "pair.yaml"), "--resume"]
+    subprocess.run([*words, f"train.steps={steps + 1}"], check=True, capture_output=True, timeout=300)
+    assert first.steps == steps + 1
+
+
+def test_a_killed_run_leaves_no_lock(box):
+    first = box.start("killed-holder", train__steps=100_000, train__save_every=1)
+    first.wait_until(lambda: first.steps >= 3)
+    trainer = descendants(first.process.pid)
+    for process in [*trainer, first.process.pid]:
+        os.kill(process, signal.SIGKILL)
+    first.process.communicate(timeout=60)
+    assert (first.out / "run.lock").exists()
+    steps = int([name for name in first.checkpoints if not name.endswith(".tmp")][-1].removeprefix("step-"))
+    box.train("killed-holder", "--resume", train__steps=steps + 1)
+    assert not (first.out / "run.lock").exists()
+
+
+def test_going_back_to_an_older_checkpoint_replaces_what_came_after(box):
+    whole = box.train("back-whole", train__steps=6)
+    box.train("back", train__steps=6, train__save_every=2, train__keep=3)
+    run = box.train("back", "--resume", "2", train__steps=3)
+    assert run.losses == whole.losses[:3]
+    assert sorted(p.name for p in (run.out / "checkpoints").iterdir()) == ["step-000002", "step-000003"]
+    assert box.train("back", "--resume", train__steps=6).losses == whole.losses
