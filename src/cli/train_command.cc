@@ -17,6 +17,8 @@
 #include "data/files.h"
 #include "data/tokens.h"
 #include "plan/verify.h"
+#include "spec/host_limits.h"
+#include "spec/shared_memory.h"
 #include "train/trainer.h"
 
 namespace ferry {
@@ -28,24 +30,6 @@ volatile std::sig_atomic_t interrupts = 0;
 extern "C" void on_interrupt(int) {
   if (interrupts != 0) _exit(kInterrupted);
   interrupts = 1;
-}
-
-/// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
-std::optional<Planned> plan_for(const TrainCommand& command, const Question& question) {
-  if (!command.plan.empty()) {
-    Planned planned;
-    planned.plan = read_plan(command.plan);
-    require_verified(planned.plan, command.plan);
-    planned.prediction = simulate(planned.plan);
-    planned.lower_bound = planned.prediction.busiest;
-    return planned;
-  }
-  PlanAnswer answer = with_origins(plan_or_cached, question.job)(question.plan);
-  if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-    std::fputs(does_not_fit_text(*no).c_str(), stdout);
-    return std::nullopt;
-  }
-  return std::get<Planned>(std::move(answer));
 }
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
@@ -74,6 +58,49 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   }
 }
 
+std::nullopt_t say_lack(const DoesNotFit& answer) {
+  std::fputs(does_not_fit_text(answer).c_str(), stdout);
+  return std::nullopt;
+}
+
+/// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
+std::optional<Planned> plan_for(const TrainCommand& command, const Question& question) {
+  if (!command.plan.empty()) {
+    Planned planned;
+    planned.plan = read_plan(command.plan);
+    require_verified(planned.plan, command.plan);
+    require_same_question(planned.plan, question.plan, command.plan);
+    if (question.plan.evaluates) {
+      auto evaluation = make_evaluation(question.plan, planned.plan);
+      if (const auto* no = std::get_if<DoesNotFit>(&evaluation)) return say_lack(*no);
+      planned.evaluation = std::get<Plan>(std::move(evaluation));
+    }
+    planned.prediction = simulate(planned.plan);
+    planned.lower_bound = planned.prediction.busiest;
+    return planned;
+  }
+  PlanAnswer answer = with_origins(plan_or_cached, question.job)(question.plan);
+  if (const auto* no = std::get_if<DoesNotFit>(&answer)) return say_lack(*no);
+  Planned planned = std::get<Planned>(std::move(answer));
+  require_same_question(planned.plan, question.plan, command.plan);
+  return planned;
+}
+
+/// Whatever machine the plan counts on: simulated devices and the host take their memory of this
+/// box. Throws ResourceError when it has less.
+void require_memory(const Planned& planned, const Machine& machine) {
+  MemoryNeed need{.bytes = {}, .by_place = {}, .simulated = simulated_devices(machine)};
+  for (const PlaceId id : planned.plan.places.ids()) {
+    const std::string& name = planned.plan.places[id].name;
+    const auto device = std::ranges::find(machine.devices, name, &MachineDevice::name);
+    if (device != machine.devices.end() && device->kind != DeviceKind::sim) continue;
+    const Bytes bytes = peak_bytes(planned, id);
+    need.bytes += bytes;
+    need.by_place += (need.by_place.empty() ? "" : ", ") + name + " " + to_string(bytes);
+  }
+  require_free_memory(host_limits("/", cores_by_affinity()), need);
+}
+
 /// Writes what the run was asked for into its folder.
 void write_inputs(const Question& question, const Plan& plan) {
   const std::filesystem::path out = question.job.out;
@@ -93,7 +120,6 @@ int run_train(const TrainCommand& command) {
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
   auto planned = plan_for(command, question);
   if (!planned) return kDoesNotFit;
-  require_same_question(planned->plan, question.plan, command.plan);
   std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
   std::fflush(stdout);
 
@@ -126,15 +152,11 @@ int run_train(const TrainCommand& command) {
     phases.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
                        job.train.steps));
   }
-  write_inputs(question, planned->plan);
-  if (job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0)) {
-    PlanAnswer answer = make_plan(evaluation_question(question.plan, planned->plan.strategy));
-    if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-      std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
-      return kDoesNotFit;
-    }
-    setup.evaluation = std::get<Planned>(answer).plan;
+  if (question.plan.evaluates && (setup.eval_tokens || setup.held_out_samples > 0)) {
+    setup.evaluation = planned->evaluation;
   }
+  require_memory(*planned, setup.machine);
+  write_inputs(question, planned->plan);
 
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);

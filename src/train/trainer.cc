@@ -190,9 +190,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   require_space(job_.out, checkpoint_size(setup.model, job_.train.precision));
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
   for (const PlaceId id : setup.plan.places.ids()) {
-    Bytes peak;
-    for (const Plan* plan : plans_) peak = std::max(peak, peak_bytes(*plan, id));
-    summary_.predicted_peak[setup.plan.places[id].name] = peak;
+    summary_.predicted_peak[setup.plan.places[id].name] = peak_bytes(plans_, id);
   }
 }
 
