@@ -30,7 +30,7 @@ class Places {
  public:
   /// Takes for every place of `plans` the largest slots_end() among them. `device_names[i]` opens
   /// the device of the i-th device place ("sim:0", "cuda:1"). Requires: all plans have equal
-  /// places. Throws ResourceError when the machine refuses the memory.
+  /// places, and fit there together. Throws ResourceError when the machine refuses the memory.
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
          int touch_threads);
 
