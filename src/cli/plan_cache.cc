@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Counts up when the planner answers equal questions differently.
-constexpr int kPlannerVersion = 4;
+constexpr int kPlannerVersion = 5;
 
 // Everything that an answer depends on, as text.
 std::string question_text(const PlanQuestion& question) {
@@ -31,8 +31,9 @@ std::string question_text(const PlanQuestion& question) {
        << to_yaml(job) << to_yaml(question.machine) << to_yaml(question.profile)
        << question.micro_batches << ' ' << question.micro_batch_size << ' ' << question.sequence
        << ' ' << to_string(question.precision) << ' ' << question.clips << ' '
-       << static_cast<int>(question.mode) << ' ' << question.host_budget.count << ' '
-       << question.model.tied << "\n";
+       << static_cast<int>(question.mode) << ' ' << question.evaluates << ' '
+       << (question.shared ? question.shared->bytes.count : -1) << ' ' << question.host_budget.count
+       << ' ' << question.model.tied << "\n";
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
     text << device_budget(question, d).bytes.count << "\n";
   }
@@ -106,6 +107,10 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
     Planned planned;
     planned.plan = parse_plan(kept.at("plan").get<std::string>(), "cached plan");
     if (verify(planned.plan)) return std::nullopt;
+    if (question.evaluates) {
+      planned.evaluation = parse_plan(kept.at("evaluation").get<std::string>(), "cached plan");
+      if (verify(*planned.evaluation)) return std::nullopt;
+    }
     planned.report = report_from(kept.at("report"));
     planned.prediction = simulate(planned.plan);
     planned.lower_bound = {kept.at("lower_bound").get<double>()};
@@ -118,11 +123,12 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
 
 void cache_plan(const PlanQuestion& question, const Planned& planned) {
   const std::string asked = question_text(question);
-  const Json kept{{"question", asked},
-                  {"lower_bound", planned.lower_bound.count},
-                  {"candidates", candidates_json(planned)},
-                  {"report", report_json(planned.report)},
-                  {"plan", to_text(planned.plan)}};
+  Json kept{{"question", asked},
+            {"lower_bound", planned.lower_bound.count},
+            {"candidates", candidates_json(planned)},
+            {"report", report_json(planned.report)},
+            {"plan", to_text(planned.plan)}};
+  if (planned.evaluation) kept["evaluation"] = to_text(*planned.evaluation);
   try {
     const std::filesystem::path file = file_of(asked);
     std::filesystem::create_directories(file.parent_path());

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Bytes limit_of(const PlanQuestion& question, const Place& place) {
-  if (place.kind == PlaceKind::drive) return place.budget;
+  if (place.kind == PlaceKind::drive || question.shared) return place.budget;
   if (place.kind == PlaceKind::host) return question.host_budget;
   const auto& devices = question.machine.devices;
   const auto device = std::ranges::find(devices, place.name, &MachineDevice::name);
@@ -66,6 +66,11 @@ std::vector<Column> columns_of(const Plan& plan) {
   return columns;
 }
 
+/// What evaluation takes of a place beyond what training takes.
+Bytes beside_training(const Planned& planned, PlaceId place) {
+  return peak_bytes(planned, place) - peak_bytes(planned.plan, place);
+}
+
 std::string memory_table(const PlanQuestion& question, const Planned& planned) {
   const Plan& plan = planned.plan;
   std::string text = print("%-18s", "");
@@ -87,15 +92,25 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
     }
     text += "\n";
   }
-  for (const char* row : {"free", "budget"}) {
-    text += print("%-18s", row);
+  const auto row = [&](const char* name, const auto& bytes_at) {
+    text += print("%-18s", name);
     for (const PlaceId id : shown) {
-      const Bytes limit = limit_of(question, plan.places[id]);
-      const Bytes bytes = row[0] == 'b' ? limit : limit - planned.prediction.peak[id];
-      text += print(" %12s", to_string(bytes).c_str());
+      const std::optional<Bytes> bytes = bytes_at(id);
+      text += print(" %12s", bytes ? to_string(*bytes).c_str() : "");
     }
     text += "\n";
+  };
+  if (planned.evaluation) {
+    row("evaluation", [&](PlaceId id) -> std::optional<Bytes> {
+      const Bytes more = beside_training(planned, id);
+      return more > 0_B ? std::optional(more) : std::nullopt;
+    });
   }
+  row("free", [&](PlaceId id) -> std::optional<Bytes> {
+    return limit_of(question, plan.places[id]) - peak_bytes(planned, id);
+  });
+  row("budget",
+      [&](PlaceId id) -> std::optional<Bytes> { return limit_of(question, plan.places[id]); });
   return text;
 }
 
@@ -151,7 +166,8 @@ Json places_json(const PlanQuestion& question, const Planned& planned) {
     for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
       row[to_string(purpose)] = bytes.count;
     }
-    row["peak"] = planned.prediction.peak[id].count;
+    if (planned.evaluation) row["evaluation"] = beside_training(planned, id).count;
+    row["peak"] = peak_bytes(planned, id).count;
     row["budget"] = limit_of(question, place).count;
     places[place.name] = row;
   }

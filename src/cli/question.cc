@@ -1,5 +1,7 @@
 #include "cli/question.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +13,8 @@
 #include "planner/costs/estimate.h"
 #include "spec/document.h"
 #include "spec/harmony_profile.h"
+#include "spec/host_limits.h"
+#include "store/own_memory.h"
 
 namespace ferry {
 namespace {
@@ -59,7 +63,13 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     plan.model = read_model_spec(job.model);
     resolve_sequence(question.job, plan.model);
   }
-  plan.machine = job.machine ? read_machine(*job.machine) : this_machine(gpus_here());
+  if (job.machine) {
+    plan.machine = read_machine(*job.machine);
+  } else {
+    const HostLimits limits = host_limits("/", cores_by_affinity());
+    plan.machine = this_machine(limits, gpus_here());
+    plan.shared = shared_memory(limits, own_memory(getpid()), simulated_devices(plan.machine));
+  }
   if (job.threads > 0) {
     for (MachineDevice& device : plan.machine.devices) {
       if (device.kind == DeviceKind::sim) device.threads = job.threads;
@@ -70,6 +80,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.sequence = job.data.sequence;
   plan.precision = job.train.precision;
   plan.clips = job.optim.clip > 0;
+  plan.evaluates = job.train.eval_every > 0 && (job.data.eval || job.data.eval_fraction > 0);
   plan.strategy = job.strategy;
 
   plan.device_budgets = device_budgets(job, plan.machine);
@@ -114,12 +125,6 @@ Tokens token_file(const Job& job, const std::string& source) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
   }
   return {made.at("path").get<std::string>(), peak};
-}
-
-PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy) {
-  question.mode = PlanMode::evaluate;
-  question.strategy = strategy;
-  return question;
 }
 
 }  // namespace ferry

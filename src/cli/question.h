@@ -39,7 +39,4 @@ struct Tokens {
 /// The token file of a data file, made when it is not in the cache; a token file is its own.
 Tokens token_file(const Job& job, const std::string& source);
 
-/// The same question for evaluation on held-out data.
-PlanQuestion evaluation_question(PlanQuestion question, const std::string& strategy);
-
 }  // namespace ferry

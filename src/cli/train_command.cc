@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/command_line.h"
@@ -15,32 +16,12 @@
 #include "cli/torch_part.h"
 #include "data/tokens.h"
 #include "plan/verify.h"
+#include "spec/host_limits.h"
+#include "spec/shared_memory.h"
 #include "train/trainer.h"
 
 namespace ferry {
 namespace {
-
-/// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
-std::optional<Planned> plan_for(const TrainCommand& command, const Question& question,
-                                PhaseListener& listener) {
-  if (!command.plan.empty()) {
-    Planned planned;
-    planned.plan = read_plan(command.plan);
-    require_verified(planned.plan, command.plan);
-    planned.prediction = simulate(planned.plan);
-    planned.lower_bound = planned.prediction.busiest;
-    return planned;
-  }
-  const Planner planner = [&](const PlanQuestion& asked) {
-    return plan_or_cached(asked, listener);
-  };
-  PlanAnswer answer = with_origins(planner, question.job)(question.plan);
-  if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-    std::fputs(does_not_fit_text(*no).c_str(), stdout);
-    return std::nullopt;
-  }
-  return std::get<Planned>(std::move(answer));
-}
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
@@ -66,6 +47,56 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
                     ": the plan was made for another job (micro_batches, micro_batch_size, "
                     "sequence, precision, clip or model differ); make it again with ferry plan");
   }
+}
+
+std::nullopt_t say_lack(const DoesNotFit& answer) {
+  std::fputs(does_not_fit_text(answer).c_str(), stdout);
+  return std::nullopt;
+}
+
+/// The given plan file, with a plan for evaluating beside it where the job evaluates.
+std::optional<Planned> plan_in_file(const std::string& file, const PlanQuestion& question) {
+  Planned planned;
+  planned.plan = read_plan(file);
+  require_verified(planned.plan, file);
+  require_same_question(planned.plan, question, file);
+  if (question.evaluates) {
+    auto evaluation = make_evaluation(question, planned.plan);
+    if (const auto* no = std::get_if<DoesNotFit>(&evaluation)) return say_lack(*no);
+    planned.evaluation = std::get<Plan>(std::move(evaluation));
+  }
+  planned.prediction = simulate(planned.plan);
+  planned.lower_bound = planned.prediction.busiest;
+  return planned;
+}
+
+/// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
+std::optional<Planned> plan_for(const TrainCommand& command, const Question& question,
+                                PhaseListener& listener) {
+  if (!command.plan.empty()) return plan_in_file(command.plan, question.plan);
+  const Planner planner = [&](const PlanQuestion& asked) {
+    return plan_or_cached(asked, listener);
+  };
+  PlanAnswer answer = with_origins(planner, question.job)(question.plan);
+  if (const auto* no = std::get_if<DoesNotFit>(&answer)) return say_lack(*no);
+  Planned planned = std::get<Planned>(std::move(answer));
+  require_same_question(planned.plan, question.plan, command.plan);
+  return planned;
+}
+
+/// Whatever machine the plan counts on: simulated devices and the host take their memory of this
+/// box. Throws ResourceError when it has less.
+void require_memory(const Planned& planned, const Machine& machine) {
+  MemoryNeed need{.bytes = {}, .by_place = {}, .simulated = simulated_devices(machine)};
+  for (const PlaceId id : planned.plan.places.ids()) {
+    const std::string& name = planned.plan.places[id].name;
+    const auto device = std::ranges::find(machine.devices, name, &MachineDevice::name);
+    if (device != machine.devices.end() && device->kind != DeviceKind::sim) continue;
+    const Bytes bytes = peak_bytes(planned, id);
+    need.bytes += bytes;
+    need.by_place += (need.by_place.empty() ? "" : ", ") + name + " " + to_string(bytes);
+  }
+  require_free_memory(host_limits("/", cores_by_affinity()), need);
 }
 
 /// Gets the tokens of the job's data, and says which rows are held out.
@@ -95,20 +126,6 @@ void count_steps(TrainSetup& setup, PhaseLines& phases) {
                      setup.job.train.steps));
 }
 
-/// Plans evaluation, where the job asks for it. False when it does not fit, which is then said.
-bool plan_evaluation(const PlanQuestion& question, TrainSetup& setup, PhaseLines& phases) {
-  const bool evaluates =
-      setup.job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0);
-  if (!evaluates) return true;
-  PlanAnswer answer = search_plan(evaluation_question(question, setup.plan.strategy), phases);
-  if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-    std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
-    return false;
-  }
-  setup.evaluation = std::get<Planned>(answer).plan;
-  return true;
-}
-
 /// Trains until the last step or an interrupt, and says what came of it.
 int run(const TrainSetup& setup, const TrainCommand& command, TrainObserver& console) {
   const TrainSummary summary = train(setup, console);
@@ -135,7 +152,6 @@ int train_from(const Start& start, const TrainCommand& command) {
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
   const auto planned = plan_for(command, question, phases);
   if (!planned) return kDoesNotFit;
-  require_same_question(planned->plan, question.plan, command.plan);
   std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
   std::fflush(stdout);
 
@@ -151,7 +167,8 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .tokenising_peak = {}};
   find_tokens(setup);
   count_steps(setup, phases);
-  if (!plan_evaluation(question.plan, setup, phases)) return kDoesNotFit;
+  if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
+  require_memory(*planned, setup.machine);
   Console console(phases, setup.job.train.log_every, stop);
   return run(setup, command, console);
 }

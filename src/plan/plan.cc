@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <limits>
@@ -64,9 +66,18 @@ Bytes slots_end(const Plan& plan, PlaceId place) {
 }
 
 Bytes peak_bytes(const Plan& plan, PlaceId place) {
-  const Place& memory = plan.places[place];
-  const Bytes slots = slots_end(plan, place);
-  return memory.workspace + (memory.kind == PlaceKind::device ? round_up(slots, 512_B) : slots);
+  const std::array<const Plan*, 1> alone = {&plan};
+  return peak_bytes(alone, place);
+}
+
+Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place) {
+  Bytes slots, workspace;
+  for (const Plan* plan : plans) {
+    slots = std::max(slots, slots_end(*plan, place));
+    workspace = std::max(workspace, plan->places[place].workspace);
+  }
+  const bool device = plans.front()->places[place].kind == PlaceKind::device;
+  return workspace + (device ? round_up(slots, 512_B) : slots);
 }
 
 Micros full_speed_time(const Plan& plan, const Task& task) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -162,6 +163,10 @@ Bytes slots_end(const Plan& plan, PlaceId place);
 /// What `place` takes of its memory: slots and workspace. Devices hand out whole blocks of 512
 /// bytes.
 Bytes peak_bytes(const Plan& plan, PlaceId place);
+
+/// What `place` takes where several plans take turns: slots are taken once, the most that any plan
+/// has, and the most workspace comes beside them. Requires: equal places.
+Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 
 /// How long `task` takes when nothing slows it: micros, and for a copy latency + bytes / rate.
 Micros full_speed_time(const Plan& plan, const Task& task);

@@ -12,7 +12,9 @@
 #include "planner/costs/bounds.h"
 #include "planner/costs/estimate.h"
 #include "planner/remedies.h"
+#include "planner/split_memory.h"
 #include "planner/strategies/strategies.h"
+#include "planner/with_evaluation.h"
 #include "spec/strategy_names.h"
 
 namespace ferry {
@@ -33,6 +35,12 @@ std::vector<const Strategy*> asked_strategies(const PlanQuestion& question) {
   if (!result.empty()) return result;
   throw JobKeyError("strategy", "'" + question.strategy +
                                     "' has no plan of its own; expected auto or one of " + names);
+}
+
+/// A plan that breaks a rule is a fault of ours.
+void check_verified(const Plan& plan) {
+  const std::optional<Violation> violation = verify(plan);
+  FERRY_CHECK(!violation, violation ? violation->message : std::string());
 }
 
 std::string lack_text(const Shortage& lacking) {
@@ -63,8 +71,12 @@ class StrategySearch {
       return rank(a) < rank(b);
     };
     std::stable_sort(candidates_.begin(), candidates_.end(), better);
-    return Planned{std::move(best_->plan), std::move(best_->report), std::move(best_->prediction),
-                   lower_bound(question_, chain_), std::move(candidates_)};
+    return Planned{.plan = std::move(best_->plan),
+                   .evaluation = std::move(evaluation_),
+                   .report = std::move(best_->report),
+                   .prediction = std::move(best_->prediction),
+                   .lower_bound = lower_bound(question_, chain_),
+                   .candidates = std::move(candidates_)};
   }
 
  private:
@@ -72,6 +84,8 @@ class StrategySearch {
     PlanQuestion question = question_;
     if (best_) question.faster_than = best_->prediction.step * (1 - kNoticeable);
     StrategyAnswer answer = strategy.plan(question, chain_);
+    std::optional<Plan> evaluation;
+    if (question_.evaluates) evaluation = add_evaluation(strategy, question, answer);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
       candidates_.push_back({strategy.name, false, {}, {}, {}, lack_text(*lacking)});
       // The strategy that lacks least says what is missing.
@@ -84,26 +98,54 @@ class StrategySearch {
     candidates_.push_back({strategy.name, true, planned.prediction.step,
                            strategy.lower_bound(question_, chain_), planned.prediction.busiest_name,
                            planned.remark, std::move(planned.passes)});
-    const bool wins =
-        !best_ || planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
-    if (wins) {
+    if (wins(planned)) {
       best_ = std::move(planned);
+      evaluation_ = std::move(evaluation);
       winner_ = strategy.name;
     }
+  }
+
+  bool wins(const StrategyPlan& planned) const {
+    return !best_ ||
+           planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
+  }
+
+  /// Where the strategy's plan wins so far: the plan that evaluates beside it. `answer` is what the
+  /// strategy answers then: its plan may have made room, or lack some.
+  std::optional<Plan> add_evaluation(const Strategy& strategy, const PlanQuestion& question,
+                                     StrategyAnswer& answer) const {
+    auto* training = std::get_if<StrategyPlan>(&answer);
+    if (training == nullptr || !wins(*training)) return std::nullopt;
+    auto both = plan_in_turn(strategy, question, std::move(*training));
+    if (auto* lacking = std::get_if<Shortage>(&both)) {
+      answer = std::move(*lacking);
+      return std::nullopt;
+    }
+    auto& [trains, evaluates] = std::get<PlansInTurn>(both);
+    answer = std::move(trains);
+    return std::move(evaluates);
   }
 
   const PlanQuestion& question_;
   const Chain chain_;
   std::vector<Candidate> candidates_;
   std::optional<StrategyPlan> best_;
+  std::optional<Plan> evaluation_;  // beside best_
   std::string winner_;
   std::optional<Shortage> lacking_;
 };
 
+AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listener) {
+  const Answerer try_all = [&](const PlanQuestion& asked) {
+    return StrategySearch(asked).run(listener);
+  };
+  return question.shared ? answer_in_shared_memory(question, try_all) : try_all(question);
+}
+
 }  // namespace
 
 AnswerWithoutRemedies answer_question(const PlanQuestion& question) {
-  return StrategySearch(question).run(nobody());
+  return search(question, nobody());
 }
 
 PlanAnswer make_plan(const PlanQuestion& question) { return search_plan(question, nobody()); }
@@ -112,7 +154,7 @@ PlanAnswer search_plan(const PlanQuestion& asked, PhaseListener& listener) {
   asked_strategies(asked);
   check_question(asked);
   const PlanQuestion question = with_estimated_profile(asked);
-  AnswerWithoutRemedies answer = StrategySearch(question).run(listener);
+  AnswerWithoutRemedies answer = search(question, listener);
   if (auto* lacking = std::get_if<Shortage>(&answer)) {
     ProgressCount looking(listener, "looking for changes that fit", 1, "search");
     std::vector<Change> changes = find_changes(question, *lacking);
@@ -120,9 +162,26 @@ PlanAnswer search_plan(const PlanQuestion& asked, PhaseListener& listener) {
     return does_not_fit(question, std::move(*lacking), std::move(changes));
   }
   Planned planned = std::get<Planned>(std::move(answer));
-  const std::optional<Violation> violation = verify(planned.plan);
-  FERRY_CHECK(!violation, violation ? violation->message : std::string());
+  check_verified(planned.plan);
+  if (planned.evaluation) check_verified(*planned.evaluation);
   return planned;
+}
+
+Bytes peak_bytes(const Planned& planned, PlaceId place) {
+  std::vector<const Plan*> plans = {&planned.plan};
+  if (planned.evaluation) plans.push_back(&*planned.evaluation);
+  return peak_bytes(plans, place);
+}
+
+std::variant<Plan, DoesNotFit> make_evaluation(const PlanQuestion& asked, const Plan& training) {
+  const PlanQuestion question = with_estimated_profile(asked);
+  std::variant<Plan, Shortage> answer = plan_evaluation(question, training);
+  if (auto* lacking = std::get_if<Shortage>(&answer)) {
+    return does_not_fit(question, std::move(*lacking), {});
+  }
+  Plan evaluation = std::get<Plan>(std::move(answer));
+  check_verified(evaluation);
+  return evaluation;
 }
 
 }  // namespace ferry

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,7 +31,9 @@ struct Candidate {
 };
 
 struct Planned {
-  Plan plan;  // verified
+  Plan plan;                            // verified
+  std::optional<Plan> evaluation = {};  // likewise, when the question evaluates: of the same
+                                        // strategy, in the same memory
   PlanReport report;
   Simulation prediction;
   Micros lower_bound;  // no schedule of any strategy is faster on this machine: docs/planner.md
@@ -59,6 +62,12 @@ PlanAnswer make_plan(const PlanQuestion& question);
 
 /// make_plan(); the listener hears which strategy is tried.
 PlanAnswer search_plan(const PlanQuestion& question, PhaseListener& listener);
+/// What one run takes of a place of its plans.
+Bytes peak_bytes(const Planned& planned, PlaceId place);
+
+/// The plan for evaluating between the steps of `training`, a plan for the question that stays as
+/// it is: within its places' budgets, in the same memory.
+std::variant<Plan, DoesNotFit> make_evaluation(const PlanQuestion& question, const Plan& training);
 
 /// make_plan(), or whatever else answers questions in its place.
 using Planner = std::function<PlanAnswer(const PlanQuestion&)>;

@@ -50,8 +50,10 @@ class MoreMemory {
       raise(lacking);
       std::variant<Change, Shortage> tried = try_change(change_, answer_);
       if (auto* fits = std::get_if<Change>(&tried)) {
-        const std::string devices = alike_ ? device_text_ : unequal_devices_text();
-        fits->text = devices + (devices.empty() || host_text_.empty() ? "" : ", ") + host_text_;
+        for (const std::string& text :
+             {alike_ ? device_text_ : unequal_devices_text(), host_text_, shared_text_}) {
+          fits->text += (fits->text.empty() || text.empty() ? "" : ", ") + text;
+        }
         return std::move(*fits);
       }
       lacking = std::get<Shortage>(std::move(tried));
@@ -63,6 +65,7 @@ class MoreMemory {
   void raise(const Shortage& lacking) {
     const Bytes enough = round_up(lacking.need, 1_MiB);
     change_.memory += enough - lacking.have;
+    if (lacking.shared) return raise_shared(enough);
     PlanQuestion& question = change_.question;
     bool buys = false;
     if (lacking.kind == PlaceKind::host) {
@@ -84,6 +87,23 @@ class MoreMemory {
       buys = buys || buys_this;
     }
     device_text_ = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
+  }
+
+  /// What has no budget of its own grows with the memory that it shares.
+  void raise_shared(Bytes enough) {
+    PlanQuestion& question = change_.question;
+    const Bytes before = std::exchange(question.shared->bytes, enough);
+    const auto grow = [&](Bytes& limit) {
+      limit = limit >= before ? std::max(limit, enough) : limit;
+    };
+    for (MachineDevice& device : question.machine.devices) {
+      if (device.kind == DeviceKind::sim) grow(device.memory);
+    }
+    for (Budget& budget : question.device_budgets) grow(budget.bytes);
+    grow(question.machine.host.memory);
+    grow(question.host_budget);
+    shared_more_ += enough - before;
+    shared_text_ = mib_text(shared_more_) + " more memory for ferry";
   }
 
   /// The devices to buy, and budget.device with its other entries when one of them is raised.
@@ -111,10 +131,26 @@ class MoreMemory {
   Change change_;
   std::string device_text_;
   std::string host_text_;
+  std::string shared_text_;
+  Bytes shared_more_;
 };
+
+// Where the limit of a shared memory comes from, and which budgets are within it.
+std::string shared_source(const PlanQuestion& question) {
+  std::string source = question.shared->source;
+  std::set<std::string> budgets;
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    budgets.insert(device_budget(question, d).source);
+  }
+  budgets.insert(question.host_budget_source);
+  budgets.erase(question.machine.source.text);
+  for (const std::string& budget : budgets) source += "; " + budget;
+  return source;
+}
 
 // Where the limit of a place comes from; drives have no budget.
 std::string limit_source(const PlanQuestion& question, const Shortage& lacking) {
+  if (lacking.shared) return shared_source(question);
   if (lacking.kind == PlaceKind::host) return question.host_budget_source;
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
     const bool it_lacks = question.machine.devices[d].name == lacking.place;

@@ -44,6 +44,7 @@ std::vector<T> resized(const std::vector<T>& entities, std::size_t count, const 
 
 PlanQuestion with_dram(PlanQuestion question, Bytes dram) {
   question.host_budget = question.machine.host.memory = dram;
+  if (question.shared) question.shared->bytes = dram;
   return question;
 }
 
@@ -71,7 +72,8 @@ PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
 
 std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner) {
   std::vector<Variation> rows = {answer("as it is", question, planner)};
-  const Bytes dram = std::min(question.host_budget, question.machine.host.memory);
+  const Bytes of_host = std::min(question.host_budget, question.machine.host.memory);
+  const Bytes dram = question.shared ? std::min(of_host, question.shared->bytes) : of_host;
   for (const Bytes changed : {Bytes{dram.count / 2}, dram * 2}) {
     rows.push_back(answer(to_string(changed) + " of DRAM", with_dram(question, changed), planner));
   }

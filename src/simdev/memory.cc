@@ -88,7 +88,8 @@ void DeviceMemory::reset_peak() {
 
 std::vector<MemoryBlock> DeviceMemory::trim() {
   std::vector<MemoryBlock> surplus;
-  while (unused_capacity_ > cap_) {
+  const Bytes most = std::min(cap_, std::max(cap_ - in_use_, kMostBeyondCap));
+  while (unused_capacity_ > most) {
     const auto oldest =
         std::min_element(unused_.begin(), unused_.end(),
                          [](const Unused& a, const Unused& b) { return a.age < b.age; });

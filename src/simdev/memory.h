@@ -3,9 +3,9 @@
 //
 // A block that is given back may still be used by tasks queued on its stream, so it is reused only
 // by later allocations of that stream, at once and without waiting. What is in use stays within the
-// cap. Blocks that wait for reuse are the host's, not the device's: they may take as much again,
-// and beyond it the oldest go back to the system. (Within the cap, a tight budget would send every
-// kernel's memory back and fetch it anew, page fault by page fault.)
+// cap. Blocks that wait for reuse stay within what the cap leaves, or kMostBeyondCap where that is
+// less (within a tight cap every kernel's memory would go back and be fetched anew, page fault by
+// page fault); beyond it the oldest go back to the system.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "simdev/simdev.h"
 
 namespace ferry {
 
@@ -31,6 +32,7 @@ struct MemoryBlock {
 class DeviceMemory {
  public:
   static constexpr Bytes kAlignment = 512_B;
+  static constexpr Bytes kMostBeyondCap = kSimReuse;
 
   explicit DeviceMemory(Bytes cap) : cap_(cap) {}
   /// Returns the blocks that wait for reuse. Those still lent are freed by whoever has them.

@@ -27,6 +27,9 @@ class Stream;
 
 namespace ferry {
 
+/// What a device keeps of freed memory for reuse beyond its cap, at most.
+inline constexpr Bytes kSimReuse = 32_MiB;
+
 /// One simulated device.
 struct SimDeviceSpec {
   Bytes memory;     // the cap: an allocation beyond it throws c10::OutOfMemoryError
@@ -53,7 +56,7 @@ struct SimOptions {
 struct SimStats {
   Bytes live;                          // allocated now
   Bytes peak;                          // most allocated at once, since simdev_reset_peak()
-  Bytes unused;                        // freed, and kept for reuse within the cap
+  Bytes unused;                        // freed, and kept for reuse
   long async_ops = 0;                  // operators that were enqueued
   std::map<std::string, long> drains;  // operators that waited for their stream, by name
   long copies = 0;                     // between host and device, or between devices

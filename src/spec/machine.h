@@ -111,6 +111,9 @@ Machine this_machine(const std::vector<FoundGpu>& gpus = {});
 /// The same for limits that are known already.
 Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus);
 
+/// How many of the devices are simulated.
+int simulated_devices(const Machine& machine);
+
 /// parse_machine() reads it back to an equal Machine.
 std::string to_yaml(const Machine& machine);
 

@@ -9,6 +9,11 @@ Machine this_machine(const std::vector<FoundGpu>& gpus) {
   return this_machine(host_limits("/", cores_by_affinity()), gpus);
 }
 
+int simulated_devices(const Machine& machine) {
+  return static_cast<int>(
+      std::ranges::count(machine.devices, DeviceKind::sim, &MachineDevice::kind));
+}
+
 Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus) {
   Machine machine{.name = "this machine", .source = {"this machine"}};
   machine.host.cores = limits.cores;

@@ -1,22 +1,19 @@
 // Checkpoints of a run: a Hugging Face directory with the optimizer's state beside the weights.
-// They know nothing of places or devices, so a run resumes under any plan. Format:
-// docs/formats/checkpoint.md.
+// They know nothing of places or devices, so a run resumes under any plan. Loading and saving hold
+// kPieceMemory of DRAM beside the plan. Format: docs/formats/checkpoint.md.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
-#include "base/units.h"
 #include "data/manifest.h"
 #include "data/saved_steps.h"
 #include "spec/model_spec.h"
 #include "spec/precision.h"
+#include "spec/shared_memory.h"
 #include "train/home_states.h"
 
 namespace ferry {
-
-/// What loading and saving hold of DRAM at most beside the plan, however large a tensor is.
-inline constexpr Bytes kPieceMemory = 16_MiB;
 
 /// Fills the master weights from a Hugging Face directory; moments become zero. Throws UserError
 /// for a tensor that is missing, has another shape, or a value that is not finite.

@@ -4,9 +4,12 @@
 
 #include "device/device.h"
 #include "device/simulation.h"
+#include "spec/shared_memory.h"
 
 namespace ferry {
 namespace {
+
+static_assert(kSimReuse <= kReuseOfDevice, "the memory that a run takes beside its plan counts it");
 
 /// Collects the pools that throttle copies: a device's own link and its root complex.
 class Links {

@@ -103,11 +103,4 @@ void HomeStates::read_hi(const ParamPosition& begin, std::span<std::uint16_t> va
   std::ranges::copy(elements<const std::uint16_t>(high), values.begin());
 }
 
-void HomeStates::clear_moments(BlockId block, std::size_t param) {
-  const auto count = static_cast<std::size_t>(model_.blocks[block].params[param].numel());
-  for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
-    moment(part, {block, param}, count).zero_();
-  }
-}
-
 }  // namespace ferry

@@ -43,9 +43,6 @@ class HomeStates {
   /// Reads the bf16 halves that devices compute with. Requires: a bf16 plan.
   void read_hi(const ParamPosition& begin, std::span<std::uint16_t> values) const;
 
-  /// Sets both moments of a whole parameter to 0.
-  void clear_moments(BlockId block, std::size_t param);
-
  private:
   struct Home {
     InstanceId weight, state;

@@ -156,7 +156,12 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       job_(setup.job),
       held_before_(held_before()),
       devices_(setup.machine, {.memory = device_caps(setup), .threads = setup.job.threads}),
-      host_memory_([this] { return own_memory(getpid()) - held_before_ - devices_.host_memory(); }),
+      host_memory_([this] {
+        // What a device gives back between two looks must not count as ours.
+        const Bytes on_devices = devices_.host_memory();
+        const Bytes held = own_memory(getpid()) - held_before_;
+        return held - std::max(on_devices, devices_.host_memory());
+      }),
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),
       plans_(plans_of(setup)),
@@ -173,9 +178,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   tokens_.require_vocabulary(setup.model.vocab);
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
   for (const PlaceId id : setup.plan.places.ids()) {
-    Bytes peak;
-    for (const Plan* plan : plans_) peak = std::max(peak, peak_bytes(*plan, id));
-    summary_.predicted_peak[setup.plan.places[id].name] = peak;
+    summary_.predicted_peak[setup.plan.places[id].name] = peak_bytes(plans_, id);
   }
 }
 

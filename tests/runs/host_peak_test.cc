@@ -25,7 +25,7 @@ constexpr const char* kConfig = R"({
 constexpr const char* kLargeTensor = R"({
   "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
   "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4,
-  "num_key_value_heads": 2, "vocab_size": 262144, "max_position_embeddings": 64,
+  "num_key_value_heads": 2, "vocab_size": 131072, "max_position_embeddings": 64,
   "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": true})";
 
 constexpr Bytes kSlack = 8_MiB;  // between two runs: caches of kernels, stacks of threads
@@ -51,6 +51,7 @@ void write_model(const ScratchFolder& folder, const char* config, const ModelSpe
 
 struct Sizes {
   const char* config = kConfig;
+  std::uint32_t vocabulary = 96;
   Precision precision = Precision::fp32;
   Bytes device_budget = 64_MiB;
 };
@@ -61,7 +62,7 @@ TrainSetup setup(const ScratchFolder& folder, const std::string& out, const Size
   setup.model = parse_model_spec(sizes.config, "config");
   write_model(folder, sizes.config, setup.model);
   setup.train_tokens =
-      folder.put("data.tokens", token_file_bytes("1 2 *3 *4\n5 6 *7\n", setup.model.vocab, 95));
+      folder.put("data.tokens", token_file_bytes("1 2 *3 *4\n5 6 *7\n", sizes.vocabulary, 95));
   setup.machine.name = "test";
   setup.machine.host.cores = 1;
   setup.machine.host.memory = 4_GiB;
@@ -131,18 +132,26 @@ TEST(HostPeak, MemoryTakenWhileLoadingOrSavingShowsInTheMeasuredPeak) {
   }
 }
 
-// A tensor of 64 MiB in fp32: whole, it once lay beside the plan twice while loading.
+// A tensor of 32 MiB in fp32: whole, it once lay beside the plan twice while loading.
 TEST(HostPeak, LoadingAndSavingALargeTensorHoldAPieceOfItBesideThePlan) {
+  const ScratchFolder folder;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    const ScratchFolder folder;
-    const Sizes large{.config = kLargeTensor, .precision = precision, .device_budget = 768_MiB};
-    TrainSetup asked = setup(folder, "large", large);
+    SCOPED_TRACE(to_string(precision));
+    const Sizes large{.config = kLargeTensor,
+                      .vocabulary = 131072,
+                      .precision = precision,
+                      .device_budget = 512_MiB};
     TrainObserver nobody;
-    const TrainSummary trained = train(asked, nobody);
-    EXPECT_LE(trained.beside_plan, kPieceMemory + 2 * kSlack);
+    TrainSetup asked = setup(folder, "large " + to_string(precision), large);
+    asked.job.train.steps = 1;
+    const TrainSummary trained = train(asked, nobody);  // what kernels keep for ever is there now
     asked.checkpoint = trained.checkpoint;
-    asked.job.train.steps = 3;
-    EXPECT_LE(train(asked, nobody).beside_plan, kPieceMemory + 2 * kSlack);
+    asked.job.train.steps = 2;
+    EXPECT_LE(train(asked, nobody).beside_plan, kPieceMemory + kSlack);  // loads and saves
+    asked.checkpoint.reset();
+    asked.job.out = folder / ("anew " + to_string(precision));
+    asked.job.train.steps = 1;
+    EXPECT_LE(train(asked, nobody).beside_plan, kPieceMemory + kSlack);
   }
 }
 

@@ -106,7 +106,9 @@ void fill(const ModelSpec& model, HomeStates& states) {
       std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
       std::ranges::generate(values, [&] { return normal(random); });
       states.write(StatePart::master, {b, i}, values);
-      states.clear_moments(b, i);
+      std::ranges::fill(values, 0.0F);
+      states.write(StatePart::exp_avg, {b, i}, values);
+      states.write(StatePart::exp_avg_sq, {b, i}, values);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "spec/machine.h"
 #include "spec/model_spec.h"
 #include "spec/profile.h"
+#include "spec/shared_memory.h"
 
 namespace ferry {
 
@@ -27,6 +28,9 @@ struct PlanQuestion {
   Precision precision = Precision::fp32;
   bool clips = true;
   PlanMode mode = PlanMode::train;
+  /// Training stops now and then to evaluate: the answer has a plan for that too, in the same
+  /// memory.
+  bool evaluates = false;
   std::string strategy = "auto";  // auto, or a name of strategies.h's table
   PlanJob options;
   PapersJob papers;                       // of a paper's program; the planner does not look at it
@@ -34,6 +38,9 @@ struct PlanQuestion {
   /// Of no use unless faster than this: strategies leave out shapes that cannot be.
   std::optional<Micros> faster_than = {};
   std::vector<Budget> device_budgets;  // in the machine's order; one without: its memory
+  /// Where host and simulated devices divide one memory, that of this box: what they take together
+  /// at most, whatever their budgets are.
+  std::optional<SharedMemory> shared;
   Bytes host_budget;
   std::string host_budget_source;  // where the limit comes from, for messages: "budget.host,
                                    // job.yaml:10"

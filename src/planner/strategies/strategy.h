@@ -56,6 +56,7 @@ struct Shortage {
   Bytes need;
   Bytes have;
   std::vector<std::pair<std::string, Bytes>> breakdown;
+  bool shared = false;  // it is the memory that places share (PlanQuestion::shared)
 };
 
 using StrategyAnswer = std::variant<StrategyPlan, Shortage>;

@@ -1,0 +1,118 @@
+// A job that evaluates asks for memory in which both of its plans fit, or is told what lacks.
+#include "planner/with_evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/planner.h"
+#include "planner/sample_questions.h"
+
+namespace ferry {
+namespace {
+
+PlanQuestion evaluating(const SampleModel& model, int devices, const std::string& strategy) {
+  PlanQuestion question = sample_question(model, {.devices = devices}, 4);
+  question.strategy = strategy;
+  question.evaluates = true;
+  return question;
+}
+
+std::optional<Planned> plan_within(PlanQuestion question, Bytes device) {
+  set_device_budgets(question, device);
+  PlanAnswer answer = make_plan(question);
+  if (auto* planned = std::get_if<Planned>(&answer)) return std::move(*planned);
+  return std::nullopt;
+}
+
+/// The least budget that fits, to 512 bytes.
+Bytes thriftiest(const PlanQuestion& question) {
+  Bytes low = 0_B, high = 64_MiB;
+  while (high - low > 512_B) {
+    const Bytes middle{(low + high).count / 2 / 512 * 512};
+    (plan_within(question, middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+void expect_shared(const Planned& planned, Bytes device) {
+  ASSERT_TRUE(planned.evaluation);
+  EXPECT_EQ(planned.evaluation->mode, PlanMode::evaluate);
+  EXPECT_EQ(planned.evaluation->strategy, planned.plan.strategy);
+  for (const PlaceId id : planned.plan.places.ids()) {
+    const Place& place = planned.plan.places[id];
+    const Place& other = planned.evaluation->places[id];
+    EXPECT_LE(peak_bytes(planned, id), place.budget);
+    EXPECT_EQ(place.budget, other.budget);
+    EXPECT_EQ(place.workspace, other.workspace) << place.name;
+    if (place.kind == PlaceKind::device) {
+      EXPECT_LE(place.budget, device);
+    }
+  }
+}
+
+TEST(WithEvaluation, BothPlansFitTogetherInTheLeastBudgetThatIsAnswered) {
+  const SampleModel models[] = {{}, {.tied = true}, {.gpt2 = true}, {.layers = 5, .vocab = 512}};
+  for (const SampleModel& model : models) {
+    for (const char* strategy : {"mobius", "harmony-pp", "roundpipe", "zero", "resident", "auto"}) {
+      SCOPED_TRACE(std::string(strategy) + " vocab " + std::to_string(model.vocab));
+      const PlanQuestion question = evaluating(model, 1, strategy);
+      const Bytes least = thriftiest(question);
+      for (const Bytes device : {least, least + 4_KiB, least + 64_KiB, least * 2}) {
+        const auto planned = plan_within(question, device);
+        ASSERT_TRUE(planned) << to_string(device);
+        expect_shared(*planned, device);
+      }
+    }
+  }
+}
+
+// Stages of a pipeline rest on their devices; evaluation once cut them its own way and was refused.
+TEST(WithEvaluation, APipelinesStagesAreWhereTrainingHasThem) {
+  for (const char* strategy : {"1f1b", "gpipe", "interleaved", "mixed-pipe"}) {
+    SCOPED_TRACE(strategy);
+    const PlanQuestion question = evaluating({.layers = 6, .vocab = 256}, 2, strategy);
+    const Bytes least = thriftiest(question);
+    for (const Bytes device : {least, least * 2}) {
+      const auto planned = plan_within(question, device);
+      ASSERT_TRUE(planned);
+      expect_shared(*planned, device);
+      for (std::size_t i = 0; i < planned->plan.instances.size(); ++i) {
+        const Instance& home = planned->plan.instances[InstanceId(static_cast<int>(i))];
+        if (!home.home) break;  // homes come first, in the same order
+        const Instance& other = planned->evaluation->instances[InstanceId(static_cast<int>(i))];
+        EXPECT_TRUE(other.home && other.place == home.place && other.offset == home.offset);
+      }
+    }
+  }
+}
+
+TEST(WithEvaluation, WhatFitsOnlyWithoutItIsToldWithRemediesThatFitWithIt) {
+  PlanQuestion question = evaluating({.layers = 3, .vocab = 512}, 1, "mobius");
+  const Bytes least = thriftiest(question);
+  question.evaluates = false;
+  const Bytes without = thriftiest(question);
+  ASSERT_LE(without, least);
+  question.evaluates = true;
+  set_device_budgets(question, least - 4_KiB);
+  const PlanAnswer answer = make_plan(question);
+  const auto& no = std::get<DoesNotFit>(answer);
+  EXPECT_EQ(no.place, "gpu0");
+  EXPECT_GT(no.need, no.have);
+  ASSERT_FALSE(no.remedies.empty());
+}
+
+TEST(WithEvaluation, AGivenPlanIsEvaluatedWithinItsOwnBudgets) {
+  PlanQuestion question = evaluating({.layers = 3, .vocab = 512}, 1, "mobius");
+  const Bytes least = thriftiest(question);
+  const Plan training = plan_within(question, least)->plan;
+  set_device_budgets(question, least * 8);  // the plan's limits hold, not the job's
+  const auto evaluation = make_evaluation(question, training);
+  const Plan* plan = std::get_if<Plan>(&evaluation);
+  ASSERT_NE(plan, nullptr);
+  const std::array<const Plan*, 2> both = {&training, plan};
+  for (const PlaceId id : training.places.ids()) {
+    EXPECT_LE(peak_bytes(both, id), training.places[id].budget);
+  }
+}
+
+}  // namespace
+}  // namespace ferry

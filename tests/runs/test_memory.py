@@ -1,0 +1,81 @@
+"""What a run takes of memory is what was promised, evaluation included."""
+
+import json
+
+import pytest
+from conftest import Box, Run, ferry, machine, states_bytes
+
+EVALUATES = {"train__steps": 2, "train__eval_every": 1, "data__eval_fraction": 0.2, "strategy": "mobius"}
+
+
+def fits(box: Box, name: str, device: int, **changes) -> bool:
+    """Whether `ferry plan` says that the job fits."""
+    job = box.job(name, budget__device=f"{device} B", **changes)
+    file = box.folder / f"{name}.yaml"
+    file.write_text(json.dumps(job))
+    box.reuse_measurement(job)
+    try:
+        ferry("plan", str(file))
+    except AssertionError as error:
+        assert "exit 4" in str(error), error
+        return False
+    return True
+
+
+def thriftiest(box: Box, name: str, **changes) -> int:
+    """The least device budget that is said to fit, to 4 KiB."""
+    low, high = 0, states_bytes(box.model) // 4
+    assert fits(box, name, high, **changes)
+    while high - low > 4096:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(box, name, middle, **changes) else (middle, high)
+    return high
+
+
+def expect_within(run: Run, budget: int) -> None:
+    assert len([line for line in run.log if "eval_loss" in line]) == 2
+    summary = run.summary
+    assert summary["measured_peak_bytes"]["gpu0"] <= summary["predicted_peak_bytes"]["gpu0"] <= budget
+
+
+@pytest.mark.parametrize("made", ["box", "tied_box", "gpt2_box"])
+def test_a_job_trains_and_evaluates_within_the_least_budget_that_is_said_to_fit(request, made):
+    box = request.getfixturevalue(made)
+    least = thriftiest(box, "thrifty", **EVALUATES)
+    run = box.train(f"thrifty-{least}", budget__device=f"{least} B", **EVALUATES)
+    expect_within(run, least)
+    starved = box.train("starved", expect=4, **EVALUATES | {"budget__device": f"{least - 8192} B"})
+    assert "does not fit: gpu0 needs" in starved.text and "fits with" in starved.text
+    assert not (starved.out / "log.jsonl").exists()
+
+
+def test_a_plan_file_is_evaluated_within_its_own_budgets(box):
+    job = box.job("given", budget__device="1 MiB", **EVALUATES)
+    file = box.folder / "given.yaml"
+    file.write_text(json.dumps(job))
+    box.reuse_measurement(job)
+    plan = box.folder / "given.plan"
+    ferry("plan", str(file), "-o", str(plan))
+    run = box.train("given", "--plan", str(plan), budget__device="1 MiB", **EVALUATES)
+    expect_within(run, 1 << 20)
+
+
+def test_a_machine_file_that_promises_more_memory_than_this_box_has_is_refused_when_it_runs(box):
+    """Plans believe a machine file; what runs here takes the memory of this box."""
+    large = json.loads(machine(box.folder, 1).read_text())
+    large["host"]["memory"] = large["devices"][0]["memory"] = "1000 TiB"
+    file = box.folder / "large.yaml"
+    file.write_text(json.dumps(large))
+    plan = box.folder / "large.plan"
+    job = box.folder / "large-job.yaml"
+    job.write_text(json.dumps(box.job("large", machine=str(file), budget__host="1000 TiB")))
+    box.reuse_measurement(json.loads(job.read_text()))
+    ferry("plan", str(job), "-o", str(plan))
+    lines = plan.read_text().splitlines()
+    host = next(number for number, line in enumerate(lines) if line.startswith("place host"))
+    assert "workspace=0" in lines[host]
+    lines[host] = lines[host].replace("workspace=0", f"workspace={900 << 40}")
+    plan.write_text("\n".join(lines) + "\n")
+    done = ferry("train", str(job), "--plan", str(plan), expect=3)
+    assert "this run takes 900.0" in done.stderr and "can be taken (" in done.stderr, done.stderr
+    assert not (box.folder / "large" / "job.yaml").exists()
