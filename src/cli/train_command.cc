@@ -97,7 +97,7 @@ int run_train(const TrainCommand& command) {
   std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
   std::fflush(stdout);
 
-  const Tokens tokens = token_file(job, job.data.train);
+  const Tokens tokens = token_file(job, job.data.train, job.data.eval_fraction);
   TrainSetup setup{.job = job,
                    .machine = question.plan.machine,
                    .model = question.plan.model,
@@ -105,18 +105,15 @@ int run_train(const TrainCommand& command) {
                    .evaluation = std::nullopt,
                    .train_tokens = tokens.file,
                    .eval_tokens = std::nullopt,
-                   .held_out_samples = 0,
+                   .held_out_samples = tokens.held_out,
+                   .chat_template = tokens.chat_template,
                    .resume = command.resume,
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = tokens.peak};
-  if (job.data.eval) {
-    const Tokens held_out = token_file(job, *job.data.eval);
-    setup.eval_tokens = held_out.file;
-    setup.tokenising_peak = std::max(setup.tokenising_peak, held_out.peak);
-  } else if (job.data.eval_fraction > 0) {
-    const TokenFile file(setup.train_tokens);
-    setup.held_out_samples =
-        static_cast<std::int64_t>(static_cast<double>(file.size()) * job.data.eval_fraction);
+  if (!job.data.eval.empty()) {
+    const Tokens evaluation = token_file(job, job.data.eval, 0);
+    setup.eval_tokens = evaluation.file;
+    setup.tokenising_peak = std::max(setup.tokenising_peak, evaluation.peak);
   }
   if (job.train.epochs > 0) {
     const std::int64_t rows = rows_per_epoch(setup);
