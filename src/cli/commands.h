@@ -52,7 +52,8 @@ struct ExportCommand {
 int run_export(const ExportCommand& command);
 
 struct PreviewCommand {
-  std::string job;
+  std::string source;  // a job file; with `model` a data file
+  std::string model;   // whose tokenizer to use; empty: the job's
   std::vector<std::string> overrides;
   int samples = 3;
 };

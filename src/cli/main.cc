@@ -137,7 +137,10 @@ int run(int argc, char** argv) {
   data->require_subcommand(1);
   PreviewCommand preview;
   CLI::App* preview_command = data->add_subcommand("preview", "show tokens and what is learned");
-  add_job(*preview_command, preview.job, preview.overrides);
+  preview_command->add_option("file", preview.source, "job file, or with --model a data file")
+      ->required();
+  preview_command->add_option("overrides", preview.overrides, "key=value, beats the job file");
+  preview_command->add_option("--model", preview.model, "model folder, to look without a job");
   preview_command->add_option("--samples", preview.samples, "how many")->check(CLI::PositiveNumber);
   preview_command->callback([&] { exit_code = run_preview(preview); });
 

@@ -1,20 +1,34 @@
-#include "cli/cache_folder.h"
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/python_tools.h"
+#include "cli/question.h"
 #include "spec/job.h"
 #include "spec/model_spec.h"
 
 namespace ferry {
+namespace {
+
+/// The job whose data is looked at: the named one, or one of a data file and a model alone.
+Job job_to_preview(const PreviewCommand& command) {
+  if (command.model.empty()) return read_job(command.source, command.overrides);
+  std::vector<std::string> keys = {"model=" + command.model, "data.train=" + command.source};
+  keys.insert(keys.end(), command.overrides.begin(), command.overrides.end());
+  return parse_job("", "command line", keys);
+}
+
+}  // namespace
 
 int run_preview(const PreviewCommand& command) {
-  Job job = read_job(command.job, command.overrides);
+  Job job = job_to_preview(command);
+  if (job.data.train.empty() || job.model.empty()) {
+    throw UserError(command.source +
+                    ": a preview needs 'model' and 'data.train'; set them in the job, or look at "
+                    "a file without one: ferry data preview FILE --model DIR");
+  }
   if (job.data.sequence == 0) resolve_sequence(job, read_model_spec(job.model));
-  std::vector<std::string> arguments = {"preview",    job.data.train,
-                                        "--model",    job.model,
-                                        "--sequence", std::to_string(job.data.sequence),
-                                        "--samples",  std::to_string(command.samples),
-                                        "--cache",    (cache_folder() / "tokens").string()};
-  if (job.data.text_key) arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
+  std::vector<std::string> arguments = {"preview", "--samples=" + std::to_string(command.samples)};
+  const std::vector<std::string> rest = tokenising_arguments(job, job.data.train);
+  arguments.insert(arguments.end(), rest.begin(), rest.end());
   show_python_tool(arguments);
   return kDone;
 }

@@ -10,10 +10,12 @@
 #include "cli/python_tools.h"
 #include "cli/torch_part.h"
 #include "data/files.h"
+#include "data/tokens.h"
 #include "planner/costs/estimate.h"
 #include "spec/document.h"
 #include "spec/harmony_profile.h"
 #include "spec/host_limits.h"
+#include "spec/quantity.h"
 #include "store/own_memory.h"
 
 namespace ferry {
@@ -80,7 +82,8 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.sequence = job.data.sequence;
   plan.precision = job.train.precision;
   plan.clips = job.optim.clip > 0;
-  plan.evaluates = job.train.eval_every > 0 && (job.data.eval || job.data.eval_fraction > 0);
+  plan.evaluates =
+      job.train.eval_every > 0 && (!job.data.eval.empty() || job.data.eval_fraction > 0);
   plan.strategy = job.strategy;
 
   plan.device_budgets = device_budgets(job, plan.machine);
@@ -108,23 +111,45 @@ Planner with_origins(Planner planner, const Job& job) {
   };
 }
 
-Tokens token_file(const Job& job, const std::string& source) {
-  if (source.ends_with(".tokens")) return {source, {}};
-  std::vector<std::string> arguments = {"tokenize",   source,
-                                        "--model",    job.model,
-                                        "--sequence", std::to_string(job.data.sequence),
-                                        "--cache",    (cache_folder() / "tokens").string()};
-  if (job.data.text_key) {
-    arguments.insert(arguments.end(), {"--text-key", *job.data.text_key});
+std::vector<std::string> tokenising_arguments(const Job& job, const DataFiles& files) {
+  std::vector<std::string> arguments = {"--model=" + job.model,
+                                        "--sequence=" + std::to_string(job.data.sequence),
+                                        "--cache=" + (cache_folder() / "tokens").string(),
+                                        "--on-error=" + to_string(job.data.on_error)};
+  if (job.data.text_key) arguments.push_back("--text-key=" + *job.data.text_key);
+  if (job.data.chat_template) arguments.push_back("--chat-template=" + *job.data.chat_template);
+  std::string weights;
+  for (const DataFile& file : files) {
+    weights += (weights.empty() ? "" : ",") + real_text(file.weight);
   }
+  arguments.push_back("--weights=" + weights);
+  arguments.emplace_back("--");
+  for (const DataFile& file : files) arguments.push_back(file.path);
+  return arguments;
+}
+
+Tokens token_file(const Job& job, const DataFiles& files, double held_out) {
+  if (files.size() == 1 && files.front().weight == 1 && files.front().path.ends_with(".tokens")) {
+    const auto rows = static_cast<double>(TokenFile(files.front().path).size());
+    return {files.front().path, {}, static_cast<std::int64_t>(rows * held_out), std::nullopt};
+  }
+  std::vector<std::string> arguments = {"tokenize", "--held-out=" + real_text(held_out)};
+  const std::vector<std::string> rest = tokenising_arguments(job, files);
+  arguments.insert(arguments.end(), rest.begin(), rest.end());
   const auto [output, peak] = run_python_tool(arguments);
   const auto end = output.find_last_not_of('\n');
   const auto begin = output.find_last_of('\n', end) + 1;
   const auto made = nlohmann::json::parse(output.substr(begin, end + 1 - begin), nullptr, false);
-  if (!made.is_object() || !made.contains("path")) {
+  if (!made.is_object() || !made.contains("path") || !made.contains("held_out") ||
+      !made.contains("chat_template")) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
   }
-  return {made.at("path").get<std::string>(), peak};
+  Tokens tokens = {made.at("path").get<std::string>(), peak,
+                   made.at("held_out").get<std::int64_t>(), std::nullopt};
+  if (const auto& file = made.at("chat_template"); file.is_string()) {
+    tokens.chat_template = file.get<std::string>();
+  }
+  return tokens;
 }
 
 }  // namespace ferry

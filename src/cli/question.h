@@ -1,6 +1,7 @@
 // From a job file to what the planner and the trainer ask for.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -30,13 +31,20 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
 /// `job` must outlive it.
 Planner with_origins(Planner planner, const Job& job);
 
-/// Where a job's tokens are, and what the process that made them held of DRAM; 0: none was needed.
+/// Where a job's tokens are.
 struct Tokens {
   std::filesystem::path file;
-  Bytes peak;
+  Bytes peak;             // what the process that made them held of DRAM; 0: none was needed
+  std::int64_t held_out;  // the last samples of the file that are not learned from
+  std::optional<std::filesystem::path>
+      chat_template;  // of its conversations; none: the tokenizer's own, or there are none
 };
 
-/// The token file of a data file, made when it is not in the cache; a token file is its own.
-Tokens token_file(const Job& job, const std::string& source);
+/// The arguments with which ferry_tools tokenises or previews `files` as the job says.
+std::vector<std::string> tokenising_arguments(const Job& job, const DataFiles& files);
+
+/// The token file of data files, made when it is not in the cache; a single token file is its own.
+/// `held_out` is the part of each file's rows, the last ones, that is kept from training.
+Tokens token_file(const Job& job, const DataFiles& files, double held_out);
 
 }  // namespace ferry

@@ -102,17 +102,15 @@ void require_memory(const Planned& planned, const Machine& machine) {
 /// Gets the tokens of the job's data, and says which rows are held out.
 void find_tokens(TrainSetup& setup) {
   const Job& job = setup.job;
-  const Tokens tokens = token_file(job, job.data.train);
+  const Tokens tokens = token_file(job, job.data.train, job.data.eval_fraction);
   setup.train_tokens = tokens.file;
+  setup.held_out_samples = tokens.held_out;
+  setup.chat_template = tokens.chat_template;
   setup.tokenising_peak = tokens.peak;
-  if (job.data.eval) {
-    const Tokens held_out = token_file(job, *job.data.eval);
-    setup.eval_tokens = held_out.file;
-    setup.tokenising_peak = std::max(setup.tokenising_peak, held_out.peak);
-  } else if (job.data.eval_fraction > 0) {
-    const TokenFile file(setup.train_tokens);
-    setup.held_out_samples =
-        static_cast<std::int64_t>(static_cast<double>(file.size()) * job.data.eval_fraction);
+  if (!job.data.eval.empty()) {
+    const Tokens evaluation = token_file(job, job.data.eval, 0);
+    setup.eval_tokens = evaluation.file;
+    setup.tokenising_peak = std::max(setup.tokenising_peak, evaluation.peak);
   }
 }
 
@@ -162,6 +160,7 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .evaluation = std::nullopt,
                    .train_tokens = {},
                    .eval_tokens = std::nullopt,
+                   .chat_template = std::nullopt,
                    .checkpoint = start.checkpoint,
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {}};

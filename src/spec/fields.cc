@@ -108,6 +108,10 @@ bool set_null(const Field& field) {
                             if (field.may_be_empty) member->clear();
                             return field.may_be_empty;
                           },
+                          [&](DataFiles* member) {
+                            if (field.may_be_empty) member->clear();
+                            return field.may_be_empty;
+                          },
                           [&](Real member) {
                             if (zero_is_unknown(field)) *member.value = 0;
                             return zero_is_unknown(field);
@@ -159,6 +163,7 @@ bool set_text(const Field& field, const std::string& text) {
             },
             [&](std::string* member) { return *member = text, !text.empty(); },
             [&](std::optional<std::string>* member) { return *member = text, !text.empty(); },
+            [&](DataFiles* member) { return *member = {{.path = text}}, !text.empty(); },
             [&](const Choice& member) {
               const auto word = std::find(member.words.begin(), member.words.end(), text);
               if (word == member.words.end()) return false;
@@ -223,6 +228,25 @@ bool set_texts(const Field& field, const Node& node) {
   return true;
 }
 
+// A list of files, or weights by file.
+bool set_files(const Field& field, const Node& node) {
+  const auto* member = std::get_if<DataFiles*>(&field.member);
+  if (!member || node.children.empty()) return false;
+  DataFiles files;
+  for (const Node& item : node.children) {
+    DataFile file{.path = node.kind == Node::Kind::map ? item.key : item.text};
+    if (node.kind == Node::Kind::map) {
+      const auto weight = real_in_bounds(field, Dimension::number, item.text);
+      if (!weight) return false;
+      file.weight = *weight;
+    }
+    if (item.kind != Node::Kind::scalar || file.path.empty()) return false;
+    files.push_back(std::move(file));
+  }
+  **member = std::move(files);
+  return true;
+}
+
 bool set_node(const Field& field, const Node& node) {
   if (const Nested* nested = std::get_if<Nested>(&field.member); nested) {
     if (node.kind == Node::Kind::null) return is_nullable(field);
@@ -236,9 +260,9 @@ bool set_node(const Field& field, const Node& node) {
       return set_text(field, node.text);
     case Node::Kind::list:
       return set_pair(field, node) || set_wholes(field, node) || set_texts(field, node) ||
-             set_sizes(field, node);
+             set_sizes(field, node) || set_files(field, node);
     case Node::Kind::map:
-      return set_sizes(field, node);
+      return set_sizes(field, node) || set_files(field, node);
   }
   FERRY_UNREACHABLE("node kind");
 }
@@ -278,6 +302,7 @@ std::string bound_text(const Field& field, double bound) {
                           [&](std::optional<Bytes>*) { return bytes_text({std::llround(bound)}); },
                           [&](MaybeSizes*) { return bytes_text({std::llround(bound)}); },
                           [&](std::array<double, 2>*) { return real_text(bound); },
+                          [&](DataFiles*) { return real_text(bound); },
                           [&](const auto&) { return std::to_string(std::llround(bound)); }},
                     field.member);
 }
@@ -361,15 +386,16 @@ bool is_enclosed(std::string_view value, char begin, char end) {
 }
 
 // Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list and
-// "{a: 1 B, b: 2 B}" for sizes by name have structure.
+// "{a: 1 B, b: 2 B}" for sizes or weights by name have structure.
 Node override_node(const Field& field, std::string_view value) {
   Node node{.kind = Node::Kind::scalar, .text = std::string(value), .line = 1};
   if (value.empty() || value == "null" || value == "~") node.kind = Node::Kind::null;
-  const bool is_sizes = std::holds_alternative<MaybeSizes*>(field.member);
-  const bool is_list = is_sizes || std::holds_alternative<std::array<double, 2>*>(field.member) ||
-                       std::holds_alternative<Wholes*>(field.member) ||
-                       std::holds_alternative<Texts*>(field.member);
-  const bool named = is_sizes && is_enclosed(value, '{', '}');
+  const bool may_be_named = std::holds_alternative<MaybeSizes*>(field.member) ||
+                            std::holds_alternative<DataFiles*>(field.member);
+  const bool is_list =
+      may_be_named || std::holds_alternative<std::array<double, 2>*>(field.member) ||
+      std::holds_alternative<Wholes*>(field.member) || std::holds_alternative<Texts*>(field.member);
+  const bool named = may_be_named && is_enclosed(value, '{', '}');
   if (!named && !(is_list && is_enclosed(value, '[', ']'))) return node;
 
   node.kind = named ? Node::Kind::map : Node::Kind::list;
@@ -379,7 +405,7 @@ Node override_node(const Field& field, std::string_view value) {
     std::string_view item = trimmed(rest.substr(0, comma));
     Node child{.kind = Node::Kind::scalar, .line = 1};
     if (named) {
-      const std::size_t colon = item.find(':');
+      const std::size_t colon = item.rfind(':');
       if (colon == std::string_view::npos) child.kind = Node::Kind::null;
       child.key = trimmed(item.substr(0, colon));
       item = colon == std::string_view::npos ? "" : trimmed(item.substr(colon + 1));
@@ -414,6 +440,19 @@ std::string texts_text(const Texts& values) {
   std::string text;
   for (const std::string& value : *values) text += (text.empty() ? "" : ", ") + yaml_text(value);
   return "[" + text + "]";
+}
+
+std::string files_text(const DataFiles& files) {
+  if (files.empty()) return "null";
+  const bool weighted =
+      std::ranges::any_of(files, [](const DataFile& file) { return file.weight != 1; });
+  if (files.size() == 1 && !weighted) return yaml_text(files.front().path);
+  std::string text;
+  for (const auto& [path, weight] : files) {
+    text += (text.empty() ? "" : ", ") + yaml_text(path);
+    if (weighted) text += ": " + real_text(weight);
+  }
+  return weighted ? "{" + text + "}" : "[" + text + "]";
 }
 
 std::string table_cell(std::string text) {
@@ -520,8 +559,13 @@ std::string expectation(const Field& field) {
             },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
             [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
-            [](Texts*) { return std::string("a list of texts"); }, [&](Bytes*) { return size(); },
-            [&](std::optional<Bytes>*) { return size(); },
+            [](Texts*) { return std::string("a list of texts"); },
+            [&](DataFiles*) {
+              return field.least == field.most
+                         ? "a file or a list of files"
+                         : "a file, a list of files, or weights" + bounds_text(field) + " by file";
+            },
+            [&](Bytes*) { return size(); }, [&](std::optional<Bytes>*) { return size(); },
             [&](MaybeSizes*) { return size() + ", a list of such sizes or sizes by name"; },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },
@@ -553,6 +597,7 @@ std::string field_text(const Field& field) {
             },
             [](Wholes* member) { return wholes_text(*member); },
             [](Texts* member) { return texts_text(*member); },
+            [](DataFiles* member) { return files_text(*member); },
             [](Bytes* member) { return bytes_text(*member); },
             [](std::optional<Bytes>* member) {
               return *member ? bytes_text(**member) : std::string("null");

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "spec/data_files.h"
 #include "spec/document.h"
 #include "spec/sizes.h"
 
@@ -60,7 +61,7 @@ using Member =
     std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::array<double, 2>*,
                  Bytes*, std::optional<Bytes>*, std::optional<Sizes>*, std::string*,
                  std::optional<std::string>*, std::optional<std::vector<int>>*,
-                 std::optional<std::vector<std::string>>*, Choice, Nested>;
+                 std::optional<std::vector<std::string>>*, DataFiles*, Choice, Nested>;
 
 /// Lifetime: not longer than the struct whose members it is bound to.
 struct Field {

@@ -23,6 +23,8 @@ constexpr double kManySteps = 1e9;
 constexpr double kManyEpochs = 1e4;
 constexpr double kManySequences = 1e6;
 constexpr double kLongestSequence = 1 << 20;
+constexpr double kLeastWeight = 1e-3;
+constexpr double kMostWeight = 1e3;
 constexpr double kMostSeed = 9007199254740991.0;  // 2^53 - 1: exact in JSON logs
 
 std::vector<std::string> known_strategies() {
@@ -35,11 +37,17 @@ std::vector<Field> data_fields(DataJob& data) {
   return {
       {.name = "data.train",
        .member = &data.train,
+       .least = kLeastWeight,
+       .most = kMostWeight,
        .may_be_empty = true,
-       .meaning = "JSONL file to learn from; `ferry train` needs it"},
+       .meaning = "files to learn from (data.md); `ferry train` needs them. `{a.jsonl: 2, "
+                  "b.jsonl: 0.5}`: rows of a come twice in an epoch, half of b's once"},
       {.name = "data.eval",
        .member = &data.eval,
-       .meaning = "JSONL file to evaluate on; null: see `data.eval_fraction`"},
+       .least = 1,
+       .most = 1,
+       .may_be_empty = true,
+       .meaning = "files to evaluate on; null: see `data.eval_fraction`"},
       {.name = "data.eval_fraction",
        .member = Real{&data.eval_fraction},
        .most = 1,
@@ -62,6 +70,13 @@ std::vector<Field> data_fields(DataJob& data) {
       {.name = "data.text_key",
        .member = &data.text_key,
        .meaning = "the key of a row that holds its text; null: found from the first row"},
+      {.name = "data.chat_template",
+       .member = &data.chat_template,
+       .meaning = "how conversations become text: chatml, llama2, llama3, mistral, zephyr or a "
+                  "file; null: the tokenizer's own, ChatML where it has none"},
+      {.name = "data.on_error",
+       .member = choice(data.on_error, {RowErrors::stop, RowErrors::skip}),
+       .meaning = "a row that cannot be used: stop and name it, or skip it and count"},
   };
 }
 
@@ -414,12 +429,12 @@ void check(const Job& job, const std::string& source) {
   }
   check_strategy(job, source);
   check_passes(job, source);
-  if (job.data.eval && job.data.eval_fraction > 0) {
+  if (!job.data.eval.empty() && job.data.eval_fraction > 0) {
     throw UserError(where(job, source, "data.eval_fraction") +
                     "'data.eval_fraction' and 'data.eval' exclude each other; expected one of "
                     "them");
   }
-  if (job.train.eval_every > 0 && !job.data.eval && job.data.eval_fraction == 0) {
+  if (job.train.eval_every > 0 && job.data.eval.empty() && job.data.eval_fraction == 0) {
     throw UserError(where(job, source, "train.eval_every") +
                     "'train.eval_every' needs something to evaluate on; set 'data.eval' to a "
                     "file or 'data.eval_fraction' to a part of the rows");
@@ -473,7 +488,7 @@ void require_trainable(const Job& job) {
                     ": a paper's program only tells time and cannot train; leave papers.pure off");
   }
   if (job.model.empty()) missing("model", "a Hugging Face directory");
-  if (job.data.train.empty()) missing("data.train", "a JSONL file to learn from");
+  if (job.data.train.empty()) missing("data.train", "a file to learn from");
   if (job.train.steps < 1 && job.train.epochs == 0) {
     missing("train.steps", "at least one step, or train.epochs");
   }
@@ -524,6 +539,16 @@ std::string to_yaml(const Job& job) {
 std::string job_reference() {
   Job defaults;
   return reference_table(fields_of(defaults));
+}
+
+std::string to_string(RowErrors choice) {
+  switch (choice) {
+    case RowErrors::stop:
+      return "stop";
+    case RowErrors::skip:
+      return "skip";
+  }
+  FERRY_UNREACHABLE("unknown choice for rows");
 }
 
 std::string to_string(Schedule schedule) {

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "spec/data_files.h"
 #include "spec/origin.h"
 #include "spec/precision.h"
 #include "spec/sizes.h"
@@ -22,14 +23,19 @@ namespace ferry {
 
 enum class Schedule { constant, linear, cosine };
 
+/// What becomes of a row that cannot be read, has no meaning, or that a template refuses.
+enum class RowErrors { stop, skip };
+
 struct DataJob {
-  std::string train;
-  std::optional<std::string> eval;
+  DataFiles train;           // none: nothing to learn from
+  DataFiles eval;            // none: see `eval_fraction`; all weights are 1
   double eval_fraction = 0;  // of train's rows, the last ones; only without `eval`
   int sequence = 0;          // tokens; 0: left to the model, see resolve_sequence()
   bool packing = false;
   bool shuffle = true;
   std::optional<std::string> text_key;
+  std::optional<std::string> chat_template;  // a name or a file; none: the tokenizer's, or ChatML
+  RowErrors on_error = RowErrors::stop;
 
   bool operator==(const DataJob&) const = default;
 };
@@ -178,6 +184,7 @@ std::string job_reference();
 std::vector<std::string> listed_names(const std::string& list);
 
 /// As written in job files: "constant"; "auto" for `automatic`; "swap-to-drive".
+std::string to_string(RowErrors choice);
 std::string to_string(Schedule schedule);
 std::string to_string(Partitioner partitioner);
 std::string to_string(MapRule rule);

@@ -62,8 +62,8 @@ TEST(Job, APassThatIsNotThereIsRefusedWithTheList) {
 TEST(Job, EveryKeyOfTheFileArrives) {
   const Job job = parse(kFull);
   EXPECT_EQ(job.model, "out/base");
-  EXPECT_EQ(job.data.train, "data.jsonl");
-  EXPECT_EQ(job.data.eval, std::nullopt);
+  EXPECT_EQ(job.data.train, (DataFiles{{"data.jsonl"}}));
+  EXPECT_EQ(job.data.eval, DataFiles{});
   EXPECT_EQ(job.train.micro_batches, 4);
   EXPECT_EQ(job.train.precision, Precision::fp32);
   EXPECT_EQ(job.train.seed, 7);
@@ -98,7 +98,7 @@ TEST(Job, OverridesWinOverTheFileAndLaterOnesOverEarlier) {
                                 "budget.device=1.5 GiB", "machine=null", "train.steps=6"});
   EXPECT_EQ(job.train.steps, 6);
   EXPECT_EQ(job.optim.betas, (std::array<double, 2>{0.8, 0.99}));
-  EXPECT_EQ(job.data.eval, "a=b#c: d");
+  EXPECT_EQ(job.data.eval, (DataFiles{{"a=b#c: d"}}));
   EXPECT_EQ(job.budget.device, Sizes{.each = 1536_MiB});
   EXPECT_EQ(job.machine, std::nullopt);
   EXPECT_EQ(origin(job, "train.steps"), "command line");
@@ -121,8 +121,8 @@ TEST(Job, OnlyTrainingNeedsDataAndSteps) {
     ADD_FAILURE() << "a job without data may train";
   } catch (const UserError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "'data.train' is missing; training needs a JSONL file to learn from, as key in the "
-              "job file or data.train=... on the command line");
+              "'data.train' is missing; training needs a file to learn from, as key in the job "
+              "file or data.train=... on the command line");
   }
   EXPECT_EQ(parse("plan: {profile: p.yaml}\npapers: {pure: true}").model, "");
   require_trainable(parse(kSmallest));
@@ -244,7 +244,10 @@ TEST(Job, TheResolvedJobReadsBackEqual) {
   for (const auto& job :
        {parse(kSmallest), parse(kFull),
         parse(kFull, {"data.eval=\"x\": #\\\t{y", "model=null ", "optim.lr=3.3333333333333335e-05",
-                      "budget.host=1000001 B", "optim.clip=null", "out=yes", "data.train=1e5"})}) {
+                      "budget.host=1000001 B", "optim.clip=null", "out=yes", "data.train=1e5"}),
+        parse(kFull, {"data.train={a: 2.5, b c#.txt: 1}", "data.chat_template=llama3",
+                      "data.on_error=skip"}),
+        parse(kFull, {"data.train=[a, b]", "data.eval=[c, d]"})}) {
     const std::string text = to_yaml(job);
     EXPECT_EQ(parse(text), job) << text;
     EXPECT_EQ(to_yaml(parse(text)), text);
@@ -324,6 +327,26 @@ TEST(Job, AnUnknownStrategyIsRefusedWithItsNearestName) {
             "jobs/7b.yaml:4: unknown strategy 'mobios'; did you mean 'mobius'? expected one of "
             "auto, resident, mobius, harmony-dp, harmony-pp, roundpipe, zero, gpipe, 1f1b, "
             "interleaved, mixed-pipe, async-1f1b, fuyou-serial, fuyou-naive, fuyou");
+}
+
+TEST(Job, DataIsAFileAListOfFilesOrWeightsByFile) {
+  const DataFiles weighted = {{"a.jsonl", 2}, {"b.jsonl", 0.5}};
+  EXPECT_EQ(parse("model: m\ndata: {train: {a.jsonl: 2, b.jsonl: 0.5}}").data.train, weighted);
+  EXPECT_EQ(parse("model: m", {"data.train={a.jsonl: 2, b.jsonl: 0.5}"}).data.train, weighted);
+  const DataFiles listed = {{"a.jsonl"}, {"-b.jsonl"}};
+  EXPECT_EQ(parse("model: m\ndata: {train: [a.jsonl, -b.jsonl]}").data.train, listed);
+  EXPECT_EQ(parse("model: m", {"data.train=[a.jsonl, -b.jsonl]"}).data.train, listed);
+  EXPECT_EQ(parse("model: m", {"data.train=null"}).data.train, DataFiles{});
+}
+
+TEST(Job, AWeightOutOfBoundsIsRefused) {
+  EXPECT_EQ(error_of("model: m\ndata: {train: {a: 0}}"),
+            "jobs/7b.yaml:2: 'data.train' must be a file, a list of files, or weights from 0.001 "
+            "to 1000 by file, or null; found a section of keys");
+  for (const char* value : {"{a: 1001}", "{a: -1}", "{a: nan}", "{a}", "{a: }", "[a, ]", "{}"}) {
+    EXPECT_NE(error_of(kFull, {"data.train=" + std::string(value)}), "no error") << value;
+  }
+  EXPECT_NE(error_of(kFull, {"data.eval={a: 2}"}), "no error");
 }
 
 TEST(Job, EvaluationNeedsDataOfOneKind) {

@@ -174,6 +174,16 @@ void write_model(const CheckpointContents& contents, const std::filesystem::path
   writer.commit();
 }
 
+void copy_chat_template(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  const std::filesystem::path copy = folder / "chat_template.jinja";
+  std::error_code error;
+  std::filesystem::copy_file(file, copy, std::filesystem::copy_options::overwrite_existing, error);
+  if (error) {
+    throw ResourceError("cannot copy " + file.string() + " to " + copy.string() + ": " +
+                        error.message());
+  }
+}
+
 void write_optimizer(const CheckpointContents& contents, const std::filesystem::path& folder,
                      Pieces& pieces) {
   const auto parts = parts_kept(contents.precision);
@@ -231,6 +241,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   write_model(contents, step.folder(), pieces);
   write_optimizer(contents, state, pieces);
   copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision));
+  if (contents.chat_template) copy_chat_template(*contents.chat_template, step.folder());
   return saved.commit(std::move(step), contents.manifest);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "data/manifest.h"
@@ -30,7 +31,8 @@ struct CheckpointContents {
   const HomeStates& states;
   Precision precision = Precision::fp32;
   std::filesystem::path model_folder;  // whose config and tokenizer files are copied
-  Manifest manifest;                   // without files
+  std::optional<std::filesystem::path> chat_template;  // instead of the folder's
+  Manifest manifest;                                   // without files
 };
 
 /// Writes a checkpoint through `saved`; it appears complete or not at all. Returns its folder.

@@ -323,6 +323,7 @@ void Run::save() {
                        .states = states_,
                        .precision = job_.train.precision,
                        .model_folder = job_.model,
+                       .chat_template = setup_.chat_template,
                        .manifest = {.step = done_,
                                     .sequences = done_ * sequences_per_step(job_),
                                     .seed = static_cast<std::uint64_t>(job_.train.seed),

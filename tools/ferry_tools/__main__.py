@@ -6,6 +6,7 @@ it, 3 when the machine refused.
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,11 +20,19 @@ def positive(text: str) -> int:
     return number
 
 
-def add_source(command: argparse.ArgumentParser) -> None:
-    command.add_argument("source", type=Path, help="JSONL, plain .txt, or a .tokens file")
+def weights(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]
+
+
+def add_sources(command: argparse.ArgumentParser) -> None:
+    command.add_argument("sources", type=Path, nargs="+", help="JSONL, JSON, CSV, Parquet, .txt, .tokens, or folders")
+    command.add_argument("--weights", type=weights, help="how often the rows of each come, between commas")
     command.add_argument("--model", type=Path, required=True, help="folder with the tokenizer")
     command.add_argument("--text-key", help="the key that holds the text")
+    command.add_argument("--chat-template", help="a name or a file")
+    command.add_argument("--on-error", choices=["stop", "skip"], default="stop", help="at a row that cannot be used")
     command.add_argument("--sequence", type=positive, default=1024, help="tokens per row")
+    command.add_argument("--held-out", type=float, default=0, help="part of each file's rows, the last ones")
     command.add_argument("--cache", type=Path, default=Path(".cache/tokens"), help="folder of token files")
 
 
@@ -32,9 +41,9 @@ def parser() -> argparse.ArgumentParser:
 
     top = argparse.ArgumentParser(prog="ferry_tools", description="the text side of ferry")
     commands = top.add_subparsers(dest="command", required=True)
-    add_source(commands.add_parser("tokenize", help="make a token file, or find it"))
+    add_sources(commands.add_parser("tokenize", help="make a token file, or find it"))
     preview = commands.add_parser("preview", help="show what is learned")
-    add_source(preview)
+    add_sources(preview)
     preview.add_argument("--samples", type=positive, default=3)
     init = commands.add_parser("init", help="make a model with random weights")
     init.add_argument("out", type=Path)
@@ -48,24 +57,45 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--rows", type=positive, default=4000)
     data.add_argument("--seed", type=int, default=1)
     generate = commands.add_parser("generate", help="continue a prompt")
-    generate.add_argument("model", type=Path)
+    generate.add_argument("model", type=Path, help="a model's folder, or a run's")
     generate.add_argument("--prompt", required=True)
+    generate.add_argument("--chat", action="store_true", help="the prompt is a user's turn")
+    generate.add_argument("--system", help="with --chat: the turn before it")
     generate.add_argument("--max-new-tokens", type=positive, default=64)
     return top
+
+
+def question_of(arguments: argparse.Namespace):
+    from ferry_tools.make_tokens import Question
+    from ferry_tools.mix import Part
+
+    shares = arguments.weights or [1.0] * len(arguments.sources)
+    if len(shares) != len(arguments.sources):
+        raise DataError(f"--weights: {len(shares)} for {len(arguments.sources)} files; expected one for each")
+    return Question(
+        parts=[Part(path, weight) for path, weight in zip(arguments.sources, shares, strict=True)],
+        model=arguments.model,
+        sequence=arguments.sequence,
+        text_key=arguments.text_key,
+        chat_template=arguments.chat_template,
+        skips=arguments.on_error == "skip",
+        held_out=arguments.held_out,
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Runs one command. Libraries are imported by those that need them: transformers takes seconds."""
     if arguments.command in ("tokenize", "preview"):
-        from ferry_tools.make_tokens import Source, make_token_file
+        from ferry_tools.make_tokens import make_token_file
         from ferry_tools.preview import preview
 
-        source = Source(arguments.source, arguments.model, arguments.text_key, arguments.sequence)
-        made = make_token_file(source, arguments.cache)
+        question = question_of(arguments)
+        made = make_token_file(question, arguments.cache)
         if arguments.command == "tokenize":
             print(json.dumps(made))
         else:
-            print(preview(Path(made["path"]), arguments.model, arguments.sequence, arguments.samples))
+            repeats = any(part.weight > 1 for part in question.parts)
+            print(preview(Path(made["path"]), arguments.model, arguments.sequence, arguments.samples, repeats))
     elif arguments.command == "init":
         from ferry_tools.make_model import make_model
 
@@ -80,15 +110,18 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         from ferry_tools.generate import generate
 
-        print(generate(arguments.model, arguments.prompt, arguments.max_new_tokens))
+        print(generate(arguments.model, arguments.prompt, arguments.max_new_tokens, arguments.chat, arguments.system))
 
 
 def main() -> int:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # processes are forked, which its threads do not survive
     try:
         run(parser().parse_args())
     except DataError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     except OSError as error:
         print(f"ferry_tools {' '.join(sys.argv[1:2])}: {error}", file=sys.stderr)
         return 3

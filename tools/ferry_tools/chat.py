@@ -1,80 +1,67 @@
-"""Conversations: rendered by the tokenizer's own template; the assistant's turns are learned."""
+"""Conversations: rendered by a chat template; the assistant's turns are learned."""
 
-import re
-
-from ferry_tools.errors import DataError
-from ferry_tools.model_tokenizer import ModelTokenizer
-
-GENERATION_MARKER = re.compile(r"\{%-?\s*generation\s*-?%\}")
+from ferry_tools.errors import DataError, RowError
+from ferry_tools.model_tokenizer import ModelTokenizer, Span
+from ferry_tools.rows import Chat
 
 
-def chat_sample(tokens: ModelTokenizer, where: str, messages: list[dict]) -> tuple[list[int], bytes]:
+def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[int], bytes]:
     """Ids of a rendered conversation and their learn flags."""
     try:
-        if GENERATION_MARKER.search(tokens.chat.get_chat_template()):
-            ids, flags = by_markers(tokens, messages)
-        else:
-            ids, flags = by_prefixes(tokens, where, messages)
+        marked = tokens.chat_template.is_marked
+        whole, spans = marked_turns(tokens, chat) if marked else prefix_turns(tokens, where, chat)
     except DataError:
         raise
     except Exception as error:  # a template is code that came with the model
-        raise DataError(f"{where}: the chat template refuses the conversation: {error}") from None
-    if not any(flags):
-        raise DataError(f"{where}: no assistant turn was found in the rendered conversation")
-    ids, flags = end_last_answer(tokens, ids, flags)
-    return ids, bytes(flags)
+        raise RowError(f"{where}: the chat template refuses the conversation: {error}") from None
+    # The template has written the begin token already: adding special tokens would double it.
+    ids, turns = tokens.encode_with_spans(whole, spans)
+    if not turns:
+        raise RowError(f"{where}: no assistant turn was found in the rendered conversation")
+    return ended_answers(tokens.end_token, ids, turns)
 
 
-def by_markers(tokens: ModelTokenizer, messages: list[dict]) -> tuple[list[int], list[int]]:
+def marked_turns(tokens: ModelTokenizer, chat: Chat) -> tuple[str, list[Span]]:
     """The template itself marks what the assistant says."""
-    rendered = tokens.chat.apply_chat_template(
-        messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
-    )
-    return list(rendered["input_ids"]), list(rendered["assistant_masks"])
+    whole, spans = tokens.render(chat.messages, chat.tools)
+    if chat.first:
+        asked, _ = tokens.render(chat.messages[: chat.first], chat.tools)
+        spans = [span for span in spans if span[0] >= len(asked)]
+    return whole, spans
 
 
-def by_prefixes(tokens: ModelTokenizer, where: str, messages: list[dict]) -> tuple[list[int], list[int]]:
+def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[str, list[Span]]:
     """An assistant's turn is what it adds to the text rendered up to there.
 
     A template may write an earlier turn differently once others follow; such a turn is not learned.
     """
-
-    def render(count: int, prompt: bool) -> str:
-        return tokens.chat.apply_chat_template(messages[:count], tokenize=False, add_generation_prompt=prompt)
-
-    whole = render(len(messages), False)
+    whole, _ = tokens.render(chat.messages, chat.tools)
     spans = []
-    for place, message in enumerate(messages):
-        if message["role"] != "assistant":
+    for place in range(chat.first, len(chat.messages)):
+        if chat.messages[place]["role"] != "assistant":
             continue
-        start = render(place, True) if place > 0 else ""
-        end = render(place + 1, False)
+        is_last = place + 1 == len(chat.messages)
+        start = tokens.render(chat.messages[:place], chat.tools, prompt=True)[0] if place > 0 else ""
+        end = whole if is_last else tokens.render(chat.messages[: place + 1], chat.tools)[0]
         if end.startswith(start) and whole.startswith(end):
             spans.append((len(start), len(end)))
-        elif place + 1 == len(messages):
-            raise DataError(f"{where}: the last turn cannot be found in the rendered conversation")
-    # The template has written the begin token already: adding special tokens would double it.
-    encoded = tokens.tokenizer.encode(whole, add_special_tokens=False)
-    flags = [int(any(a <= begin < b for a, b in spans)) for begin, _ in encoded.offsets]
-    return encoded.ids, flags
+        elif is_last:
+            raise RowError(f"{where}: the last turn cannot be found in the rendered conversation")
+    return whole, spans
 
 
-def end_last_answer(tokens: ModelTokenizer, ids: list[int], flags: list[int]) -> tuple[list[int], list[int]]:
-    """Lets every learned span stop at its end token, and gives the last one an end token."""
-    flags = list(flags)
-    ended = False  # within a learned span, past its end token
-    for place, number in enumerate(ids):
-        if not flags[place]:
-            ended = False
-        elif ended:
-            flags[place] = 0
-        else:
-            ended = number == tokens.end_token
-    last = max(place for place, flag in enumerate(flags) if flag)
-    if ids[last] == tokens.end_token:
-        return ids, flags
-    after = last + 1  # the template may put the end token outside of what it marks
-    if ids[after : after + 1] == [tokens.end_token]:
-        flags[after] = 1
-        return ids, flags
-    return ids[:after] + [tokens.end_token], flags[:after] + [1]
+def ended_answers(end_token: int, ids: list[int], turns: list[Span]) -> tuple[list[int], bytes]:
+    """Ids and learn flags: every turn stops at its end token, and the last one has one."""
+    flags = bytearray(len(ids))
+    last = 0
+    for begin, end in turns:
+        if end_token in ids[begin:end]:
+            end = ids.index(end_token, begin) + 1
+        flags[begin:end] = b"\1" * (end - begin)
+        last = end
+    if ids[last - 1] == end_token:
+        return ids, bytes(flags)
+    if ids[last : last + 1] == [end_token]:  # the template may put the end token outside of what it marks
+        flags[last] = 1
+        return ids, bytes(flags)
+    return [*ids[:last], end_token], bytes(flags[:last]) + b"\1"

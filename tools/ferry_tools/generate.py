@@ -1,34 +1,95 @@
 """`generate`: a sanity look at what a model says, greedily, through transformers."""
 
+import sys
 from pathlib import Path
 
 from ferry_tools.errors import DataError
+from ferry_tools.model_tokenizer import ModelTokenizer
+
+CHECKPOINTS = "checkpoints"  # of a run's folder, docs/formats/run.md
 
 
-def generate(folder: Path, prompt: str, max_new_tokens: int) -> str:
-    """The continuation of `prompt`, without the end token."""
-    if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: no config.json; expected a model's folder")
+def step_of(folder: Path) -> int:
+    """The step of a checkpoint's folder `step-000200`; -1 for another folder."""
+    number = folder.name.removeprefix("step-")
+    return int(number) if folder.name.startswith("step-") and number.isdigit() else -1
+
+
+def model_folder(folder: Path) -> Path:
+    """The folder itself, or of a run its finished model, or else its newest checkpoint."""
+    for found in (folder, folder / "model"):
+        if (found / "config.json").is_file():
+            return found
+    saved = sorted(folder.glob(f"{CHECKPOINTS}/step-*/config.json"), key=lambda file: step_of(file.parent))
+    if saved and step_of(saved[-1].parent) >= 0:
+        return saved[-1].parent
+    raise DataError(f"{folder}: no config.json; expected a model's folder, or a run's with a checkpoint")
+
+
+def turn_end(tokens: ModelTokenizer) -> list[int]:
+    """The special token that the template writes after an answer, such as <|im_end|>; none when it writes none."""
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!!"}]
+    text = tokens.render(turns)[0]
+    ids = tokens.tokenizer.encode(text[text.rindex("!!") + 2 :].lstrip(), add_special_tokens=False).ids
+    special = tokens.tokenizer.get_added_tokens_decoder()
+    return ids[:1] if ids and ids[0] in special else []
+
+
+def prompt_ids(tokens: ModelTokenizer, prompt: str, chat: bool, system: str | None) -> list[int]:
+    """What the model is given: the prompt, or with `chat` a conversation up to its answer."""
+    if not chat:
+        return tokens.tokenizer.encode(prompt).ids
+    turns = [{"role": "system", "content": system}] if system else []
+    turns.append({"role": "user", "content": prompt})
+    try:
+        return tokens.encode_all([tokens.render(turns, prompt=True)[0]])[0]
+    except DataError:
+        raise
+    except Exception as error:  # a template is code that came with the model
+        raise DataError(f"{tokens.folder}: the chat template refuses the prompt: {error}") from None
+
+
+def on_accelerator(model):
+    """The model on the GPU that torch sees, and on the CPU where there is none or it does not fit."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = torch.accelerator.current_accelerator(check_available=True)
+    if device is None:
+        return model
+    try:
+        return model.to(device)
+    except torch.OutOfMemoryError:
+        print(f"the model does not fit on {device}; it runs on the CPU", file=sys.stderr)
+        return model.to("cpu")
+
+
+def generate(folder: Path, prompt: str, max_new_tokens: int, chat: bool = False, system: str | None = None) -> str:
+    """The continuation of `prompt`, or the answer to it, up to the end token."""
+    folder = model_folder(folder)
+    import torch
+    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()
 
+    tokens = ModelTokenizer.load(folder)
+    given = prompt_ids(tokens, prompt, chat, system)
+    if not given:
+        raise DataError("the prompt has no tokens; expected some text")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
+        model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise DataError(f"{folder}: cannot be loaded: {error}") from None
-    given = tokenizer(prompt, return_tensors="pt")
-    if given["input_ids"].shape[1] == 0:
-        raise DataError("the prompt has no tokens; expected some text")
+    model = on_accelerator(model.eval())
+    ids = torch.tensor([given], device=model.device)
+    ends = [tokens.end_token, *(turn_end(tokens) if chat else [])]
     with torch.inference_mode():
         out = model.generate(
-            input_ids=given["input_ids"],
-            attention_mask=given["attention_mask"],
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
             max_new_tokens=max_new_tokens,
             do_sample=False,
-            pad_token_id=tokenizer.eos_token_id,
+            eos_token_id=ends,
+            pad_token_id=tokens.end_token,
         )
-    return tokenizer.decode(out[0, given["input_ids"].shape[1] :], skip_special_tokens=True)
+    return tokens.tokenizer.decode(out[0, len(given) :].tolist(), skip_special_tokens=True)

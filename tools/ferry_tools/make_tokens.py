@@ -1,50 +1,197 @@
-"""`tokenize`: a token file for (source, tokenizer, settings), made once and found again by hash."""
+"""`tokenize`: token files for (data, tokenizer, settings), each made once and found again by hash."""
 
 import hashlib
 import json
 import struct
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 from ferry_tools import token_file
-from ferry_tools.errors import DataError
+from ferry_tools.errors import DataError, RowError
+from ferry_tools.mix import Part, mixed_file
 from ferry_tools.model_tokenizer import FILES, ModelTokenizer
-from ferry_tools.samples import read_samples
+from ferry_tools.processes import cores, samples_in_order
+from ferry_tools.progress import Progress
+from ferry_tools.records import Record, Records
+from ferry_tools.rows import detect_keys, value_of
+from ferry_tools.samples import RowRules, Samples, plain_text_samples
 
-# Part of every hash: raised when the rules of samples.py or chat.py change what a file holds.
-RULES_VERSION = 1
+# Part of every hash: raised when the rules of samples.py, rows.py or chat.py change what a file holds.
+RULES_VERSION = 2
+MOST_NAMED = 5  # refused rows that are shown
+MOST_LOOKED_AT = 256  # rows, for one that says what rows mean
 
 
 @dataclass(frozen=True)
-class Source:
+class Question:
     """What is to be tokenised and how."""
 
-    path: Path  # .jsonl or .txt
+    parts: list[Part]
     model: Path
-    text_key: str | None
-    sequence: int  # where a .txt is cut; nothing else depends on it
+    sequence: int  # where a plain text is cut; nothing else depends on it
+    text_key: str | None = None
+    chat_template: str | None = None  # a name or a file
+    skips: bool = False  # rows that cannot be used, instead of stopping
+    held_out: float = 0  # of each file's rows, the last ones: they come last, each once
 
 
-def input_hash(source: Source, tokens: ModelTokenizer) -> bytes:
-    """SHA-256 of everything that decides the token file's contents."""
+@dataclass
+class Refused:
+    """Rows that were skipped; the first of them with what is wrong."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, error: RowError) -> None:
+        self.count += 1
+        if len(self.first) < MOST_NAMED:
+            self.first.append(str(error))
+
+
+def input_hash(question: Question, source: Path, tokens: ModelTokenizer) -> bytes:
+    """SHA-256 of everything that decides the contents of a file's tokens."""
+    asked = tokens.asked_template
     settings = {
         "format": token_file.VERSION,
         "rules": RULES_VERSION,
-        "text_key": source.text_key,
-        "sequence": source.sequence if source.path.suffix == ".txt" else None,
+        "text_key": question.text_key,
+        "sequence": question.sequence if source.suffix == ".txt" else None,
         "end_token": tokens.end_token,
+        "chat_template": asked.text if asked else None,
+        "skips": question.skips,
+        "suffix": source.suffix,
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    parts = [source.path] + [source.model / name for name in FILES]
-    for path in parts:
-        data = path.read_bytes() if path.is_file() else b""
-        digest.update(struct.pack("<Q", len(data)))
-        digest.update(data)
+    inputs = sorted(path for path in source.iterdir() if path.is_file()) if source.is_dir() else [source]
+    for path in inputs + [question.model / name for name in FILES]:
+        if not path.is_file():
+            digest.update(struct.pack("<Q", 0))
+            continue
+        digest.update(struct.pack("<Q", path.stat().st_size))
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
     return digest.digest()
 
 
-def summary(path: Path, cached: bool) -> dict:
-    """What the engine is told: the last line on standard output."""
+def rules_of(
+    question: Question, tokens: ModelTokenizer, records: Iterator[Record]
+) -> tuple[RowRules, Iterator[Record]]:
+    """What the rows mean, read off the first that is one; and all of them again."""
+    seen: list[Record] = []
+    wrong = ""
+    for record in islice(records, MOST_LOOKED_AT):
+        seen.append(record)
+        try:
+            keys = detect_keys(record.where, value_of(record), question.text_key)
+        except RowError as error:
+            if not question.skips:
+                raise
+            wrong = wrong or str(error)
+            continue
+        return RowRules(tokens, keys), chain(seen, records)
+    raise DataError(f"none of the first {len(seen)} rows can be used; the first: {wrong}")
+
+
+def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) -> Iterator[tuple[Samples, float]]:
+    """Samples, and how much of the file has been read for them at most."""
+    if source.suffix == ".txt":
+        size = max(source.stat().st_size, 1)
+        read = 0
+        for made in plain_text_samples(tokens, source, question.sequence):
+            read += len(made.ids)
+            yield made, min(3 * read / size, 0.99)
+        return
+    records = Records(source)
+    rules, all_records = rules_of(question, tokens, iter(records))
+    for made in samples_in_order(rules, all_records, cores()):
+        yield made, records.fraction
+
+
+def write_tokens(question: Question, source: Path, tokens: ModelTokenizer, path: Path, key: bytes) -> Refused:
+    """Tokenises a file. Without `skips` the first row that cannot be used is raised."""
+    refused = Refused()
+    progress = Progress(source.name)
+    try:
+        with token_file.Writer(path) as writer:
+            for made, fraction in samples_of_file(question, source, tokens):
+                for error in made.refused:
+                    if not question.skips:
+                        raise error
+                    refused.add(error)
+                writer.add(made)
+                progress.add(len(made.lengths) + len(made.refused), fraction)
+            if writer.samples == 0:
+                raise DataError(f"{source}: none of {refused.count} rows can be used; the first: {refused.first[0]}")
+            progress.done(writer.tokens)
+            writer.finish(tokens.vocabulary, tokens.end_token, key)
+    except BaseException:
+        progress.stop()
+        raise
+    return refused
+
+
+def notes_of(tokens: ModelTokenizer, source: Path, refused: Refused) -> list[str]:
+    """What a person should know of how a file was tokenised."""
+    notes = []
+    if refused.count:
+        notes.append(f"{source}: {refused.count:,} rows skipped (data.on_error: skip)")
+        notes += [f"  {text}" for text in refused.first]
+        if refused.count > len(refused.first):
+            notes.append(f"  and {refused.count - len(refused.first):,} more")
+    if template := tokens.foreign_template:
+        if not tokens.asked_template:
+            notes.append(f"{tokens.folder}: the tokenizer has no chat template; data.chat_template: chatml is used")
+        if template.words:
+            notes.append(
+                f"{tokens.folder}: {', '.join(template.words)} of chat template {template.origin} are no tokens of "
+                "this tokenizer; they are written as text"
+            )
+    return notes
+
+
+def tokens_of_file(question: Question, source: Path, cache: Path) -> tuple[Path, bool, list[str]]:
+    """The token file of one data file, whether it was there already, and what to know of it.
+
+    Beside it stand what to know, as `.notes`, and the chat template, as `.jinja`, where it is not the tokenizer's own.
+    """
+    if source.suffix == ".tokens":
+        return source, True, []
+    tokens = ModelTokenizer.load(question.model, question.chat_template)
+    key = input_hash(question, source, tokens)
+    path = cache / f"{source.stem}-{key.hex()[:16]}.tokens"
+    notes_file = path.with_suffix(".notes")
+    if path.is_file():
+        return path, True, notes_file.read_text().splitlines() if notes_file.is_file() else []
+    notes = notes_of(tokens, source, write_tokens(question, source, tokens, path, key))
+    template = tokens.foreign_template
+    for file, text in (
+        (notes_file, "".join(note + "\n" for note in notes)),
+        (path.with_suffix(".jinja"), template.text if template else ""),
+    ):
+        file.unlink(missing_ok=True)
+        if text:
+            file.write_text(text, encoding="utf-8")
+    return path, False, notes
+
+
+def make_token_file(question: Question, cache: Path) -> dict:
+    """Makes the token file in `cache` unless it is there, and returns what the engine is told of it."""
+    for part in question.parts:
+        if not part.path.is_file() and not part.path.is_dir():
+            raise DataError(f"{part.path}: no such file; expected JSONL, JSON, CSV, Parquet or plain text")
+    parts, cached, templates = [], True, []
+    for part in question.parts:
+        path, was_there, notes = tokens_of_file(question, part.path, cache)
+        parts.append(Part(path, part.weight))
+        templates += [str(file.resolve()) for file in [path.with_suffix(".jinja")] if file.is_file()]
+        cached = cached and was_there
+        for note in notes:
+            print(note, file=sys.stderr)
+    path, held_out = mixed_file(parts, question.held_out, cache)
     found = token_file.read_counts(path)
     return {
         "path": str(path.resolve()),
@@ -54,21 +201,7 @@ def summary(path: Path, cached: bool) -> dict:
         "longest": found.longest,
         "vocabulary": found.vocabulary,
         "end_token": found.end_token,
+        "held_out": held_out,
+        "chat_template": templates[0] if templates else None,
         "cached": cached,
     }
-
-
-def make_token_file(source: Source, cache: Path) -> dict:
-    """Makes the token file in `cache` unless it is there, and returns its summary."""
-    if not source.path.is_file():
-        raise DataError(f"{source.path}: no such file; expected JSONL or plain text")
-    if source.path.suffix == ".tokens":
-        return summary(source.path, True)
-    tokens = ModelTokenizer.load(source.model)
-    key = input_hash(source, tokens)
-    path = cache / f"{source.path.stem}-{key.hex()[:16]}.tokens"
-    if path.is_file():
-        return summary(path, True)
-    samples = read_samples(tokens, source.path, source.text_key, source.sequence)
-    token_file.write(path, tokens.vocabulary, tokens.end_token, key, samples)
-    return summary(path, False)

@@ -1,13 +1,22 @@
 """The tokenizer of a model's folder, by Hugging Face tokenizers; templates by transformers."""
 
 import json
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers
 
 from ferry_tools.errors import DataError
+from ferry_tools.long_text import PIECE, encode_pieces, in_pieces
+from ferry_tools.templates import ChatTemplate, asked_template, named_template
+
+Span = tuple[int, int]  # of characters or of tokens: from, to
+
+OWN_TEMPLATE = "the tokenizer's own"
 
 # Everything that decides how text becomes ids; their bytes are part of a token file's hash.
 FILES = [
@@ -88,18 +97,21 @@ def find_end_token(folder: Path, tokenizer: Tokenizer) -> int:
 
 @dataclass
 class ModelTokenizer:
-    """A tokenizer with what training needs to know: where samples begin and end."""
+    """A tokenizer with what training needs to know: where samples begin and end, how turns are written."""
 
     folder: Path
     tokenizer: Tokenizer
     end_token: int
+    asked_template: ChatTemplate | None = None  # none: the tokenizer's own, or ChatML
 
     @classmethod
-    def load(cls, folder: Path) -> "ModelTokenizer":
+    def load(cls, folder: Path, chat_template: str | None = None) -> "ModelTokenizer":
+        """`chat_template` is a name or a file."""
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder; expected a model's folder")
         tokenizer = load_tokenizer(folder)
-        return cls(folder, tokenizer, find_end_token(folder, tokenizer))
+        asked = None if chat_template is None else asked_template(chat_template, tokenizer)
+        return cls(folder, tokenizer, find_end_token(folder, tokenizer), asked)
 
     @cached_property
     def begin_tokens(self) -> list[int]:
@@ -113,15 +125,72 @@ class ModelTokenizer:
 
     @cached_property
     def chat(self):
-        """transformers' tokenizer, which renders the template in a sandbox."""
+        """transformers' tokenizer, which knows the folder's template and special tokens."""
         from transformers import AutoTokenizer  # takes seconds, and only conversations need it
 
-        loaded = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-        if not loaded.chat_template:
-            raise DataError(f"{self.folder}: no chat template, which rows with 'messages' need")
-        return loaded
+        try:
+            return AutoTokenizer.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.folder}: its tokenizer cannot be loaded: {error}") from None
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """The template that was asked for, the tokenizer's own, or ChatML."""
+        if self.asked_template:
+            return self.asked_template
+        if self.chat.chat_template:
+            return ChatTemplate(self.chat.get_chat_template(), OWN_TEMPLATE)
+        return named_template("chatml", self.tokenizer)
+
+    @property
+    def foreign_template(self) -> ChatTemplate | None:
+        """The template that conversations were rendered with, unless it is the tokenizer's own or there were none."""
+        template = self.__dict__.get("chat_template")  # cached_property's: not there before it is needed
+        return template if template and template.origin != OWN_TEMPLATE else None
+
+    def render(
+        self, messages: list[dict], tools: list[dict] | None = None, prompt: bool = False
+    ) -> tuple[str, list[Span]]:
+        """A conversation as text, and what the template marks of it; `prompt`: up to the next answer."""
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        texts, spans = render_jinja_template(
+            conversations=[messages],
+            tools=tools,
+            chat_template=self.chat_template.text,
+            return_assistant_tokens_mask=self.chat_template.is_marked,
+            add_generation_prompt=prompt,
+            **self.chat.special_tokens_map,
+        )
+        return texts[0], [tuple(span) for span in spans[0]] if spans else []
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Ids of each text, without special tokens added."""
+        if any(len(text) > PIECE for text in texts):
+            pieces = (encode_pieces(self.tokenizer, in_pieces(text)) for text in texts)
+            return [[number for tokens in of_text for number, _, _ in tokens] for of_text in pieces]
         encoded = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return [item.ids for item in encoded]
+
+    def encode_with_spans(self, text: str, spans: list[Span]) -> tuple[list[int], list[Span]]:
+        """Ids of a text, without special tokens added, and which tokens have characters of each span.
+
+        Spans of characters are ascending; those without tokens are left out.
+        """
+        if len(text) <= PIECE:
+            encoded = self.tokenizer.encode(text, add_special_tokens=False)
+            found = [tokens_of(encoded, span) for span in spans]
+            return encoded.ids, [span for span in found if span]
+        placed = list(chain.from_iterable(encode_pieces(self.tokenizer, in_pieces(text))))
+        found = [
+            (bisect_right(placed, begin, key=itemgetter(2)), bisect_left(placed, end, key=itemgetter(1)))
+            for begin, end in spans
+        ]
+        return [number for number, _, _ in placed], [span for span in found if span[0] < span[1]]
+
+
+def tokens_of(encoded: Encoding, span: Span) -> Span | None:
+    """The tokens that have characters of a span; a character may be of none."""
+    first = next((t for c in range(*span) if (t := encoded.char_to_token(c)) is not None), None)
+    last = next((t for c in range(span[1] - 1, span[0] - 1, -1) if (t := encoded.char_to_token(c)) is not None), None)
+    return None if first is None or last is None else (first, last + 1)

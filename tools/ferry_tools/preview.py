@@ -1,7 +1,10 @@
 """`preview`: what a training set looks like to the model."""
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy
 
 from ferry_tools import token_file
 from ferry_tools.errors import DataError
@@ -10,35 +13,32 @@ from ferry_tools.samples import Sample
 from ferry_tools.token_file import TokenSet
 
 BAR = 40  # characters of the longest bar
+SAMPLES_AT_ONCE = 4096
 
 
-def visible(tokens: ModelTokenizer, number: int) -> str:
-    """A token's text with white space made visible."""
-    if number == tokens.end_token:
-        return tokens.tokenizer.id_to_token(number) or "<end>"
-    text = tokens.tokenizer.decode([number], skip_special_tokens=False)
-    if text == "\ufffd" or not text:
-        text = tokens.tokenizer.id_to_token(number) or f"<{number}>"
-    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+def text_up_to(tokens: ModelTokenizer, sample: Sample, place: int) -> str:
+    return tokens.tokenizer.decode(list(sample.ids[:place]), skip_special_tokens=False)
 
 
 def marked(tokens: ModelTokenizer, sample: Sample, sequence: int) -> str:
-    """The sample with | between tokens and [brackets] around what is learned."""
-    parts, learning = [], 0
-    for place, (number, flag) in enumerate(zip(sample.ids, sample.learned, strict=True)):
-        if place == sequence:
-            parts.append("]" * learning + f" ... cut here: {len(sample.ids) - sequence} tokens more")
-            return "".join(parts)
-        border = "[" if flag and not learning else "]" if learning and not flag else "|"
-        parts.append(border if place or border != "|" else "")
-        parts.append(visible(tokens, number))
-        learning = flag
-    return "".join(parts) + "]" * learning
+    """The sample as text, with [brackets] around what is learned and white space made visible."""
+    end = min(len(sample.ids), sequence)
+    flags = sample.learned
+    borders = [0, *(place for place in range(1, end) if flags[place] != flags[place - 1]), end]
+    parts, before = [], ""
+    for begin, until in zip(borders, borders[1:], strict=False):
+        text = text_up_to(tokens, sample, until)
+        shown = text[len(before) :] if text.startswith(before) else text
+        parts.append(f"[{shown}]" if flags[begin] else shown)
+        before = text
+    line = "".join(parts).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    rest = len(sample.ids) - end
+    return line + (f" ... cut here: {rest} tokens more" if rest else "")
 
 
-def histogram(found: TokenSet, sequence: int) -> list[str]:
+def histogram(lengths: numpy.ndarray, sequence: int) -> list[str]:
     """How many samples have which length, in powers of two."""
-    counts = Counter((len(sample.ids) - 1).bit_length() for sample in found.samples)
+    counts = Counter((length - 1).bit_length() for length in lengths.tolist())
     most = max(counts.values())
     lines = []
     for power in range(min(counts), max(counts) + 1):
@@ -49,39 +49,96 @@ def histogram(found: TokenSet, sequence: int) -> list[str]:
     return lines
 
 
-def refuse_endless(found: TokenSet, path: Path) -> None:
+@dataclass
+class Look:
+    """Counts of samples, but for the first three."""
+
+    kept: int = 0  # tokens that fit into data.sequence
+    tokens: int = 0
+    predicted: int = 0  # tokens that are learned
+    cut: int = 0
+    nothing_learned: int = 0  # within data.sequence
+    cut_answers: int = 0  # their end token lies behind the cut
+    endless: int = 0  # with a prompt, and no end token that is learned
+    ends: int = 0  # with an end token that is learned
+    empty: int = 0  # nothing is learned but the end token
+    duplicates: int = 0  # of an earlier sample
+
+
+def look_at(found: TokenSet, sequence: int) -> Look:
+    look = Look()
+    known: set[int] = set()
+    for first in range(0, len(found.offsets) - 1, SAMPLES_AT_ONCE):
+        offsets = found.offsets[first : first + SAMPLES_AT_ONCE + 1]
+        starts, lengths = offsets[:-1] - offsets[0], numpy.diff(offsets)
+        ids = found.ids[offsets[0] : offsets[-1]]
+        flags = found.learned[offsets[0] : offsets[-1]].astype(bool)
+        place = numpy.arange(len(ids)) - numpy.repeat(starts, lengths)
+
+        def per_sample(of_tokens: numpy.ndarray, starts: numpy.ndarray = starts) -> numpy.ndarray:
+            return numpy.add.reduceat(of_tokens.astype("i8"), starts)
+
+        learned = per_sample(flags)
+        seen = per_sample(flags & (place >= 1) & (place < sequence))
+        ends = per_sample(flags & (ids == found.end_token))
+        ends_seen = per_sample(flags & (ids == found.end_token) & (place < sequence))
+        look.kept += int(numpy.minimum(lengths, sequence).sum())
+        look.tokens += int(lengths.sum())
+        look.predicted += int(seen.sum())
+        look.cut += int((lengths > sequence).sum())
+        look.nothing_learned += int((seen == 0).sum())
+        look.cut_answers += int(((seen > 0) & (ends > 0) & (ends_seen == 0)).sum())
+        look.endless += int(((ends == 0) & (learned < lengths)).sum())
+        look.ends += int((ends > 0).sum())
+        look.empty += int(((learned == 1) & (ends == 1)).sum())
+        for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            known.add(hash(found.ids[begin:end].tobytes()))
+    look.duplicates = len(found.offsets) - 1 - len(known)
+    return look
+
+
+def refuse_endless(look: Look, found: TokenSet, path: Path) -> None:
     """A model that never sees the end token learned never stops."""
-    ends = any(
-        number == found.end_token and flag
-        for sample in found.samples
-        for number, flag in zip(sample.ids, sample.learned, strict=True)
-    )
-    if not ends:
+    if look.ends == 0:
         raise DataError(
             f"{path}: no answer ends in the end token (id {found.end_token}), so the model would "
             "never learn to stop; tokenise it with `tokenize`, which adds it"
         )
 
 
-def preview(path: Path, model: Path, sequence: int, count: int) -> str:
+def warnings(look: Look, samples: int, sequence: int, repeats: bool) -> list[str]:
+    """What is probably not meant. With `repeats` rows come several times on purpose."""
+    lost = look.tokens - look.kept
+    cases = [
+        (look.cut, f"longer than data.sequence = {sequence} and cut; {lost / look.tokens:.1%} of all tokens are lost"),
+        (look.nothing_learned, "nothing learned: their answers lie behind the cut, or they have none"),
+        (look.cut_answers, "an answer that is cut before its end token: nothing there teaches to stop"),
+        (look.endless, "an answer without an end token: the model learns to go on"),
+        (look.empty, "an empty answer: the end token is all that is learned"),
+        (0 if repeats else look.duplicates, "the same tokens as an earlier sample: duplicates"),
+    ]
+    return [f"  {count:>8,} samples ({count / samples:.1%}): {what}" for count, what in cases if count]
+
+
+def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool) -> str:
     """The report. Raises DataError when no answer ends in the end token."""
     found = token_file.read(path)
-    refuse_endless(found, path)
+    look = look_at(found, sequence)
+    refuse_endless(look, found, path)
     tokens = ModelTokenizer.load(model)
-    kept = sum(min(len(sample.ids), sequence) for sample in found.samples)
-    predicted = sum(sum(sample.learned[1:sequence]) for sample in found.samples)
-    cut = sum(len(sample.ids) > sequence for sample in found.samples)
-    positions = len(found.samples) * sequence
+    samples = len(found.offsets) - 1
     lines = []
-    for number, sample in enumerate(found.samples[:count]):
+    for number in range(min(count, samples)):
+        sample = found.sample(number)
         lines += [f"sample {number}: {len(sample.ids)} tokens, [learned]"]
         lines += [f"  {marked(tokens, sample, sequence)}", ""]
-    lines += ["lengths in tokens"] + histogram(found, sequence)
+    positions = samples * sequence
+    lines += ["lengths in tokens"] + histogram(numpy.diff(found.offsets), sequence)
     lines += [
         "",
-        f"{len(found.samples)} samples; per epoch {kept} tokens, {predicted} of them learned, "
-        f"{positions} positions without packing ({kept / positions:.0%} used)",
-        f"{cut} samples ({cut / len(found.samples):.1%}) are longer than data.sequence = {sequence} "
-        "and are cut",
+        f"{samples:,} samples; per epoch {look.kept:,} tokens, {look.predicted:,} of them learned, "
+        f"{positions:,} positions without packing ({look.kept / positions:.0%} used)",
     ]
+    if found_wrong := warnings(look, samples, sequence, repeats):
+        lines += ["", "LOOK AT THESE"] + found_wrong
     return "\n".join(lines)

@@ -67,7 +67,7 @@ def test_the_worked_example_of_the_format_page_is_right(tmp_path):
 def test_preview_marks_what_is_learned(ferry_tools, nano, jsonl):
     process = ferry_tools("preview", jsonl(ROW), "--model", nano, "--sequence", 64)
     assert process.returncode == 0, process.stderr
-    assert "\\n[####| |3|<|endoftext|>]" in process.stdout
+    assert "1 + 2?\\n[#### 3<|endoftext|>]" in process.stdout
     assert "1 samples; per epoch" in process.stdout
 
 

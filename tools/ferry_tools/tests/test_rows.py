@@ -3,9 +3,21 @@
 import pytest
 
 from ferry_tools.errors import DataError
-from ferry_tools.rows import Chat, Completion, Text, read_rows
+from ferry_tools.records import Records
+from ferry_tools.rows import Chat, Completion, Row, Text, detect_keys, row_of, value_of
 
 ANSWER = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+
+
+def read_rows(path, text_key=None) -> list[Row]:
+    """The rows of a file; the first that cannot be used is raised."""
+    keys: tuple[str, ...] = ()
+    rows = []
+    for record in Records(path):
+        value = value_of(record)
+        keys = keys or detect_keys(record.where, value, text_key)
+        rows.append(row_of(record.where, value, keys))
+    return rows
 
 
 @pytest.mark.parametrize(
@@ -19,14 +31,14 @@ ANSWER = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"
     ],
 )
 def test_the_keys_say_what_a_row_means(jsonl, row, meaning):
-    assert [line.row for line in read_rows(jsonl(row), None)] == [meaning]
+    assert read_rows(jsonl(row)) == [meaning]
 
 
 def test_an_instruction_becomes_the_alpaca_prompt(jsonl):
     path = jsonl(
         {"instruction": "Add.", "input": "1 2", "output": "3"}, {"instruction": "Sing.", "output": "La."}
     )
-    first, second = [line.row for line in read_rows(path, None)]
+    first, second = read_rows(path)
     assert first.prompt.endswith("### Instruction:\nAdd.\n\n### Input:\n1 2\n\n### Response:\n")
     assert "paired with an input" in first.prompt and first.completion == "3"
     assert "### Input" not in second.prompt and "paired" not in second.prompt
@@ -34,13 +46,13 @@ def test_an_instruction_becomes_the_alpaca_prompt(jsonl):
 
 def test_a_named_text_key_wins(jsonl):
     path = jsonl({"body": "b", "text": "t"})
-    assert [line.row for line in read_rows(path, "body")] == [Text("b")]
+    assert read_rows(path, "body") == [Text("b")]
 
 
 def test_crlf_and_a_missing_last_newline_are_accepted(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"text":"a"}\r\n{"text":"b"}')
-    assert [line.row.text for line in read_rows(path, None)] == ["a", "b"]
+    assert [row.text for row in read_rows(path)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +83,6 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, lines, message):
     path = tmp_path / "x.jsonl"
     path.write_bytes(lines)
     with pytest.raises(DataError) as error:
-        list(read_rows(path, None))
+        read_rows(path)
     assert str(error.value).startswith(str(path))
     assert message in str(error.value)

@@ -7,7 +7,9 @@ import pytest
 
 from ferry_tools.errors import DataError
 from ferry_tools.model_tokenizer import ModelTokenizer
-from ferry_tools.samples import read_samples
+from ferry_tools.make_tokens import Question, rules_of
+from ferry_tools.records import Records
+from ferry_tools.samples import Sample, plain_text_samples
 
 TURNS = [
     {"role": "user", "content": "two apples?"},
@@ -26,8 +28,23 @@ MARKED_TEMPLATE = (
 )
 
 
-def samples(tokens, path, text_key=None, sequence=1024):
-    return list(read_samples(tokens, path, text_key, sequence))
+def samples(tokens, path, text_key=None, sequence=1024) -> list[Sample]:
+    """The samples of a file; the first row that cannot be used is raised."""
+    if path.suffix == ".txt":
+        groups = list(plain_text_samples(tokens, path, sequence))
+    else:
+        rules, records = rules_of(Question([], path, sequence, text_key), tokens, iter(Records(path)))
+        groups = [rules.samples_of(records)]
+    made = []
+    for group in groups:
+        for error in group.refused:
+            raise error
+        begin = 0
+        for length in group.lengths:
+            end = begin + length
+            made.append(Sample(group.ids[begin:end].tolist(), bytes(group.learned[begin:end])))
+            begin = end
+    return made
 
 
 def learned_text(tokens, sample):
@@ -119,9 +136,10 @@ def test_a_template_that_refuses_is_an_error_with_its_line(nano, tmp_path, jsonl
         samples(tokens, jsonl({"messages": TURNS}))
 
 
-def test_messages_without_a_template_are_refused(tokens, jsonl):
-    with pytest.raises(DataError, match="no chat template"):
-        samples(tokens, jsonl({"messages": TURNS}))
+def test_a_tokenizer_without_template_gets_chatml(tokens, jsonl):
+    (sample,) = samples(tokens, jsonl({"messages": TURNS}))
+    assert whole_text(tokens, sample).startswith("<|im_start|>user\ntwo apples?<|endoftext|>\n<|im_start|>assistant\nyes.")
+    assert learned_text(tokens, sample) == "yes.<|endoftext|>no.<|endoftext|>"
 
 
 def test_plain_text_is_cut_into_sequences(tokens, tmp_path):

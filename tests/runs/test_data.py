@@ -1,0 +1,81 @@
+"""Data as other tools have it goes through preview and training by its file's name alone."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Box, ferry
+
+QUESTIONS = [f"{n} + 1?" for n in range(12)]
+
+
+@pytest.fixture(scope="session")
+def chat_box(box, tmp_path_factory) -> Box:
+    """The tiny model with a tokenizer of single characters, and chats that it is to learn."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("data")
+    shutil.copytree(box.model, folder / "base")
+    letters = ["<end>", *sorted({chr(c) for c in range(32, 123)} - set("~{}`^")), "\n"]
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(["<end>"])
+    tokenizer.save(str(folder / "base" / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<end>"}
+    (folder / "base" / "tokenizer_config.json").write_text(json.dumps(settings))
+    chats = [
+        {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": str(n + 1)}]}
+        for n, asked in enumerate(QUESTIONS)
+    ]
+    broken = {"conversations": [{"from": "human", "value": "?"}]}
+    (folder / "chat.json").write_text(json.dumps([*chats, broken]))
+    with (folder / "more.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("prompt", "completion"), *((asked, "so") for asked in QUESTIONS)])
+    return Box(folder, folder / "base", folder / "chat.json")
+
+
+def weighted(chat_box: Box) -> dict:
+    return {
+        "data__train": {str(chat_box.tokens): 2, str(chat_box.folder / "more.csv"): 0.5},
+        "data__on_error": "skip", "data__sequence": 64, "data__eval_fraction": 0.25, "data__chat_template": "zephyr",
+    }  # fmt: skip
+
+
+def test_files_with_weights_are_trained_on_and_bad_rows_are_told(chat_box, monkeypatch):
+    monkeypatch.chdir(chat_box.folder)
+    changes = {**weighted(chat_box), "train__steps": 2, "train__eval_every": 1}
+    run = chat_box.train("weighted", **changes, plan__profile="estimate")
+    assert len(run.losses) == 2
+    assert "1 rows skipped (data.on_error: skip)" in run.text
+    assert "chat.json: row 13: no turn has the role assistant" in run.text
+    mixed = next(Path(".cache/tokens").glob("mixed-*.tokens"))
+    from ferry_tools import token_file
+
+    # Of 12 and 12 rows 3 each are held out; of the others the first file's come twice, half of the second's once.
+    assert token_file.read_counts(mixed).samples == 2 * 9 + 4 + 6
+    assert "<|assistant|>" in (run.checkpoint / "chat_template.jinja").read_text()
+    stopped = chat_box.train("stopped", **changes | {"data__on_error": "stop"}, plan__profile="estimate", expect=2)
+    assert "chat.json: row 13: no turn has the role assistant" in stopped.text
+
+
+def test_a_preview_needs_no_job(chat_box, monkeypatch):
+    monkeypatch.chdir(chat_box.folder)
+    done = ferry("data", "preview", "more.csv", "--model", "base", "data.sequence=8", "--samples", "1")
+    assert "0 + 1?[so<end>]" in done.stdout and "12 samples" in done.stdout
+    assert "LOOK AT THESE" in done.stdout and "longer than data.sequence = 8 and cut" in done.stdout
+    (chat_box.folder / "job.yaml").write_text(json.dumps(chat_box.job("preview", **weighted(chat_box))))
+    of_job = ferry("data", "preview", "job.yaml", "data.train=more.csv")
+    assert "12 samples" in of_job.stdout and "LOOK AT THESE" not in of_job.stdout
+    (chat_box.folder / "empty.yaml").write_text("model: base")
+    said = ferry("data", "preview", "empty.yaml", expect=2).stderr
+    assert "a preview needs 'model' and 'data.train'" in said and "--model DIR" in said
+
+
+def test_a_name_that_begins_with_a_dash_is_a_file(chat_box, monkeypatch):
+    monkeypatch.chdir(chat_box.folder)
+    shutil.copy("more.csv", "--weights.csv")
+    done = ferry("data", "preview", "--model", "base", "--", "--weights.csv", "data.sequence=16")
+    assert "12 samples" in done.stdout

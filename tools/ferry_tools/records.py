@@ -1,0 +1,216 @@
+"""Reads the rows of a file, whatever its format: JSONL, a JSON array, CSV, Parquet, a folder of `datasets`.
+
+A row that cannot be read is a record too, one that says why, so that whoever counts rows may skip it.
+Memory holds a few rows at a time, and no row larger than ROW_LIMIT.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ferry_tools.errors import DataError, RowError
+
+BOM = b"\xef\xbb\xbf"
+ROW_LIMIT = 16 << 20  # bytes: more tokens than the longest data.sequence, of 1,048,576, has
+ROWS_AT_ONCE = 1024  # of a columnar file
+JSON_PIECE = 1 << 20  # characters of an array read at once
+
+
+@dataclass(frozen=True)
+class Record:
+    """A row as it was found."""
+
+    where: str  # "data.jsonl:17", or "data.csv: row 17" where rows are not lines
+    value: bytes | dict | RowError  # a line of JSON, a row that was parsed already, or why there is none
+
+
+class Records:
+    """The records of a file, in order. `fraction` of the file has been read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fraction = 0.0
+
+    def __iter__(self) -> Iterator[Record]:
+        number = 0
+        for number, record in enumerate(self._read(), 1):
+            yield record
+        if number == 0:
+            raise DataError(f"{self.path}: empty; expected rows")
+
+    def _read(self) -> Iterator[Record]:
+        if self.path.is_dir():
+            return self._arrow_folder()
+        suffix = self.path.suffix.lower()
+        if suffix == ".csv":
+            return self._csv()
+        if suffix == ".parquet":
+            return self._parquet()
+        return self._json_array() if starts_an_array(self.path) else self._lines()
+
+    def _lines(self) -> Iterator[Record]:
+        """One JSON object per line; the last newline may be missing."""
+        size = max(self.path.stat().st_size, 1)
+        read = 0
+        with self.path.open("rb") as file:
+            number = 0
+            while line := file.readline(ROW_LIMIT + 1):
+                number += 1
+                where = f"{self.path}:{number}"
+                value: bytes | RowError = line.removeprefix(BOM) if number == 1 else line
+                if len(line) > ROW_LIMIT:
+                    value = too_long(where)
+                while len(line) > ROW_LIMIT and not line.endswith(b"\n"):
+                    read += len(line)
+                    line = file.readline(ROW_LIMIT + 1) or b"\n"
+                read += len(line)
+                self.fraction = min(read / size, 1.0)
+                yield Record(where, value)
+
+    def _json_array(self) -> Iterator[Record]:
+        """`[{...}, {...}]`, object by object: the whole of it may be larger than memory."""
+        size = max(self.path.stat().st_size, 1)
+        with self.path.open(encoding="utf-8-sig") as file:
+            try:
+                for number, value in enumerate(array_items(file, self.path), 1):
+                    where = f"{self.path}: row {number}"
+                    self.fraction = min(file.buffer.tell() / size, 1.0)
+                    yield Record(where, value if isinstance(value, dict) else not_an_object(where, value))
+            except UnicodeDecodeError as error:
+                raise DataError(f"{self.path}: not UTF-8: found 0x{error.object[error.start]:02x}") from None
+
+    def _csv(self) -> Iterator[Record]:
+        """A header, then a row per record; every value is a text."""
+        csv.field_size_limit(ROW_LIMIT)
+        size = max(self.path.stat().st_size, 1)
+        with self.path.open("rb") as raw:
+            text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            reader = csv.reader(text, strict=True)
+            try:
+                header = next(reader, [])
+                for number, fields in enumerate((fields for fields in reader if fields), 1):
+                    self.fraction = min(raw.tell() / size, 1.0)
+                    where = f"{self.path}: row {number}"
+                    yield Record(where, csv_row(where, header, fields))
+            except csv.Error as error:
+                raise DataError(f"{self.path}:{reader.line_num}: not CSV: {error}") from None
+
+    def _parquet(self) -> Iterator[Record]:
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            with pyarrow.parquet.ParquetFile(self.path, memory_map=True) as file:
+                batches = file.iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False)
+                yield from self._columns(batches, file.metadata.num_rows, 0)
+        except pyarrow.ArrowException as error:
+            raise DataError(f"{self.path}: not a Parquet file that can be read: {error}") from None
+
+    def _arrow_folder(self) -> Iterator[Record]:
+        """What `save_to_disk` of `datasets` writes: streams of Arrow batches, named in state.json."""
+        import pyarrow
+
+        names = arrow_files(self.path)
+        first = 0
+        for place, name in enumerate(names):
+            try:
+                with pyarrow.memory_map(str(self.path / name)) as mapped, pyarrow.ipc.open_stream(mapped) as file:
+                    for record in self._columns(file, 0, first):
+                        self.fraction = place / len(names)
+                        first += 1
+                        yield record
+            except (pyarrow.ArrowException, OSError) as error:
+                raise DataError(f"{self.path / name}: cannot be read: {error}") from None
+
+    def _columns(self, batches, rows: int, first: int) -> Iterator[Record]:
+        """The rows of columnar batches; the first one has the number `first` + 1."""
+        number = first
+        for batch in batches:
+            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                for value in batch.slice(start, ROWS_AT_ONCE).to_pylist():
+                    number += 1
+                    self.fraction = number / rows if rows else self.fraction
+                    yield Record(f"{self.path}: row {number}", value)
+
+
+def too_long(where: str) -> RowError:
+    return RowError(f"{where}: longer than {ROW_LIMIT >> 20} MiB, the most that a row may have; split it")
+
+
+def not_an_object(where: str, value: object) -> RowError:
+    return RowError(f"{where}: expected a JSON object, found {type(value).__name__}")
+
+
+def starts_an_array(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4096).removeprefix(BOM).lstrip()[:1] == b"["
+
+
+def array_items(file: io.TextIOBase, path: Path) -> Iterator[object]:
+    """Yields the items of a JSON array. Raises DataError where it is not one."""
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
+    text, place, number, more = file.read(JSON_PIECE), 0, 0, True
+    place = text.index("[") + 1
+    while True:
+        while place < len(text) and text[place] in " \t\r\n,":
+            place += 1
+        if text[place : place + 1] == "]":
+            return
+        try:
+            value, place = decoder.raw_decode(text, place)
+            number += 1
+            yield value
+            continue
+        except json.JSONDecodeError as error:
+            reason = error.msg
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}: row {number + 1}: not usable JSON: {error}") from None
+        if len(text) - place > ROW_LIMIT:
+            raise DataError(str(too_long(f"{path}: row {number + 1}")))
+        piece = file.read(max(JSON_PIECE, len(text) - place)) if more else ""
+        if not piece:
+            raise DataError(f"{path}: row {number + 1}: not JSON: {reason}; the array does not end")
+        text, place, more = text[place:] + piece, 0, bool(piece)
+
+
+def unique_keys(pairs: list[tuple[str, object]]) -> dict:
+    """A JSON object as a dict. Raises ValueError when a key appears twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key '{twice}' appears twice")
+    return found
+
+
+def csv_row(where: str, header: list[str], fields: list[str]) -> dict | RowError:
+    if len(fields) != len(header):
+        return RowError(f"{where}: {len(fields)} values; expected {len(header)}, as the header has")
+    if any("\udc80" <= c <= "\udcff" for field in fields for c in field):
+        return RowError(f"{where}: not UTF-8; save the file as UTF-8")
+    return dict(zip(header, fields, strict=True))
+
+
+def arrow_files(folder: Path) -> list[str]:
+    """The data files of a folder that `save_to_disk` wrote."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = json.loads((folder / "dataset_dict.json").read_text()).get("splits", [])
+        raise DataError(
+            f"{folder}: a data set of several splits; name one: "
+            + ", ".join(str(folder / split) for split in splits)
+        )
+    if not (folder / "state.json").is_file():
+        raise DataError(f"{folder}: a folder without state.json; expected a file, or what save_to_disk wrote")
+    try:
+        state = json.loads((folder / "state.json").read_text())
+        names = [file["filename"] for file in state["_data_files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / 'state.json'}: not what save_to_disk writes: {error}") from None
+    if state.get("_indices_data_files") or state.get("_indices_files"):
+        raise DataError(f"{folder}: rows chosen by indices; save it again with a newer `datasets`")
+    if any(Path(name).name != name for name in names):
+        raise DataError(f"{folder / 'state.json'}: names a file outside of its folder")
+    return names

@@ -1,0 +1,89 @@
+"""Conversations as data sets write them."""
+
+import pytest
+
+from ferry_tools.errors import RowError
+from ferry_tools.rows import Chat, Completion, detect_keys, row_of
+
+CALL = {"name": "add", "arguments": {"a": 1}}
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
+
+
+def row(value: dict):
+    return row_of("d:1", value, detect_keys("d:1", value, None))
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict:
+    return {"role": "assistant", "content": text}
+
+
+def test_sharegpt_becomes_roles():
+    turns = [("system", "s"), ("human", "u"), ("gpt", "a"), ("tool", "t"), ("observation", "o"), ("model", "b")]
+    found = row({"conversations": [{"from": who, "value": text} for who, text in turns]})
+    assert [(turn["role"], turn["content"]) for turn in found.messages] == [
+        ("system", "s"), ("user", "u"), ("assistant", "a"), ("tool", "t"), ("tool", "o"), ("assistant", "b"),
+    ]  # fmt: skip
+
+
+def test_a_system_column_comes_first_and_tools_may_be_a_text():
+    turns = [{"from": "human", "value": "u"}, {"from": "gpt", "value": "a"}]
+    found = row({"conversations": turns, "system": "s", "tools": "[{\"name\": \"f\"}]"})
+    assert found == Chat([{"role": "system", "content": "s"}, user("u"), assistant("a")], 0, [{"name": "f"}])
+
+
+def test_a_function_call_of_sharegpt_is_a_call():
+    turns = [{"from": "human", "value": "u"}, {"from": "function_call", "value": '{"name": "add", "arguments": {"a": 1}}'}]
+    last = row({"conversations": turns}).messages[-1]
+    assert last == {"role": "assistant", "tool_calls": [{"type": "function", "function": CALL}]}
+
+
+def test_a_turn_that_calls_tools_may_have_null_content_and_arguments_as_text():
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}, "index": None}
+    calling = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = {"role": "tool", "content": None, "tool_call_id": "1", "name": None}
+    found = row({"messages": [user("u"), calling, answer, assistant("a")], "tools": TOOLS})
+    assert found.messages[1:3] == [
+        {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": CALL}]},
+        {"role": "tool", "tool_call_id": "1"},
+    ]
+    assert found.tools == TOOLS
+
+
+def test_content_in_parts_of_text_is_joined():
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert row({"messages": [user("u"), {"role": "assistant", "content": parts}]}).messages[1] == assistant("ab")
+
+
+def test_prompts_as_messages_are_not_learned():
+    value = {"prompt": [user("u"), assistant("a"), user("v")], "completion": [assistant("b")]}
+    assert row(value) == Chat([user("u"), assistant("a"), user("v"), assistant("b")], 3)
+    assert row({**value, "system": "s"}).first == 4
+    assert row({"prompt": "p", "completion": "c"}) == Completion("p", "c")
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ({"messages": [user("u")]}, "d:1: no turn has the role assistant (ShareGPT: gpt): nothing to learn"),
+        ({"messages": [user("u"), {"role": "assistant", "content": None}]}, "turn 2 of 'messages': expected role and content"),
+        ({"messages": [user("u"), {"role": "assistant", "content": None}]}, "content is null"),
+        ({"messages": [user("u"), {"role": "assistant", "content": 3}]}, "turn 2 of 'messages': 'content' is int"),
+        ({"messages": [{"speaker": "x"}]}, "turn 1 of 'messages': expected role and content, or from and value; found speaker"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "turn 1 of 'messages': a part of its content is no text"),
+        ({"conversations": [{"from": "bard", "value": "x"}]}, "from 'bard' is not known; expected one of system, human"),
+        ({"conversations": [{"from": "function_call", "value": "add"}]}, "no JSON object with name and arguments"),
+        ({"conversations": "x"}, "'conversations' is not a list of turns"),
+        ({"prompt": [user("u")], "completion": "x"}, "'prompt' is list and 'completion' is str; expected two texts or two lists"),
+        ({"prompt": [user("u")], "completion": [user("u")]}, "no turn has the role assistant"),
+        ({"messages": [user("u"), assistant("a")], "tools": {"a": 1}}, "'tools' is dict; expected a list of JSON schemas"),
+        ({"instruction": "i", "output": "o", "history": [["a", "b"]]}, "'history' beside instruction and output"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_names_the_turn(value, message):
+    with pytest.raises(RowError) as error:
+        row(value)
+    assert str(error.value).startswith("d:1: ") and message in str(error.value)

@@ -1,0 +1,59 @@
+"""A text encoded in pieces has the ids of the whole."""
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from ferry_tools import long_text, model_tokenizer
+from ferry_tools.long_text import encode_pieces
+from ferry_tools.make_data import problems
+
+TEXT = "".join(f"{row['question']}\n\n  {row['answer']}\r\n\u00e9\U0001f600\t" for row in problems(300, 5))
+
+
+def sentencepiece_like() -> Tokenizer:
+    """Llama 2's kind: a mark at the start, no words, bytes for what is unknown."""
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tokenizer.decoder = decoders.Metaspace()
+    bytes_ = [f"<0x{number:02X}>" for number in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=["<unk>", *bytes_], show_progress=False)
+    tokenizer.train_from_iterator((line for row in problems(300, 5) for line in row["answer"].split(" ")), trainer)
+    return tokenizer
+
+
+def llama3_like(nano: Tokenizer) -> Tokenizer:
+    """Words by a pattern that takes newlines with what stands before them."""
+    copy = Tokenizer.from_str(nano.to_str())
+    pattern = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    split = pre_tokenizers.Split(__import__("tokenizers").Regex(pattern), "isolated")
+    copy.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    return copy
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama3", "sentencepiece"])
+@pytest.mark.parametrize("size", [997, 1024, 5000])
+def test_pieces_have_the_ids_of_the_whole(tokens, kind, size, monkeypatch):
+    monkeypatch.setattr(long_text, "OVERLAP", 300)
+    made = {"gpt2": lambda: tokens.tokenizer, "llama3": lambda: llama3_like(tokens.tokenizer)}
+    tokenizer = made.get(kind, sentencepiece_like)()
+    pieces = [TEXT[start : start + size] for start in range(0, len(TEXT), size)]
+    found = [token for piece in encode_pieces(tokenizer, pieces) for token in piece]
+    whole = tokenizer.encode(TEXT, add_special_tokens=False)
+    assert [number for number, _, _ in found] == whole.ids
+    assert [(begin, end) for _, begin, end in found] == whole.offsets
+
+
+def test_spans_of_a_long_text_are_those_of_a_short_one(tokens, monkeypatch):
+    spans = [(0, 10), (500, 1700), (9000, 9001)]
+    short = tokens.encode_with_spans(TEXT, spans)
+    monkeypatch.setattr(model_tokenizer, "PIECE", 1000)
+    monkeypatch.setattr(long_text, "PIECE", 1000)
+    monkeypatch.setattr(long_text, "OVERLAP", 300)
+    assert tokens.encode_with_spans(TEXT, spans) == short
+
+
+def test_a_text_without_seam_is_cut_where_its_pieces_end(tokens):
+    """One word, larger than the overlap: no two pieces can agree on where its tokens begin."""
+    pieces = ["ab" * 40_000] * 3
+    ids = [number for piece in encode_pieces(tokens.tokenizer, pieces) for number, _, _ in piece]
+    assert tokens.tokenizer.decode(ids) == "".join(pieces)

@@ -1,0 +1,129 @@
+"""A data set becomes a token file: rows that cannot be used, several processes, what is said meanwhile."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ferry_tools import make_tokens, token_file
+from ferry_tools.errors import DataError
+from ferry_tools.make_tokens import Question, make_token_file
+from ferry_tools.mix import Part
+from ferry_tools.progress import Progress
+
+CHAT = [{"role": "user", "content": "Ada?"}, {"role": "assistant", "content": "Ada has 3 apples."}]
+
+
+@pytest.fixture
+def make(nano, tmp_path):
+    def run(*paths: Path, **settings) -> dict:
+        question = Question([Part(path) for path in paths], nano, 64, **settings)
+        return make_token_file(question, tmp_path / "cache")
+
+    return run
+
+
+def test_several_processes_make_what_one_makes(make, jsonl, tmp_path, monkeypatch):
+    rows = [{"messages": [*CHAT[:1], {"role": "assistant", "content": f"{n} apples"}]} for n in range(700)]
+    rows[300] = {"messages": []}
+    path = jsonl(*rows)
+    files = []
+    for count in (1, 3):
+        monkeypatch.setattr(make_tokens, "cores", lambda count=count: count)
+        made = Path(make(path, skips=True)["path"])
+        files.append(made.read_bytes())
+        made.unlink()
+    assert files[0] == files[1]
+    assert token_file.HEADER.unpack(files[0][:80])[5] == 699
+
+
+def test_the_first_bad_row_stops_whoever_meets_it(make, jsonl, monkeypatch):
+    monkeypatch.setattr(make_tokens, "cores", lambda: 2)
+    rows = [{"text": str(n)} for n in range(2000)]
+    rows[1500] = rows[900] = {"test": "x"}
+    with pytest.raises(DataError, match=r"data.jsonl:901: 'text' is missing; expected keys text .*; found test"):
+        make(jsonl(*rows))
+
+
+def test_bad_rows_are_skipped_named_and_counted_each_time(make, jsonl, capsys):
+    path = jsonl("{", *[{"text": "a"} if n % 2 else {"text": n} for n in range(20)])
+    made = make(path, skips=True)
+    first = capsys.readouterr().err
+    assert made["samples"] == 10
+    assert f"{path}: 11 rows skipped (data.on_error: skip)" in first
+    assert f"  {path}:1: not JSON at column 2" in first and "  and 6 more" in first
+    assert make(path, skips=True)["cached"]
+    assert "11 rows skipped" in capsys.readouterr().err
+    with pytest.raises(DataError, match=":1: not JSON"):
+        make(path)
+
+
+def test_a_file_without_a_row_that_can_be_used_is_refused_even_when_skipping(make, jsonl):
+    with pytest.raises(DataError, match="none of the first 2 rows can be used; the first: .*:1: not JSON"):
+        make(jsonl("{", "["), skips=True)
+    with pytest.raises(DataError, match="none of 2 rows can be used; the first: .*:1: 'text' is int"):
+        make(jsonl({"text": 1}, {"text": 2}), skips=True)
+
+
+def test_a_template_that_was_not_asked_for_is_told(make, jsonl, capsys):
+    path = jsonl({"messages": CHAT})
+    made = make(path)
+    assert "<|im_start|>assistant" in Path(made["chat_template"]).read_text() and make(path) == {**made, "cached": True}
+    said = capsys.readouterr().err
+    assert "the tokenizer has no chat template; data.chat_template: chatml is used" in said
+    assert "<|im_start|> of chat template chatml are no tokens of this tokenizer" in said
+    make(path, chat_template="zephyr")
+    assert "has no chat template" not in capsys.readouterr().err
+
+
+def test_the_tokenizers_own_template_is_not_told(nano, tmp_path, jsonl, capsys):
+    folder = tmp_path / "model"
+    shutil.copytree(nano, folder)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    made = make_token_file(Question([Part(jsonl({"messages": CHAT}))], folder, 64), tmp_path / "cache")
+    assert made["chat_template"] is None and "template" not in capsys.readouterr().err
+
+
+def test_everything_that_changes_tokens_makes_another_file(make, jsonl, tmp_path):
+    path = jsonl({"messages": CHAT, "text": "t"})
+    template = tmp_path / "t.jinja"
+    template.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    first = [make(path, **settings)["path"] for settings in (
+        {}, {"skips": True}, {"chat_template": "zephyr"}, {"chat_template": str(template)}, {"text_key": "text"},
+    )]  # fmt: skip
+    template.write_text("{% for m in messages %}{{ m.content }}.{% endfor %}")
+    first.append(make(path, chat_template=str(template))["path"])
+    assert len(set(first)) == 6
+
+
+def test_files_of_unlike_formats_are_learned_from_together(make, jsonl, tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([{"text": "a"}, {"text": "b"}]))
+    (tmp_path / "b.csv").write_text("prompt,completion\n1,2\n")
+    made = make(tmp_path / "a.json", tmp_path / "b.csv", jsonl({"messages": CHAT}), held_out=0.5)
+    assert made["samples"] == 4 and made["held_out"] == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "stream, said",
+    [
+        (io.StringIO(), ["tokenising x: 300 rows, 25 rows/s, 25%, 36 s left", "tokenised x: 400 rows, 29 rows/s, 9 tokens in 14 s"]),
+        (Terminal(), ["", "\033[Ktokenising x: 100 rows, 50 rows/s, 12%, 14 s left",
+                      "\033[Ktokenising x: 300 rows, 25 rows/s, 25%, 36 s left",
+                      "\033[Ktokenised x: 400 rows, 29 rows/s, 9 tokens in 14 s"]),
+    ],
+)  # fmt: skip
+def test_progress_is_rewritten_on_a_terminal_and_rare_elsewhere(stream, said):
+    now = iter([0.0, 2.0, 12.0, 14.0])
+    progress = Progress("x", stream, lambda: next(now))
+    progress.add(100, 0.125)
+    progress.add(200, 0.25)
+    progress.rows += 100
+    progress.done(9)
+    assert stream.getvalue().replace("\r", "\n").splitlines() == said

@@ -1,0 +1,81 @@
+"""What a preview says of a set that is not what was meant."""
+
+import json
+import os
+
+import pytest
+
+from ferry_tools import token_file
+from ferry_tools.errors import DataError
+from ferry_tools.generate import generate, model_folder, prompt_ids, turn_end
+from ferry_tools.model_tokenizer import ModelTokenizer
+from ferry_tools.preview import look_at, marked, preview
+from ferry_tools.samples import Sample
+
+ANSWER = Sample([5, 6, 7, 0], b"\0\0\1\1")
+
+
+def test_what_is_probably_not_meant_is_counted(tmp_path):
+    path = tmp_path / "x.tokens"
+    samples = [
+        ANSWER,
+        ANSWER,  # a duplicate
+        Sample([5, 6, 7, 7, 8], b"\0\0\1\1\1"),  # no end, one token cut
+        Sample([5, 6, 0], b"\0\0\1"),  # an empty answer
+        Sample([5, 6, 7, 8, 9, 0], b"\0\0\0\1\1\1"),  # cut before its end
+        Sample([5, 6, 7, 9, 9, 0], b"\0\0\0\0\1\1"),  # learns behind the cut
+    ]
+    token_file.write(path, 10, 0, bytes(32), samples)
+    look = look_at(token_file.read(path), 4)
+    assert (look.kept, look.tokens, look.predicted, look.cut) == (23, 28, 8, 3)
+    assert (look.nothing_learned, look.cut_answers, look.endless, look.empty, look.duplicates) == (1, 1, 1, 1, 1)
+
+
+def test_a_preview_is_loud_about_it(nano, tmp_path):
+    path = tmp_path / "x.tokens"
+    token_file.write(path, 512, 0, bytes(32), [ANSWER] * 3 + [Sample([5] * 9 + [0], b"\0" * 8 + b"\1\1")])
+    said = preview(path, nano, 4, 3, repeats=False)
+    assert "LOOK AT THESE" in said
+    assert "1 samples (25.0%): longer than data.sequence = 4 and cut; 27.3% of all tokens are lost" in said
+    assert "1 samples (25.0%): nothing learned" in said
+    assert "2 samples (50.0%): the same tokens as an earlier sample" in said
+    assert "same tokens" not in preview(path, nano, 16, 3, repeats=True)
+
+
+def test_a_set_as_meant_is_shown_without_warning(nano, tmp_path):
+    token_file.write(tmp_path / "x.tokens", 512, 0, bytes(32), [ANSWER])
+    assert "LOOK" not in preview(tmp_path / "x.tokens", nano, 16, 1, repeats=False)
+
+
+def test_spans_are_shown_as_text(tokens):
+    """Bytes of a character that are tokens of their own are no glyphs."""
+    ids = tokens.encode_all(["Ada \u4e2d\u6587\n", "\u00e9 has\t3"])
+    sample = Sample(ids[0] + ids[1], bytes(len(ids[0])) + b"\1" * len(ids[1]))
+    assert marked(tokens, sample, 64) == "Ada \u4e2d\u6587\\n[\u00e9 has\\t3]"
+    assert marked(tokens, sample, len(ids[0])) == f"Ada \u4e2d\u6587\\n ... cut here: {len(ids[1])} tokens more"
+
+
+def test_a_chats_prompt_ends_where_the_answer_begins(nano, tmp_path):
+    tokens = ModelTokenizer.load(nano)
+    text = tokens.tokenizer.decode(prompt_ids(tokens, "Ada?", True, "Be short."), skip_special_tokens=False)
+    assert text == (
+        "<|im_start|>system\nBe short.<|endoftext|>\n<|im_start|>user\nAda?<|endoftext|>\n<|im_start|>assistant\n"
+    )
+    assert turn_end(tokens) == [tokens.end_token]
+    assert prompt_ids(tokens, "Ada?", False, None) == tokens.tokenizer.encode("Ada?").ids
+
+
+def test_generate_takes_a_runs_folder(nano, tmp_path):
+    """The newest checkpoint, and the finished model once it is there."""
+    saved = tmp_path / "run" / "checkpoints"
+    saved.mkdir(parents=True)
+    for name in ("step-000100", "step-000020"):
+        os.symlink(nano, saved / name)
+    (saved / "step-000300.tmp").mkdir()
+    (saved / "step-000300.tmp" / "config.json").write_text(json.dumps({}))
+    assert model_folder(tmp_path / "run").name == "step-000100"
+    assert isinstance(generate(tmp_path / "run", "Ada has", 2, chat=True), str)
+    os.symlink(nano, tmp_path / "run" / "model")
+    assert model_folder(tmp_path / "run") == tmp_path / "run" / "model"
+    with pytest.raises(DataError, match="expected a model's folder, or a run's with a checkpoint"):
+        model_folder(tmp_path)

@@ -1,0 +1,116 @@
+"""The same rows from every format, and what is wrong with one named."""
+
+import csv
+import json
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from ferry_tools import records
+from ferry_tools.errors import DataError, RowError
+from ferry_tools.records import Records
+from ferry_tools.rows import value_of
+
+ROWS = [{"question": f"{n} + 1?", "answer": f"It is\n{n + 1}, \u00e9."} for n in range(2500)]
+CHATS = [{"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": str(n)}]} for n in range(3)]
+
+
+def save_to_disk(folder, rows) -> None:
+    """What `datasets` writes: streams of Arrow batches and state.json."""
+    folder.mkdir()
+    names = []
+    for shard in range(2):
+        table = pyarrow.Table.from_pylist(rows[shard::2])
+        names.append({"filename": f"data-0000{shard}-of-00002.arrow"})
+        with pyarrow.ipc.new_stream(str(folder / names[-1]["filename"]), table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+    (folder / "state.json").write_text(json.dumps({"_data_files": names, "_fingerprint": "x", "_split": "train"}))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+def write(path, rows) -> None:
+    match path.suffix:
+        case ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case ".json":
+            path.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
+        case ".csv":
+            with path.open("w", newline="", encoding="utf-8-sig") as file:
+                writer = csv.DictWriter(file, rows[0].keys())
+                writer.writeheader()
+                writer.writerows(rows)
+        case ".parquet":
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=700)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.csv", "x.parquet"])
+def test_every_format_gives_the_same_rows(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(records, "JSON_PIECE", 1000)  # of an array, several
+    write(tmp_path / name, ROWS)
+    source = Records(tmp_path / name)
+    assert [value_of(record) for record in source] == ROWS
+    assert 0.9 < source.fraction <= 1
+
+
+def test_a_folder_of_datasets_gives_its_shards_one_after_the_other(tmp_path):
+    save_to_disk(tmp_path / "set", ROWS)
+    assert [value_of(record) for record in Records(tmp_path / "set")] == ROWS[::2] + ROWS[1::2]
+
+
+def test_conversations_come_out_of_columns_as_they_went_in(tmp_path):
+    write(tmp_path / "x.parquet", CHATS)
+    assert [value_of(record) for record in Records(tmp_path / "x.parquet")] == CHATS
+
+
+def test_a_row_above_the_limit_is_one_record_that_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "ROW_LIMIT", 1 << 20)
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": "a"}\n{"text": "' + "b" * (3 << 20) + '"}\n{"text": "c"}\n')
+    first, second, third = Records(path)
+    assert value_of(first) == {"text": "a"} and value_of(third) == {"text": "c"}
+    assert str(second.value) == f"{path}:2: longer than 1 MiB, the most that a row may have; split it"
+
+
+def test_a_csv_row_of_another_length_is_named(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"prompt,completion\na,b\nc\n\xff,d\n")
+    first, second, third = Records(tmp_path / "x.csv")
+    assert value_of(first) == {"prompt": "a", "completion": "b"}
+    assert "x.csv: row 2: 1 values; expected 2" in str(second.value) and isinstance(second.value, RowError)
+    assert "x.csv: row 3: not UTF-8" in str(third.value)
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("x.json", b'[{"text": "a"}, {"text"', "x.json: row 2: not JSON"),
+        ("x.json", b"[]", "x.json: empty; expected rows"),
+        ("x.csv", b"", "x.csv: empty; expected rows"),
+        ("x.csv", b'a,b\n"c,d\n', "x.csv:2: not CSV"),
+        ("x.parquet", b"PAR1 no", "x.parquet: not a Parquet file that can be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as error:
+        list(Records(tmp_path / name))
+    assert message in str(error.value)
+
+
+def test_a_json_row_that_is_no_object_is_named(tmp_path):
+    (tmp_path / "x.json").write_text('[{"text": "a"}, 3]')
+    assert "x.json: row 2: expected a JSON object, found int" in str(list(Records(tmp_path / "x.json"))[1].value)
+
+
+def test_a_data_set_of_several_splits_names_them(tmp_path):
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(DataError, match=f"name one: {tmp_path}/train, {tmp_path}/test"):
+        list(Records(tmp_path))
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    with pytest.raises(DataError, match="without state.json"):
+        list(Records(tmp_path))
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "../x"}]}')
+    with pytest.raises(DataError, match="outside of its folder"):
+        list(Records(tmp_path))

@@ -1,0 +1,109 @@
+"""What is learned of a rendered conversation, beside transformers' own masks and TRL's rule."""
+
+import shutil
+
+import pytest
+
+from ferry_tools.chat import chat_sample
+from ferry_tools.errors import DataError, RowError
+from ferry_tools.model_tokenizer import ModelTokenizer
+from ferry_tools.rows import Chat
+from ferry_tools.templates import GENERATION, NAMED
+
+TURNS = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "two apples?"},
+    {"role": "assistant", "content": "yes."},
+    {"role": "user", "content": "and books?\u00e9\U0001f600"},
+    {"role": "assistant", "content": "no, \u4e2d."},
+]
+CALLS = [
+    {"role": "user", "content": "1 + 2?"},
+    {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]},
+    {"role": "tool", "content": "3"},
+    {"role": "assistant", "content": "three"},
+]
+TOOLS = [{"type": "function", "function": {"name": "add"}}]
+WORDS = ["<s>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+
+
+@pytest.fixture(scope="module")
+def folder(nano, tmp_path_factory):
+    """nano with the control words of several families."""
+    made = tmp_path_factory.mktemp("chat") / "model"
+    shutil.copytree(nano, made)
+    tokenizer = ModelTokenizer.load(made).tokenizer
+    tokenizer.add_special_tokens(WORDS)
+    tokenizer.save(str(made / "tokenizer.json"))
+    return made
+
+
+def text(tokens, ids, flags=None) -> str:
+    chosen = [i for place, i in enumerate(ids) if flags is None or flags[place]]
+    return tokens.tokenizer.decode(chosen, skip_special_tokens=False)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_masks_are_those_of_transformers(folder, name):
+    tokens = ModelTokenizer.load(folder, name)
+    theirs = tokens.chat.apply_chat_template(
+        TURNS, chat_template=tokens.chat_template.text, return_dict=True, return_assistant_tokens_mask=True
+    )
+    ids, flags = chat_sample(tokens, "d:1", Chat(TURNS))
+    count = len(theirs["input_ids"]) - theirs["assistant_masks"][::-1].index(1)  # what follows is not predicted
+    assert ids[:count] == theirs["input_ids"][:count] and list(flags[:count]) == theirs["assistant_masks"][:count]
+    assert ids[flags.rindex(1)] == tokens.end_token
+
+
+@pytest.mark.parametrize("name", ["chatml", "llama3", "zephyr"])
+def test_a_template_without_markers_gives_the_same_turns(folder, tmp_path, name):
+    marked = ModelTokenizer.load(folder, name)
+    bare = tmp_path / "bare.jinja"
+    bare.write_text(GENERATION.sub("", marked.chat_template.text).replace("{%- endgeneration -%}", ""))
+    unmarked = ModelTokenizer.load(folder, str(bare))
+    assert marked.chat_template.is_marked and not unmarked.chat_template.is_marked
+    ids, flags = chat_sample(marked, "d:1", Chat(TURNS))
+    others, other_flags = chat_sample(unmarked, "d:1", Chat(TURNS))
+    # What a template writes after an answer's end, a newline, counts as the turn's where nothing marks it.
+    assert others[: len(ids) - 1] == ids[:-1]
+    assert text(unmarked, others, other_flags).replace("\n", "") == text(marked, ids, flags).replace("\n", "")
+
+
+@pytest.mark.parametrize("name", ["chatml", "llama3"])
+def test_a_prompt_of_messages_is_learned_as_trl_does(folder, name):
+    """TRL: what the whole conversation has beyond the prompt with its generation prompt; ours ends at the end of turn."""
+    tokens = ModelTokenizer.load(folder, name)
+    template = tokens.chat_template.text
+    asked = tokens.chat.apply_chat_template(
+        TURNS[:-1], chat_template=template, add_generation_prompt=True, return_dict=False
+    )
+    whole = tokens.chat.apply_chat_template(TURNS, chat_template=template, return_dict=False)
+    ids, flags = chat_sample(tokens, "d:1", Chat(TURNS, 4))
+    assert ids[: len(asked)] == whole[: len(asked)] == asked and not any(flags[: len(asked)])
+    assert flags[len(asked)] == 1 and text(tokens, ids, flags).startswith("no, \u4e2d.")
+    assert "yes" not in text(tokens, ids, flags)
+
+
+@pytest.mark.parametrize("name", ["chatml", "llama3"])
+def test_calls_are_learned_and_their_results_are_not(folder, name):
+    tokens = ModelTokenizer.load(folder, name)
+    ids, flags = chat_sample(tokens, "d:1", Chat(CALLS, 0, TOOLS))
+    learned = text(tokens, ids, flags)
+    assert '"name": "add"' in learned and "three" in learned and "3" not in learned
+    assert "functions can be called" in text(tokens, ids)
+
+
+def test_chatml_ends_turns_as_the_vocabulary_can(nano, folder):
+    assert "'<|im_end|>'" in ModelTokenizer.load(folder).chat_template.text
+    plain = ModelTokenizer.load(nano).chat_template
+    assert "eos_token" in plain.text and plain.words == ("<|im_start|>",)
+
+
+def test_a_conversation_that_a_template_cannot_write_is_a_row_error(folder):
+    with pytest.raises(RowError, match="d:1: the chat template refuses the conversation: .*no tools"):
+        chat_sample(ModelTokenizer.load(folder, "mistral"), "d:1", Chat(CALLS, 0, TOOLS))
+
+
+def test_a_template_that_is_neither_name_nor_file_is_refused(folder):
+    with pytest.raises(DataError, match="lama3: no chat template; expected one of chatml, llama2, llama3"):
+        ModelTokenizer.load(folder, "lama3")
