@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/cache_folder.h"
 #include "cli/python_tools.h"
 #include "cli/torch_part.h"
@@ -109,7 +110,7 @@ Tokens token_file(const Job& job, const std::string& source) {
   const auto [output, peak] = run_python_tool(arguments);
   const auto end = output.find_last_not_of('\n');
   const auto begin = output.find_last_of('\n', end) + 1;
-  const auto made = nlohmann::json::parse(output.substr(begin, end + 1 - begin), nullptr, false);
+  const auto made = parse_json_or_null(output.substr(begin, end + 1 - begin));
   if (!made.is_object() || !made.contains("path")) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
   }
