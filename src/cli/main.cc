@@ -1,14 +1,17 @@
 // The ferry program: arguments in, exit code out. Every error ends here as one message.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -175,9 +178,19 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+// torch's libraries take 60 MB before main(), where nothing can be caught: less ends in an abort.
+constexpr rlim_t kLeastData = rlim_t{128} << 20;
+
 /// The same command with torch: in this process, or in one that is watched over. Returns from the
 /// former only when that is not to be had.
 int go_on_with_torch(const TorchNeeded& needed, char** argv) {
+  rlimit data{};
+  if (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur < kLeastData) {
+    std::fprintf(stderr,
+                 "torch needs 128 MiB of data to begin with; the limit (ulimit -d) is %ju KiB\n",
+                 static_cast<std::uintmax_t>(data.rlim_cur >> 10));
+    return kResourceError;
+  }
   std::error_code failed;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
   const auto program = self.parent_path() / "ferry-torch";
@@ -214,7 +227,14 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("out of host memory; try a smaller budget.host or fewer programs beside\n", stderr);
     return ferry::kResourceError;
-  } catch (const std::exception& error) {  // file system, threads, torch
+  } catch (const std::system_error& error) {  // threads, file system
+    const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(stderr, "%s%s\n", error.what(),
+                 is_thread ? ": no more threads can be started; see the limits of processes and "
+                             "memory (ulimit -u, -v, -d) and of the control group (pids.max)"
+                           : "");
+    return ferry::kResourceError;
+  } catch (const std::exception& error) {  // torch
     std::fprintf(stderr, "%s\n", error.what());
     return ferry::kResourceError;
   }

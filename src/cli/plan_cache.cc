@@ -2,12 +2,13 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
 #include <string>
 
+#include "base/input_file.h"
+#include "base/json.h"
 #include "cli/cache_folder.h"
 #include "data/checksum.h"
 #include "data/files.h"
@@ -99,10 +100,9 @@ std::vector<Candidate> candidates_from(const Json& rows) {
 
 std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
   const std::string asked = question_text(question);
-  std::ifstream file(file_of(asked));
-  const Json kept = Json::parse(file, nullptr, false);
-  if (!kept.is_object()) return std::nullopt;
   try {
+    const std::string file = file_of(asked).string();
+    const Json kept = parse_json(read_file(file, 1_GiB), file);
     if (kept.at("question").get<std::string>() != asked) return std::nullopt;
     Planned planned;
     planned.plan = parse_plan(kept.at("plan").get<std::string>(), "cached plan");
@@ -116,7 +116,7 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
     planned.lower_bound = {kept.at("lower_bound").get<double>()};
     planned.candidates = candidates_from(kept.at("candidates"));
     return planned;
-  } catch (const std::exception&) {  // damaged: it is made again
+  } catch (const std::exception&) {  // not there or damaged: it is made again
     return std::nullopt;
   }
 }

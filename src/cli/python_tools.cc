@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "base/error.h"
 #include "store/own_memory.h"
@@ -21,13 +22,24 @@ namespace {
 
 constexpr int kCannotStart = 127;  // exit code of a child that could not become the tool
 
+/// The entries of a PYTHONPATH that lead to one place from everywhere: an empty or relative one is
+/// the current folder, whose files are data and not programs.
+std::string absolute_entries(const std::string& path) {
+  std::string kept;
+  std::istringstream entries(path);
+  for (std::string entry; std::getline(entries, entry, ':');) {
+    if (entry.starts_with('/')) kept += ":" + entry;
+  }
+  return kept;
+}
+
 /// The environment with our tools first on Python's path, and no look at the network.
 std::vector<std::string> tool_environment() {
   std::vector<std::string> variables = {"PYTHONPATH=" FERRY_TOOLS, "HF_HUB_OFFLINE=1"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable = *entry;
     if (variable.starts_with("PYTHONPATH=")) {
-      variables.front() += ":" + variable.substr(variable.find('=') + 1);
+      variables.front() += absolute_entries(variable.substr(variable.find('=') + 1));
     } else if (!variable.starts_with("HF_HUB_OFFLINE=")) {
       variables.push_back(variable);
     }
@@ -66,9 +78,11 @@ pid_t start(const std::vector<char*>& command, const std::vector<char*>& environ
   const pid_t child = fork();
   if (child < 0) throw system_error(std::string("cannot start ") + FERRY_PYTHON, errno);
   if (child > 0) return child;
-  // Other threads of the program may have held locks: only system calls from here on.
+  // Other threads of the program may have held locks: only system calls from here on. Nobody is
+  // asked anything: a library that wants to finds the end of its input.
+  const int nothing = open("/dev/null", O_RDONLY);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == program &&
-      dup2(output, STDOUT_FILENO) >= 0) {
+      dup2(nothing, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0) {
     execve(FERRY_PYTHON, command.data(), environment.data());
   }
   _exit(kCannotStart);
@@ -76,7 +90,7 @@ pid_t start(const std::vector<char*>& command, const std::vector<char*>& environ
 
 /// Runs the tool; captures its standard output when `capture` is set.
 ToolRun run(const std::vector<std::string>& arguments, bool capture) {
-  std::vector<std::string> command = {FERRY_PYTHON, "-m", "ferry_tools"};
+  std::vector<std::string> command = {FERRY_PYTHON, "-P", "-m", "ferry_tools"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = tool_environment();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/cache_folder.h"
 #include "cli/python_tools.h"
 #include "cli/torch_part.h"
@@ -139,7 +140,7 @@ Tokens token_file(const Job& job, const DataFiles& files, double held_out) {
   const auto [output, peak] = run_python_tool(arguments);
   const auto end = output.find_last_not_of('\n');
   const auto begin = output.find_last_of('\n', end) + 1;
-  const auto made = nlohmann::json::parse(output.substr(begin, end + 1 - begin), nullptr, false);
+  const auto made = parse_json_or_null(output.substr(begin, end + 1 - begin));
   if (!made.is_object() || !made.contains("path") || !made.contains("held_out") ||
       !made.contains("chat_template")) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);

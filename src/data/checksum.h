@@ -2,33 +2,34 @@
 // it with `xxhsum -H64`. It finds damage, it does not resist an attacker.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 
 #include "base/progress.h"
 
+struct XXH64_state_s;
+
 namespace ferry {
 
-/// Hashes bytes as they come.
-// Source: the xxHash specification 0.1.1, "XXH64 algorithm description".
+/// Hashes bytes as they come, by libxxhash.
 class Xxh64 {
  public:
+  Xxh64();
+
   void update(std::span<const std::byte> bytes);
 
   /// The hash of everything so far; more may follow.
   std::uint64_t value() const;
 
  private:
-  void consume(std::span<const std::byte> stripes);  // a multiple of kStripe bytes
+  struct Free {
+    void operator()(XXH64_state_s* state) const;
+  };
 
-  static constexpr std::size_t kStripe = 32;
-  std::array<std::uint64_t, 4> lanes_ = {0x60EA27EEADC0B5D6, 0xC2B2AE3D27D4EB4F, 0,
-                                         0x61C8864E7A143579};
-  std::array<std::byte, kStripe> rest_ = {};  // the first length_ % kStripe bytes are in use
-  std::uint64_t length_ = 0;
+  std::unique_ptr<XXH64_state_s, Free> state_;
 };
 
 /// The hash of a whole file, read in pieces of 1 MiB, which `count` counts where there is one.

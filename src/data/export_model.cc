@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "data/float_formats.h"
-#include "data/json_text.h"
 #include "data/manifest.h"
 #include "data/model_folder.h"
 #include "data/safetensors.h"

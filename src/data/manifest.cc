@@ -7,9 +7,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/input_file.h"
+#include "base/json.h"
 #include "data/checksum.h"
 #include "data/files.h"
-#include "data/json_text.h"
 
 namespace ferry {
 namespace {
@@ -40,7 +41,7 @@ const json& field(const json& object, const char* key, bool (json::*is_kind)() c
   const auto found = object.find(key);
   if (found == object.end()) throw UserError(where + ": '" + key + "' is missing");
   if (!(*found.*is_kind)()) {
-    throw UserError(where + ": '" + key + "' has the wrong type: " + found->dump());
+    throw UserError(where + ": '" + key + "' has the wrong type: " + shown(*found));
   }
   return *found;
 }
@@ -151,7 +152,7 @@ void write_manifest(const fs::path& folder, Manifest manifest, PhaseListener& li
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / kManifestName;
   const std::string where = path.string();
-  Manifest manifest = parse_manifest(parse_json(read_file(path, 64_MiB), where), where);
+  Manifest manifest = parse_manifest(parse_json(read_file(path, 16_MiB), where), where);
   check_sizes(folder, manifest);
   return manifest;
 }

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "data/files.h"
-#include "data/json_text.h"
 
 namespace ferry {
 namespace {

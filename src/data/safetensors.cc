@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "data/float_formats.h"
-#include "data/json_text.h"
 #include "data/safetensors_header.h"
 
 namespace ferry {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/input_file.h"
 #include "base/units.h"
 #include "data/element_type.h"
-#include "data/files.h"
 
 namespace ferry {
 

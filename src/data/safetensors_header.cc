@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "data/json_text.h"
+#include "base/json.h"
 
 namespace ferry {
 namespace {
@@ -21,13 +21,13 @@ static_assert(std::endian::native == std::endian::little);
 /// Reads a list of whole numbers that fit 63 bits. `where` names file, tensor and field.
 std::vector<std::int64_t> read_numbers(const json& value, const std::string& where) {
   const std::string expected = where + ": expected a list of whole numbers below 2^63";
-  if (!value.is_array()) throw UserError(expected + ", found " + value.dump());
+  if (!value.is_array()) throw UserError(expected + ", found " + shown(value));
   std::vector<std::int64_t> numbers;
   for (const json& item : value) {
     const bool fits = item.is_number_unsigned() &&
                       item.get<std::uint64_t>() <=
                           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (!fits) throw UserError(expected + ", found " + item.dump());
+    if (!fits) throw UserError(expected + ", found " + shown(item));
     numbers.push_back(item.get<std::int64_t>());
   }
   return numbers;

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "data/files.h"
+#include "base/input_file.h"
 
 namespace ferry {
 namespace {
@@ -35,6 +35,7 @@ static_assert(sizeof(FileHeader) == 80);
 constexpr std::array<char, 8> kMagic = {'F', 'E', 'R', 'R', 'Y', 'T', 'O', 'K'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kNoToken = 0xFFFFFFFF;
+constexpr std::uint64_t kMostSamples = 0x7FFFFFFF;           // their numbers are held in 32 bits
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 48;  // keeps all arithmetic in 63 bits
 
 std::string hexadecimal(std::span<const std::uint8_t> bytes) {
@@ -107,6 +108,10 @@ void TokenFile::read_header() {
   if (header.samples == 0 || header.samples > kMaxCount || header.tokens > kMaxCount) {
     throw UserError(name + ": damaged: " + std::to_string(header.samples) + " samples of " +
                     std::to_string(header.tokens) + " tokens in all");
+  }
+  if (header.samples > kMostSamples) {
+    throw UserError(name + ": " + std::to_string(header.samples) +
+                    " samples; ferry takes at most " + std::to_string(kMostSamples));
   }
   samples_ = static_cast<std::int64_t>(header.samples);
   tokens_ = static_cast<std::int64_t>(header.tokens);

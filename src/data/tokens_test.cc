@@ -68,6 +68,16 @@ TEST(TokenFile, EveryTruncationAndExtensionIsAClearError) {
   EXPECT_NE(user_error([&] { TokenFile{longer}; }).find("damaged"), std::string::npos);
 }
 
+TEST(TokenFile, MoreSamplesThanAnOrderHoldsAreRefused) {
+  const ScratchFolder folder;
+  std::string bytes = token_file_bytes(kTwoSamples, 8, 2);
+  bytes[24 + 4] = 1;  // of the count of samples, byte 4: 2^32 more
+  EXPECT_NE(user_error([&] {
+              TokenFile{folder.put("x.tokens", bytes)};
+            }).find(": 4294967298 samples; ferry takes at most 2147483647"),
+            std::string::npos);
+}
+
 // Whatever single byte is damaged outside the hash and the reserved word, the file is either
 // refused or still sound: ids stay inside the vocabulary.
 TEST(TokenFile, NoDamagedByteLeadsOutsideTheFile) {

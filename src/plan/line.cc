@@ -9,6 +9,7 @@ namespace ferry {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\r";
+constexpr std::size_t kMostWords = 1000;  // of a line; each field is looked for among them
 
 // Hostile files hold lines of any length and any byte: a message shows a little of it, printable.
 std::string excerpt(std::string_view found) {
@@ -59,6 +60,9 @@ PlanLine::PlanLine(LineOrigin origin, std::string_view text) : origin_(origin) {
     if (begin == std::string_view::npos || text[begin] == '#') return;
     text.remove_prefix(begin);
     const auto word = text.substr(0, text.find_first_of(kSpaces));
+    if (words_.size() == kMostWords) {
+      refuse(origin_, entity(), "at most " + std::to_string(kMostWords) + " words", word);
+    }
     words_.push_back(word);
     read_.push_back(false);
     text.remove_prefix(word.size());

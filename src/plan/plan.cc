@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <unordered_map>
 
 #include "base/check.h"
-#include "base/error.h"
+#include "base/input_file.h"
+#include "base/temporary_file.h"
 #include "plan/words.h"
 
 namespace ferry {
 namespace {
+
+constexpr Bytes kLargestPlan = 1_GiB;
 
 std::string name_at(const Plan& plan, const Instance& instance, int repeat) {
   std::string name = value_name(plan.values[instance.value]);
@@ -88,28 +88,13 @@ Micros full_speed_time(const Plan& plan, const Task& task) {
 }
 
 Plan read_plan(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  // An empty file makes operator<< fail without being an error of the stream that is read.
-  if (stream) text << stream.rdbuf();
-  if (!stream || stream.bad()) throw UserError(file.string() + ": the plan file cannot be read");
-  return parse_plan(text.str(), file.string());
+  return parse_plan(read_file(file, kLargestPlan), file.string());
 }
 
 void write_plan(const Plan& plan, const std::filesystem::path& file) {
-  std::filesystem::path temporary = file;
-  temporary += ".tmp";
-  errno = 0;
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  stream << to_text(plan);
-  stream.close();
-  if (!stream) throw system_error("cannot write " + temporary.string(), errno);
-  std::error_code error;
-  std::filesystem::rename(temporary, file, error);
-  if (error) {
-    throw system_error("cannot rename " + temporary.string() + " to " + file.string(),
-                       error.value());
-  }
+  TemporaryFile writing(file);
+  writing.append(to_text(plan));
+  writing.rename();
 }
 
 }  // namespace ferry

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/mutation.h"
 #include "plan/plan.h"
 #include "plan/sample_plans.h"
 #include "plan/verify.h"
@@ -178,37 +179,6 @@ TEST(PlanText, WritingReplacesAFileAtOnce) {
 }
 
 // A mutated plan is read or refused with a UserError; what is read can be verified.
-std::string mutated(std::string text, std::mt19937& random) {
-  const auto below = [&](std::size_t n) { return std::size_t{random()} % n; };
-  const int edits = 1 + static_cast<int>(below(4));
-  for (int i = 0; i < edits; ++i) {
-    const auto at = below(text.size());
-    switch (below(6)) {
-      case 0:
-        text[at] = static_cast<char>(below(256));
-        break;
-      case 1:
-        text.erase(at, 1 + below(20));
-        break;
-      case 2:
-        text.insert(at, text.substr(below(text.size()), 1 + below(40)));
-        break;
-      case 3:
-        text.resize(at + 1);
-        break;
-      case 4:
-        text[at] = "0123456789-.,=@#> \n"[below(19)];
-        break;
-      default: {
-        const auto digit = text.find_first_of("0123456789", at);
-        constexpr const char* kNumbers[] = {"-1", "2147483647", "9223372036854775807", "1e308"};
-        if (digit != std::string::npos) text.replace(digit, 1, kNumbers[below(4)]);
-      }
-    }
-  }
-  return text;
-}
-
 TEST(PlanText, HostileTextNeverCrashes) {
   const std::string text = to_text(sample_mobius({}));
   int read = 0;

@@ -20,7 +20,7 @@ constexpr double kMostRate = 1e18;
 constexpr double kMostMicros = 1e15;
 
 // A clock per resource and task run is kept during the replay.
-constexpr std::size_t kMostResources = 512;
+constexpr std::size_t kMostResources = 1024;
 constexpr int kMostStaleness = 8;
 
 bool is_rate(double rate) { return rate >= kLeastRate && rate <= kMostRate; }

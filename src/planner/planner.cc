@@ -10,6 +10,7 @@
 #include "plan/verify.h"
 #include "planner/answer.h"
 #include "planner/costs/bounds.h"
+#include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
 #include "planner/remedies.h"
 #include "planner/split_memory.h"
@@ -41,6 +42,43 @@ std::vector<const Strategy*> asked_strategies(const PlanQuestion& question) {
 void check_verified(const Plan& plan) {
   const std::optional<Violation> violation = verify(plan);
   FERRY_CHECK(!violation, violation ? violation->message : std::string());
+}
+
+// Beyond, a plan has millions of tasks: making it would take minutes, and gigabytes.
+constexpr std::size_t kMostBlocks = 2500;
+constexpr std::size_t kMostPasses = 200'000;
+
+// A plan's times end at 1e15 us (plan/well_formed.h); none is a sum of ten of these.
+constexpr Micros kLongestTask{1e14};
+
+void check_size(const PlanQuestion& question, const Chain& chain) {
+  const std::size_t blocks = chain.size();
+  if (blocks > kMostBlocks) {
+    throw UserError("a chain of " + std::to_string(blocks) + " blocks; a plan has at most " +
+                    std::to_string(kMostBlocks));
+  }
+  const auto micro_batches = static_cast<std::size_t>(question.micro_batches);
+  if (blocks * micro_batches > kMostPasses) {
+    throw JobKeyError("train.micro_batches",
+                      std::to_string(micro_batches) + " micro-batches through " +
+                          std::to_string(blocks) + " blocks; a plan has at most " +
+                          std::to_string(kMostPasses / blocks) +
+                          " of them here\n  try: fewer, with a larger train.micro_batch_size");
+  }
+}
+
+void check_times(const PlanQuestion& question, const Chain& chain) {
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    for (const Micros time : {block.forward, block.backward, block.saved_backward,
+                              block.host_update, block.device_update}) {
+      if (time <= kLongestTask) continue;
+      throw UserError("a task of block " + to_string(b) + " would take " + to_string(time) +
+                      "; a plan's take at most " + to_string(kLongestTask) +
+                      ": correct the rates of " + question.machine.source.text +
+                      " or the times of profile '" + question.profile.name + "'");
+    }
+  }
 }
 
 std::string lack_text(const Shortage& lacking) {
@@ -154,6 +192,9 @@ PlanAnswer search_plan(const PlanQuestion& asked, PhaseListener& listener) {
   asked_strategies(asked);
   check_question(asked);
   const PlanQuestion question = with_estimated_profile(asked);
+  const Chain chain = make_chain(question);
+  check_size(question, chain);
+  check_times(question, chain);
   AnswerWithoutRemedies answer = search(question, listener);
   if (auto* lacking = std::get_if<Shortage>(&answer)) {
     ProgressCount looking(listener, "looking for changes that fit", 1, "search");

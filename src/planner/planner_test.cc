@@ -161,6 +161,42 @@ TEST(Planner, WrongQuestionsAreRefused) {
   EXPECT_THROW(make_plan(question), UserError);
 }
 
+std::string refusal(const PlanQuestion& question) {
+  try {
+    make_plan(question);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// 128 devices once ended in a broken invariant: "514 resources are more than 512".
+TEST(Planner, AHundredAndTwentyEightDevicesArePlanned) {
+  PlanQuestion question = sample_question({}, {.devices = 128, .link_rate = 1e9}, 2);
+  question.strategy = "zero";
+  EXPECT_EQ(refusal(question), "");
+}
+
+TEST(Planner, AStepBeyondWhatAPlanHoldsIsRefusedAtOnce) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  question.micro_batches = 100'000;
+  EXPECT_EQ(refusal(question),
+            "train.micro_batches: 100000 micro-batches through 7 blocks; a plan has at most 28571 "
+            "of them here\n  try: fewer, with a larger train.micro_batch_size");
+  EXPECT_NE(refusal(sample_question({.layers = 1250}, {}, 1)).find("a plan has at most 2500"),
+            std::string::npos);
+}
+
+TEST(Planner, TimesBeyondWhatAPlanCanSayAreRefused) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  question.profile = {};
+  question.machine.devices[0].flops_fp32 = question.machine.devices[0].flops_bf16 = 1e-6;
+  EXPECT_NE(refusal(question).find("would take"), std::string::npos) << refusal(question);
+  question = sample_question({}, {}, 2);
+  question.profile.update_rate = 1e-12;
+  EXPECT_NE(refusal(question).find("would take"), std::string::npos) << refusal(question);
+}
+
 TEST(Planner, AQuestionWithoutAProfileIsEstimated) {
   PlanQuestion question = sample_question({}, {}, 2);
   const std::string with = to_text(must_fit(question).plan);

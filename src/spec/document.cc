@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <sstream>
-#include <system_error>
+#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 
 // yaml-cpp's main header leaves these two out.
 #include <yaml-cpp/eventhandler.h>
@@ -22,7 +20,8 @@ namespace ferry {
 namespace {
 
 constexpr std::size_t kMaxDepth = 16;
-constexpr std::uintmax_t kMaxFileBytes = 64 << 20;
+constexpr std::size_t kMostValues = 1'000'000;
+constexpr Bytes kMostBytes = 64_MiB;
 
 int line_of(const YAML::Mark& mark) { return std::max(mark.line, 0) + 1; }
 
@@ -75,6 +74,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::string key = {};  // of the value to come, in a map
     int key_line = 0;
     bool has_key = false;
+    std::unordered_map<std::string, int> lines = {};  // of the keys so far, in a map
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
@@ -100,11 +100,10 @@ class TreeBuilder : public YAML::EventHandler {
   void take_key(const YAML::Mark& mark, const std::string& key) {
     Open& map = open_.back();
     if (key.empty()) fail(mark, "a key is empty");
-    for (const Node& earlier : map.node.children) {
-      if (earlier.key == key) {
-        fail(mark, "'" + key + "' is given twice; it stands on line " +
-                       std::to_string(earlier.key_line) + " already");
-      }
+    const auto [earlier, is_new] = map.lines.try_emplace(key, line_of(mark));
+    if (!is_new) {
+      fail(mark, "'" + key + "' is given twice; it stands on line " +
+                     std::to_string(earlier->second) + " already");
     }
     map.key = key;
     map.key_line = line_of(mark);
@@ -129,6 +128,10 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void add(Node node) {
+    if (++values_ > kMostValues) {
+      throw UserError(place_of(source_, node.line) + ": more than " + std::to_string(kMostValues) +
+                      " values");
+    }
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -145,6 +148,7 @@ class TreeBuilder : public YAML::EventHandler {
   const std::string source_;
   Node root_;
   std::vector<Open> open_;  // outermost first
+  std::size_t values_ = 0;
 };
 
 // What other YAML readers would take for something else than a text.
@@ -197,26 +201,7 @@ std::span<const Node> items(const Node* list) {
   return list->children;
 }
 
-std::string read_text_file(const std::string& path) {
-  const auto fail = [&](const std::string& why) { throw UserError(path + ": " + why); };
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (error || !std::filesystem::exists(status)) {
-    fail("cannot be read: " + (error ? error : std::make_error_code(std::errc(ENOENT))).message());
-  }
-  if (std::filesystem::is_directory(status)) fail("is a directory; expected a YAML file");
-
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail("cannot be read: " + std::generic_category().message(errno));
-  std::string text;
-  std::array<char, 65536> chunk{};
-  while (file.read(chunk.data(), chunk.size()) || file.gcount() > 0) {
-    text.append(chunk.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes) fail("is longer than 64 MiB; expected a YAML file");
-  }
-  if (file.bad()) fail("cannot be read to its end");
-  return text;
-}
+std::string read_text_file(const std::string& path) { return read_file(path, kMostBytes); }
 
 std::string yaml_text(const std::string& text) {
   if (is_plain(text)) return text;

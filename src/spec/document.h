@@ -1,7 +1,8 @@
 // A YAML file as a tree of texts with lines: the only door to yaml-cpp.
 //
-// Stricter than YAML: a key that comes twice, anchors, aliases, tags, several documents and more
-// than 16 levels are refused. Texts stay texts; fields.h turns them into values.
+// Stricter than YAML: a key that comes twice, anchors, aliases, tags, several documents, more than
+// 16 levels and more than a million values are refused. Texts stay texts; fields.h turns them into
+// values.
 #pragma once
 
 #include <span>
@@ -30,7 +31,7 @@ std::string place_of(const std::string& source, int line);
 /// The items of a list; none where the file has no list.
 std::span<const Node> items(const Node* list);
 
-/// The contents of a file. Throws UserError that names it when it cannot be read.
+/// The contents of a file of at most 64 MiB (base/input_file.h). Throws UserError that names it.
 std::string read_text_file(const std::string& path);
 
 /// `text` as a YAML scalar that every YAML reader takes for a text, quoted where necessary.

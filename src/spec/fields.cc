@@ -17,6 +17,13 @@ namespace {
 // Sizes beyond are not exact in the doubles that base/units.h reads them with.
 constexpr double kMostBytes = 9007199254740992.0;
 
+// Of with_bounded_amounts(), in base units. An update draws a few tens of bytes per parameter from
+// DRAM's rate.
+constexpr double kLongestTime = 1e14;  // 3 years
+constexpr double kMostRate = 1e18;
+constexpr double kMostParameterRate = 1e15;
+constexpr double kMostFlops = 1e24;
+
 template <typename... Cases>
 struct Match : Cases... {
   using Cases::operator()...;
@@ -469,6 +476,30 @@ std::string default_text(const Field& field) {
 }
 
 }  // namespace
+
+std::vector<Field> with_bounded_amounts(std::vector<Field> fields) {
+  for (Field& field : fields) {
+    const Real* real = std::get_if<Real>(&field.member);
+    if (!real || std::isfinite(field.most)) continue;
+    switch (real->dimension) {
+      case Dimension::number:
+        break;
+      case Dimension::time:
+        field.most = kLongestTime;
+        break;
+      case Dimension::rate:
+      case Dimension::parameters:
+        field.least = 1;
+        field.most = real->dimension == Dimension::rate ? kMostRate : kMostParameterRate;
+        break;
+      case Dimension::flops:
+        field.least = 1;
+        field.most = kMostFlops;
+        break;
+    }
+  }
+  return fields;
+}
 
 FieldLines read_fields(const Node& map, std::span<const Field> fields, const std::string& source,
                        bool demand_required) {

@@ -79,6 +79,10 @@ struct Field {
   std::string formerly = {};      // the name it had, which is refused with the present one
 };
 
+/// `fields` with bounds for those times and rates that have none: far beyond any machine, and such
+/// that no time of a plan, and no sum of them, leaves what plans can say (plan/well_formed.h).
+std::vector<Field> with_bounded_amounts(std::vector<Field> fields);
+
 /// The line of each field that a file gave.
 using FieldLines = std::map<std::string, int, std::less<>>;
 

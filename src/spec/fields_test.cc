@@ -65,6 +65,25 @@ TEST(Document, TextsThatOtherReadersMistakeAreQuoted) {
   }
 }
 
+// 200,000 keys took 76 s when each was compared with all before it.
+TEST(Document, ManyKeysAreReadInLinearTime) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "k" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(parse_document(text, "x.yaml").children.size(), 200'000u);
+  try {
+    parse_document(text + "k7: 2\n", "x.yaml");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "x.yaml:200001: 'k7' is given twice; it stands on line 8 already");
+  }
+}
+
+TEST(Document, MoreThanAMillionValuesAreRefused) {
+  std::string text = "a: [0";
+  for (int i = 0; i < 1'000'000; ++i) text += ",0";
+  EXPECT_THROW(parse_document(text + "]", "x.yaml"), UserError);
+}
+
 TEST(Fields, AFieldOutOfItsBoundsIsNotSet) {
   int steps = 5;
   double fraction = 0.5;

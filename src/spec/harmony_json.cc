@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "spec/document.h"
 #include "spec/harmony_profile.h"
 
@@ -63,10 +64,6 @@ class Section {
   }
 
  private:
-  static std::string shown(const Json& json) {
-    const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-    return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-  }
   [[noreturn]] void refuse_value(const std::string& key, const std::string& expected,
                                  const Json& found) const {
     refuse("'" + key + "' must be " + expected + "; found " + shown(found));
@@ -94,18 +91,6 @@ class Section {
   const Json* json_;  // never null; the parsed file outlives its sections
   std::string where_;
 };
-
-// nlohmann's text starts with a code in brackets; it names line and column.
-Json parse(const std::string& text, const std::string& source) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    const std::string what = error.what();
-    const std::size_t end = what.find("] ");
-    throw UserError(source +
-                    ": not JSON: " + (end == std::string::npos ? what : what.substr(end + 2)));
-  }
-}
 
 std::vector<int> read_sizes(const Section& top, const std::string& key) {
   std::vector<int> sizes;
@@ -177,7 +162,7 @@ HarmonyProfile read_harmony_profile(const std::string& path) {
 }
 
 HarmonyProfile parse_harmony_profile(const std::string& text, const std::string& source) {
-  const Json json = parse(text, source);
+  const Json json = parse_json(text, source);
   const Section top(json, source);
   if (const std::string format = top.text("format"); format != kFormat) {
     top.refuse("format '" + format + "' is not known; expected " + kFormat);

@@ -10,8 +10,8 @@
 namespace ferry {
 namespace {
 
-constexpr int kMostDevices = 1024;
-constexpr int kMostDrives = 1024;
+constexpr int kMostDevices = 128;
+constexpr int kMostDrives = 128;
 constexpr double kMostThreads = 4096;
 
 // What a file gives about its top level and host.
@@ -37,7 +37,7 @@ struct DriveEntry {
 
 std::vector<Field> machine_fields(Machine& machine, Top& top) {
   Host& host = machine.host;
-  return {
+  return with_bounded_amounts({
       {.name = "name", .member = &machine.name, .required = true, .meaning = "for people"},
       {.name = "host.cores",
        .member = &host.cores,
@@ -65,11 +65,11 @@ std::vector<Field> machine_fields(Machine& machine, Top& top) {
        .required = true,
        .meaning = "list of at least one device, see below"},
       {.name = "drives", .member = Nested{&top.drives}, .meaning = "list of drives, see below"},
-  };
+  });
 }
 
 std::vector<Field> root_fields(Root& root) {
-  return {
+  return with_bounded_amounts({
       {.name = "name", .member = &root.name, .required = true, .meaning = "as devices name it"},
       {.name = "up",
        .member = Real{&root.up.bytes_per_second, Dimension::rate},
@@ -77,12 +77,12 @@ std::vector<Field> root_fields(Root& root) {
       {.name = "down",
        .member = Real{&root.down.bytes_per_second, Dimension::rate},
        .meaning = "devices to host, all of them together; null: not limited"},
-  };
+  });
 }
 
 std::vector<Field> device_fields(DeviceEntry& entry) {
   MachineDevice& device = entry.device;
-  return {
+  return with_bounded_amounts({
       {.name = "name",
        .member = &entry.name,
        .meaning = "letters, digits, - and _; null: gpu0, gpu1, ... in the order of the file"},
@@ -136,12 +136,12 @@ std::vector<Field> device_fields(DeviceEntry& entry) {
       {.name = "root",
        .member = &entry.root,
        .meaning = "name of the root it hangs on; null: a link of its own"},
-  };
+  });
 }
 
 std::vector<Field> drive_fields(DriveEntry& entry) {
   Drive& drive = entry.drive;
-  return {
+  return with_bounded_amounts({
       {.name = "name",
        .member = &entry.name,
        .meaning = "letters, digits, - and _; null: ssd0, ssd1, ... in the order of the file"},
@@ -172,7 +172,7 @@ std::vector<Field> drive_fields(DriveEntry& entry) {
       {.name = "root",
        .member = &entry.root,
        .meaning = "name of the root it hangs on; null: a link of its own"},
-  };
+  });
 }
 
 // Reads one machine file; knows the source for messages.

@@ -116,7 +116,8 @@ TEST(Machine, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of(with_device("{kind: tpu, memory: 1 GiB}")),
             "m.yaml:5: 'kind' must be one of sim, cuda; found 'tpu'");
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, up: 13}")),
-            "m.yaml:5: 'up' must be a rate above 0 with a unit (B/s, KB/s, KiB/s, MB/s, MiB/s, "
+            "m.yaml:5: 'up' must be a rate from 1 B/s to 1.0e+18 B/s with a unit (B/s, KB/s, "
+            "KiB/s, MB/s, MiB/s, "
             "GB/s, GiB/s, TB/s, TiB/s), or null; found '13'");
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, root: s}")),
             "m.yaml:5: 'root' names 's'; expected one of 'roots': r");
@@ -137,6 +138,17 @@ TEST(Machine, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of(""), "m.yaml:1: 'name' is missing; expected a text");
 }
 
+// Amounts that no machine has made plans whose times are beyond what a plan can say.
+TEST(Machine, AmountsBeyondAnyMachineAreRefused) {
+  for (const char* amount : {"latency: 1e300 s", "up: 1e-4 B/s", "down: 1e19 B/s",
+                             "bf16: 1e-300 FLOP/s", "memory_bandwidth: 1e-9 B/s"}) {
+    const std::string device = std::string("{kind: sim, memory: 1 GiB, ") + amount + "}";
+    EXPECT_NE(error_of(with_device(device)).find("' must be a "), std::string::npos) << amount;
+  }
+  EXPECT_EQ(error_of(with_device("{count: 128, kind: sim, memory: 1 GiB}")), "no error");
+  EXPECT_NE(error_of(with_device("{count: 129, kind: sim, memory: 1 GiB}")), "no error");
+}
+
 TEST(Machine, EqualDrivesHaveNeitherOneNameNorOnePath) {
   const auto with_drive = [](const std::string& drive) {
     return with_device("{kind: sim, memory: 1 GiB}") + "drives:\n  - " + drive + "\n";
@@ -147,9 +159,9 @@ TEST(Machine, EqualDrivesHaveNeitherOneNameNorOnePath) {
             "m.yaml:7: 'path' and 'count' exclude each other; expected one of them");
   EXPECT_EQ(error_of(with_drive("{name: r, capacity: 1 TB}")),
             "m.yaml:7: 'r' is given twice; line 3 has it already");
-  EXPECT_EQ(error_of(with_drive("{count: 1024, capacity: 1 TB}")), "no error");
-  EXPECT_EQ(error_of(with_drive("{count: 1024, capacity: 1 TB}\n  - {capacity: 1 TB}")),
-            "m.yaml:8: more than 1024 drives");
+  EXPECT_EQ(error_of(with_drive("{count: 128, capacity: 1 TB}")), "no error");
+  EXPECT_EQ(error_of(with_drive("{count: 128, capacity: 1 TB}\n  - {capacity: 1 TB}")),
+            "m.yaml:8: more than 128 drives");
 }
 
 TEST(Machine, WithoutGpusThisMachineSimulatesOne) {

@@ -1,16 +1,19 @@
 // Reads a Hugging Face config.json: finds its family, which reads it (families/), and checks what
 // no family may have.
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_file.h"
+#include "base/json.h"
 #include "spec/families/family.h"
 #include "spec/model_spec.h"
 #include "spec/nearest.h"
 
 namespace ferry {
 namespace {
+
+constexpr Bytes kLargestConfig = 4_MiB;
+constexpr std::int64_t kMostLayers = 1000;
 
 const Family& find_family(const Config& config) {
   if (!config.has("model_type")) {
@@ -46,6 +49,10 @@ void check_shape(const Config& config, const ModelSpec& model) {
                     std::to_string(Config::kLargestSize));
     }
   }
+  if (model.layers > kMostLayers) {
+    config.refuse(std::to_string(model.layers) + " layers are beyond what ferry takes, " +
+                  std::to_string(kMostLayers));
+  }
   if (model.heads % model.kv_heads != 0) {
     config.refuse("'num_key_value_heads' must divide the heads, " + std::to_string(model.heads) +
                   "; found " + std::to_string(model.kv_heads));
@@ -65,12 +72,7 @@ std::vector<std::string> family_names() {
 }
 
 ModelSpec parse_model_spec(const std::string& json, const std::string& source) {
-  nlohmann::json parsed;
-  try {
-    parsed = nlohmann::json::parse(json);
-  } catch (const nlohmann::json::parse_error& error) {
-    throw UserError(source + ": expected JSON: " + error.what());
-  }
+  const nlohmann::json parsed = parse_json(json, source);
   if (!parsed.is_object()) throw UserError(source + ": expected a JSON object");
   const Config config(parsed, source);
 
@@ -84,16 +86,15 @@ ModelSpec parse_model_spec(const std::string& json, const std::string& source) {
 }
 
 ModelSpec read_model_spec(const std::filesystem::path& directory_or_file) {
-  const std::filesystem::path file = std::filesystem::is_directory(directory_or_file)
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::is_directory(directory_or_file, ignored)
                                          ? directory_or_file / "config.json"
                                          : directory_or_file;
-  std::ifstream stream(file);
-  if (!stream) {
+  if (!std::filesystem::exists(file, ignored)) {
     throw UserError(file.string() +
                     ": cannot be read; expected a Hugging Face config.json or its directory");
   }
-  const std::string json{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  return parse_model_spec(json, file.string());
+  return parse_model_spec(read_file(file, kLargestConfig), file.string());
 }
 
 }  // namespace ferry

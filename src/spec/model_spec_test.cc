@@ -184,7 +184,15 @@ TEST(ModelSpec, BadValuesAreRefusedWithWhatWasFound) {
             "config.json: the hidden size 100 is not a multiple of the heads, 12");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})"),
             "config.json: rope_scaling: 'factor' is missing; expected a positive number");
-  EXPECT_NE(refusal("{").find("config.json: expected JSON"), std::string::npos);
+  EXPECT_NE(refusal("{").find("config.json: not JSON"), std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "llama", "rms_norm_eps": 1e999})").find("number overflow"),
+            std::string::npos);
+  EXPECT_EQ(refusal(R"({"model_type": "llama", "model_type": "gpt2"})"),
+            "config.json: key \"model_type\" appears twice");
+  EXPECT_EQ(refusal("{\"model_type\": \"llama\", \"hidden_size\": " + std::string(100'000, '[')),
+            "config.json: more than 64 levels of lists and objects");
+  EXPECT_EQ(refusal(R"({"model_type": "llama", "num_hidden_layers": 1001})"),
+            "config.json: 1001 layers are beyond what ferry takes, 1000");
   EXPECT_EQ(refusal("[]"), "config.json: expected a JSON object");
 }
 

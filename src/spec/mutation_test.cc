@@ -1,8 +1,9 @@
 // Random changes of valid files: whatever a file holds, reading it ends in a value or in a
 // UserError that names the file.
+#include "base/mutation.h"
+
 #include <gtest/gtest.h>
 
-#include <array>
 #include <functional>
 #include <random>
 #include <string>
@@ -14,40 +15,6 @@
 
 namespace ferry {
 namespace {
-
-constexpr std::array<const char*, 24> kPieces = {
-    ": ",  "\n", "  ", "- ", "[",    "]",  "{",     "}",  ",",  "#",     "'",     "\"",
-    "&a ", "*a", "!x", "|",  "null", "-1", "1e999", "\t", "? ", "---\n", "%YAML", "\xff\xfe"};
-
-// One to four changes: a byte replaced, a range deleted, doubled, moved, or a piece put in.
-std::string mutated(std::string text, std::mt19937& random) {
-  const auto below = [&](std::size_t end) {
-    return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
-  };
-  for (std::size_t changes = 1 + below(4); changes > 0 && !text.empty(); --changes) {
-    const std::size_t at = below(text.size());
-    const std::size_t length = 1 + below(20);
-    const std::string range = text.substr(at, length);
-    switch (below(5)) {
-      case 0:
-        text[at] = static_cast<char>(below(256));
-        break;
-      case 1:
-        text.erase(at, length);
-        break;
-      case 2:
-        text.insert(at, range);
-        break;
-      case 3:
-        text.erase(at, length);
-        text.insert(below(text.size() + 1), range);
-        break;
-      default:
-        text.insert(at, kPieces[below(kPieces.size())]);
-    }
-  }
-  return text;
-}
 
 // `read_again` reads `text` and demands that what was read can be written and read back.
 void expect_value_or_user_error(const std::string& text, unsigned seed,

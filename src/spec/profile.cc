@@ -13,7 +13,6 @@ constexpr double kManyBlocks = 100000;
 constexpr double kManyTokens = 1e9;
 constexpr double kManyCores = 1e6;
 constexpr double kMostParameters = 1e15;
-constexpr double kLongestTime = 1e15;  // microseconds: 31 years
 
 struct Top {
   const Node* blocks = nullptr;
@@ -27,7 +26,7 @@ struct BlockEntry {
 };
 
 std::vector<Field> profile_fields(Profile& profile, Top& top) {
-  return {
+  return with_bounded_amounts({
       {.name = "name", .member = &profile.name, .required = true, .meaning = "for people"},
       {.name = "micro_batch_size",
        .member = &profile.micro_batch_size,
@@ -62,11 +61,9 @@ std::vector<Field> profile_fields(Profile& profile, Top& top) {
        .meaning = "device to host, one device alone; null: the machine's"},
       {.name = "task_overhead",
        .member = Real{&profile.task_overhead.count, Dimension::time},
-       .most = kLongestTime,
        .meaning = "of starting one task"},
       {.name = "copy_overhead",
        .member = Real{&profile.copy_overhead.count, Dimension::time},
-       .most = kLongestTime,
        .meaning = "of starting one copy"},
       {.name = "blocks",
        .member = Nested{&top.blocks},
@@ -77,7 +74,7 @@ std::vector<Field> profile_fields(Profile& profile, Top& top) {
        .meaning =
            "list of keys, one per block of the model in order; null: `blocks` in order, each "
            "`count` times"},
-  };
+  });
 }
 
 std::vector<Field> block_fields(BlockEntry& entry) {
@@ -85,14 +82,13 @@ std::vector<Field> block_fields(BlockEntry& entry) {
   const auto time = [](std::string name, Micros& value, std::string meaning, bool required = true) {
     return Field{.name = std::move(name),
                  .member = Real{&value.count, Dimension::time},
-                 .most = kLongestTime,
                  .required = required,
                  .meaning = std::move(meaning)};
   };
   const auto size = [](std::string name, Bytes& value, std::string meaning) {
     return Field{.name = std::move(name), .member = &value, .meaning = std::move(meaning)};
   };
-  return {
+  return with_bounded_amounts({
       {.name = "key",
        .member = &block.key,
        .required = true,
@@ -123,7 +119,7 @@ std::vector<Field> block_fields(BlockEntry& entry) {
        .member = &block.parameters,
        .most = kMostParameters,
        .meaning = "that the optimizer updates; 0: none"},
-  };
+  });
 }
 
 [[noreturn]] void fail(const std::string& source, int line, const std::string& what) {

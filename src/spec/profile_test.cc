@@ -85,10 +85,10 @@ TEST(Profile, AWrittenProfileReadsBackEqual) {
 
 TEST(Profile, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of("name: x\nblocks:\n  - {key: a, forward: 1, backward: 2 s}\n"),
-            "p.yaml:3: 'forward' must be a time from 0 to 1.0e+09 s with a unit (ns, us, ms, s); "
+            "p.yaml:3: 'forward' must be a time from 0 to 1.0e+08 s with a unit (ns, us, ms, s); "
             "found '1'");
   EXPECT_EQ(error_of("name: x\nblocks:\n  - {key: a, backward: 2 s}\n"),
-            "p.yaml:3: 'forward' is missing; expected a time from 0 to 1.0e+09 s with a unit (ns, "
+            "p.yaml:3: 'forward' is missing; expected a time from 0 to 1.0e+08 s with a unit (ns, "
             "us, ms, s)");
   const std::string a = "  - {key: a, forward: 1 s, backward: 1 s}\n";
   EXPECT_EQ(error_of("name: x\nblocks:\n" + a + a), "p.yaml:4: a block 'a' is given above already");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "data/files.h"
 
 namespace ferry {
@@ -21,7 +22,7 @@ std::string kept_lines(const std::filesystem::path& file, int keep_until) {
   std::ifstream earlier(file);
   std::string kept, line;
   while (std::getline(earlier, line)) {
-    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto object = parse_json_or_null(line);
     if (object.is_object() && object.value("step", keep_until + 1) <= keep_until)
       kept += line + "\n";
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "spec/document.h"
 
 namespace ferry {
@@ -59,7 +60,7 @@ std::vector<HarmonyRow> read_harmony_rows(const std::filesystem::path& folder) {
   std::map<std::string, HarmonyProfile> profiles;
   std::vector<HarmonyRow> rows;
   try {
-    for (const Json& row : Json::parse(read_text_file(file.string()))) {
+    for (const Json& row : parse_json(read_text_file(file.string()), file.string())) {
       const std::string model = row.at("model");
       const auto [profile, is_new] = profiles.try_emplace(model);
       if (is_new) profile->second = read_harmony_profile((folder / (model + ".json")).string());

@@ -215,6 +215,7 @@ class StageCountClimber {
       : problem_(problem), blocks_(blocks) {}
 
   std::optional<Partition> climb(int stages, int kicks) {
+    left_ = kMostRated;
     Ends best = even(stages);
     if (best.empty()) return std::nullopt;
     double step = rate(best);
@@ -233,10 +234,13 @@ class StageCountClimber {
 
  private:
   static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
+  // Stages rated in one climb, a second's work. A model of 64 layers stays below it; of hundreds,
+  // the first round alone would take minutes.
+  static constexpr std::int64_t kMostRated = 50'000'000;
   static constexpr int kShiftsPerKick =
       4;  // enough to leave a local optimum, few enough to stay near
 
-  void descend(Ends& ends, double& step) const {
+  void descend(Ends& ends, double& step) {
     for (int round = 0; round < kClimbRounds; ++round) {
       if (!improve(ends, step)) return;
     }
@@ -253,11 +257,14 @@ class StageCountClimber {
     return other;
   }
 
-  double rate(const Ends& ends) const { return step_of_stages(problem_, stages_of(blocks_, ends)); }
+  double rate(const Ends& ends) {
+    left_ -= std::ssize(ends);
+    return step_of_stages(problem_, stages_of(blocks_, ends));
+  }
 
   // The most even partition into so few stages, with its longest stages halved until they are
   // enough.
-  Ends even(int stages) const {
+  Ends even(int stages) {
     Ends ends = balanced_partition(problem_, blocks_, stages);
     if (rate(ends) == std::numeric_limits<double>::infinity()) return {};
     while (static_cast<int>(ends.size()) < stages) {
@@ -277,10 +284,11 @@ class StageCountClimber {
   }
 
   // Takes the first better neighbour of each range of cuts; false when there is none.
-  bool improve(Ends& ends, double& step) const {
+  bool improve(Ends& ends, double& step) {
     bool improved = false;
     for (std::size_t from = 0; from + 1 < ends.size(); ++from) {
       for (std::size_t to = from; to + 1 < ends.size(); ++to) {
+        if (left_ <= 0) return false;
         for (const int shift : {-1, 1}) {
           Ends other = ends;
           for (std::size_t i = from; i <= to; ++i) other[i] += shift;
@@ -300,6 +308,7 @@ class StageCountClimber {
   const EvaluatorProblem& problem_;
   const std::vector<BlockCosts>& blocks_;
   std::mt19937_64 random_;
+  std::int64_t left_ = kMostRated;
 };
 
 PartitionResult with_gap(PartitionResult result) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace ferry {
 
@@ -14,7 +15,7 @@ Config::Config(const Json& json, std::string where) : json_(&json), where_(std::
 void Config::refuse(const std::string& problem) const { throw UserError(where_ + ": " + problem); }
 
 void Config::refuse_value(const std::string& key, const std::string& expected) const {
-  refuse("'" + key + "' must be " + expected + "; found " + value(key).dump());
+  refuse("'" + key + "' must be " + expected + "; found " + shown(value(key)));
 }
 
 bool Config::has(const std::string& key) const {

@@ -1,0 +1,42 @@
+// A file open for reading: the door through which everything from outside is read.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/units.h"
+
+namespace ferry {
+
+/// A regular file open for reading at any offset. Safe to read from any thread.
+class InputFile {
+ public:
+  /// Throws UserError when there is no such file or it is something else, a FIFO or a device, which
+  /// might never end or be long in coming; ResourceError when it cannot be opened. Never waits.
+  explicit InputFile(std::filesystem::path path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  /// The size when the file was opened.
+  Bytes size() const { return size_; }
+  /// The descriptor, for mmap. Owned by this object.
+  int descriptor() const { return descriptor_; }
+
+  /// Fills `destination` from `offset` on. Throws ResourceError naming file and offset when the
+  /// drive fails or the file has become shorter.
+  void read(Bytes offset, std::span<std::byte> destination) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;  // -1 after a move
+  Bytes size_;
+};
+
+/// Reads a whole small file. Throws UserError when it is larger than `limit`.
+std::string read_file(const std::filesystem::path& path, Bytes limit);
+
+}  // namespace ferry

@@ -1,0 +1,291 @@
+// Seeded changes of the files in corpus/: whatever a file holds, its reader ends in a value or in a
+// UserError, in bounded time and memory.
+//
+//   fuzz_readers CORPUS [--seed S] [--inputs N] [--reader NAME]
+//   fuzz_readers CORPUS --reader NAME --repeat FILE
+//
+// FERRY_FUZZ_SEED and FERRY_FUZZ_INPUTS stand for the first two where they are not given.
+// Inputs are read in child processes, so that one that crashes or hangs is known and kept: it is
+// written to fuzz-NAME.input in the current folder.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mutation.h"
+#include "data/manifest.h"
+#include "data/safetensors.h"
+#include "data/safetensors_header.h"
+#include "data/tokens.h"
+#include "exec/simulator.h"
+#include "plan/plan.h"
+#include "plan/verify.h"
+#include "planner/planner.h"
+#include "spec/document.h"
+#include "spec/harmony_profile.h"
+#include "spec/job.h"
+#include "spec/machine.h"
+#include "spec/model_spec.h"
+#include "spec/profile.h"
+
+namespace {
+
+using namespace ferry;
+namespace fs = std::filesystem;
+
+constexpr unsigned kLongestSeconds = 60;         // for one input, on a busy box
+constexpr rlim_t kMostMemory = rlim_t{4} << 30;  // for one input
+constexpr int kInputsPerChild = 500;
+
+/// A file that readers of files are given, in a folder of this process's own.
+class ScratchFile {
+ public:
+  explicit ScratchFile(const std::string& name)
+      : folder_(fs::temp_directory_path() / ("ferry-fuzz-" + std::to_string(getpid()))),
+        file_(folder_ / name) {
+    fs::create_directories(file_.parent_path());
+  }
+  ~ScratchFile() { fs::remove_all(folder_); }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  void put(const std::string& bytes) const { std::ofstream(file_, std::ios::binary) << bytes; }
+  const fs::path& folder() const { return folder_; }
+  const fs::path& path() const { return file_; }
+
+ private:
+  fs::path folder_, file_;
+};
+
+void read_plan_text(const std::string& text) {
+  const Plan plan = parse_plan(text, "plan");
+  (void)to_text(plan);
+  if (!verify(plan)) (void)simulate(plan);
+}
+
+void read_checkpoint(const std::string& bytes, const std::string& name) {
+  const ScratchFile file(name);
+  file.put(bytes);
+  const Checkpoint checkpoint = open_checkpoint(file.folder());
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    std::vector<std::byte> tensor(static_cast<std::size_t>(entry.size.count));
+    checkpoint.read(entry, tensor);
+  }
+}
+
+void read_tokens(const std::string& bytes) {
+  const ScratchFile file("x.tokens");
+  file.put(bytes);
+  const TokenFile tokens(file.path());
+  for (std::int64_t i = 0; i < tokens.size(); ++i) (void)tokens.sample(i);
+}
+
+void read_manifest_text(const std::string& text) {
+  const ScratchFile file(kManifestName);
+  file.put(text);
+  verify_checksums(file.folder(), read_manifest(file.folder()));
+}
+
+/// A whole answer of the planner for a machine that may be anything a file can say.
+void plan_for_machine(const std::string& text) {
+  PlanQuestion question;
+  question.machine = parse_machine(text, "machine");
+  question.model = parse_model_spec(
+      R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 16})",
+      "model");
+  question.micro_batches = 2;
+  question.micro_batch_size = 1;
+  question.sequence = 4;
+  question.host_budget = question.machine.host.memory;
+  (void)make_plan(question);
+}
+
+struct Reader {
+  int share;  // of the inputs
+  std::function<void(const std::string&)> read;
+};
+
+/// By the first word of the names of their files in the corpus.
+const std::map<std::string, Reader>& readers() {
+  static const std::map<std::string, Reader> all = {
+      {"config", {15, [](const std::string& text) { (void)parse_model_spec(text, "config"); }}},
+      {"harmony", {10, [](const std::string& text) { (void)parse_harmony_profile(text, "h"); }}},
+      {"header",
+       {15, [](const std::string& text) { (void)parse_safetensors_header(text, "header", 20_B); }}},
+      {"index",
+       {5, [](const std::string& text) { read_checkpoint(text, "model.safetensors.index.json"); }}},
+      {"job", {15, [](const std::string& text) { (void)to_yaml(parse_job(text, "job")); }}},
+      {"machine", {13, [](const std::string& text) { (void)to_yaml(parse_machine(text, "m")); }}},
+      {"manifest", {5, read_manifest_text}},
+      {"plan", {5, read_plan_text}},
+      {"planning", {1, plan_for_machine}},
+      {"profile", {10, [](const std::string& text) { (void)to_yaml(parse_profile(text, "p")); }}},
+      {"safetensors",
+       {3, [](const std::string& bytes) { read_checkpoint(bytes, "model.safetensors"); }}},
+      {"tokens", {3, read_tokens}},
+  };
+  return all;
+}
+
+using Corpus = std::map<std::string, std::vector<std::string>>;
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Corpus read_corpus(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  std::ranges::sort(files);  // the same inputs everywhere
+  Corpus corpus;
+  for (const fs::path& file : files) {
+    const std::string name = file.filename().string();
+    corpus[name.substr(0, name.find('.'))].push_back(contents(file));
+  }
+  return corpus;
+}
+
+struct Campaign {
+  std::string name;
+  const Reader& reader;
+  const std::vector<std::string>& originals;
+  unsigned seed;
+
+  std::string input(int number) const {
+    std::seed_seq sequence{seed, static_cast<unsigned>(number)};
+    std::mt19937 random(sequence);
+    return mutated(originals[random() % originals.size()], random);
+  }
+};
+
+/// Whether `input` was refused. Prints what is thrown beside UserError and ends the process.
+bool refused(const Reader& reader, const std::string& input) {
+  try {
+    reader.read(input);
+    return false;
+  } catch (const UserError&) {
+    return true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "neither a value nor a UserError: %s\n", error.what());
+    std::_Exit(1);
+  }
+}
+
+/// What children tell; in memory that they share with their parent.
+struct Shared {
+  int number;  // the input being read
+  int refused;
+};
+
+[[noreturn]] void read_inputs(const Campaign& campaign, int begin, int end, Shared& shared) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const rlimit memory{kMostMemory, kMostMemory};
+  setrlimit(RLIMIT_AS, &memory);
+#endif
+  for (shared.number = begin; shared.number < end; ++shared.number) {
+    alarm(kLongestSeconds);
+    if (refused(campaign.reader, campaign.input(shared.number))) ++shared.refused;
+  }
+  std::_Exit(0);
+}
+
+/// Reads all inputs of one reader. Returns whether every one ended well.
+bool run(const Campaign& campaign, int inputs) {
+  void* const memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw system_error("mmap", errno);
+  auto& shared = *static_cast<Shared*>(memory);
+  for (int begin = 0; begin < inputs; begin += kInputsPerChild) {
+    const pid_t child = fork();
+    if (child < 0) throw system_error("fork", errno);
+    if (child == 0) read_inputs(campaign, begin, std::min(begin + kInputsPerChild, inputs), shared);
+    int status = 0;
+    if (waitpid(child, &status, 0) != child) throw system_error("waitpid", errno);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    const std::string kept = "fuzz-" + campaign.name + ".input";
+    std::ofstream(kept, std::ios::binary) << campaign.input(shared.number);
+    const std::string how = !WIFSIGNALED(status) ? "failed"
+                            : WTERMSIG(status) == SIGALRM
+                                ? "took more than " + std::to_string(kLongestSeconds) + " s"
+                                : "was ended by signal " + std::to_string(WTERMSIG(status));
+    std::printf("%s: seed %u, input %d %s; kept as %s\n", campaign.name.c_str(), campaign.seed,
+                shared.number, how.c_str(), kept.c_str());
+    return false;
+  }
+  std::printf("%-12s %6d inputs, %d refused\n", campaign.name.c_str(), inputs, shared.refused);
+  // Else the changes do not reach the reader, or it refuses everything.
+  return shared.refused > inputs / 20 && shared.refused < inputs;
+}
+
+struct Arguments {
+  fs::path corpus;
+  std::string reader, repeat;
+  unsigned seed = 1;
+  int inputs = 100'000;
+};
+
+Arguments read_arguments(int argc, char** argv) {
+  if (argc < 2 || argc % 2 != 0) {
+    throw UserError("expected CORPUS [--seed S] [--inputs N] [--reader NAME] [--repeat FILE]");
+  }
+  Arguments result;
+  result.corpus = argv[1];
+  if (const char* seed = std::getenv("FERRY_FUZZ_SEED")) {
+    result.seed = static_cast<unsigned>(std::stoul(seed));
+  }
+  if (const char* inputs = std::getenv("FERRY_FUZZ_INPUTS")) result.inputs = std::stoi(inputs);
+  for (int i = 2; i < argc; i += 2) {
+    const std::string key = argv[i], value = argv[i + 1];
+    if (key == "--seed") result.seed = static_cast<unsigned>(std::stoul(value));
+    if (key == "--inputs") result.inputs = std::stoi(value);
+    if (key == "--reader") result.reader = value;
+    if (key == "--repeat") result.repeat = value;
+  }
+  return result;
+}
+
+int fuzz(const Arguments& arguments) {
+  if (!arguments.repeat.empty()) {
+    const bool no = refused(readers().at(arguments.reader), contents(arguments.repeat));
+    std::puts(no ? "refused" : "read");
+    return 0;
+  }
+  const Corpus corpus = read_corpus(arguments.corpus);
+  bool good = true;
+  for (const auto& [name, reader] : readers()) {
+    if (!arguments.reader.empty() && name != arguments.reader) continue;
+    const int inputs =
+        arguments.reader.empty() ? arguments.inputs / 100 * reader.share : arguments.inputs;
+    good = run({name, reader, corpus.at(name), arguments.seed}, inputs) && good;
+    std::fflush(stdout);
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return fuzz(read_arguments(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fuzz_readers: %s\n", error.what());
+    return 2;
+  }
+}

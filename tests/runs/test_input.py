@@ -1,0 +1,110 @@
+"""What a user hands in is data: it is read or refused, never run, never waited for."""
+
+import json
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import FERRY
+
+EVIL = "open({marker!r}, 'w').close()\nraise SystemExit('a file of the current folder was run')\n"
+
+
+def run(folder: Path, *arguments: str, expect: int, **environment: str) -> str:
+    done = subprocess.run(
+        [FERRY, *arguments],
+        cwd=folder,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A folder with files that Python would import, and in it a model with its tokenizer, made there."""
+    folder = tmp_path_factory.mktemp("input")
+    for name in ("tokenizers.py", "transformers.py", "ferry_tools/__init__.py", "json.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(EVIL.format(marker=str(folder / "was-run")))
+    run(folder, "init", "model", "--preset", "nano", expect=0, PYTHONPATH=":.:ferry_tools")
+    return folder / "model"
+
+
+def test_python_of_the_current_folder_is_not_run(model):
+    folder = model.parent
+    (folder / "rows.jsonl").write_text('{"text": "Ada has 3 apples."}\n' * 3)
+    (folder / "job.yaml").write_text(json.dumps({"model": "model", "data": {"train": "rows.jsonl", "sequence": 16}}))
+    assert "Ada" in run(folder, "data", "preview", "job.yaml", expect=0, PYTHONPATH="")
+    assert not (folder / "was-run").exists()
+
+
+def test_a_models_own_code_is_neither_run_nor_asked_about(model, tmp_path):
+    for file in model.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "mine.py").write_text(EVIL.format(marker=str(tmp_path / "was-run")))
+    said = run(tmp_path, "generate", ".", "--prompt", "Ada", expect=2)
+    assert "[y/N]" not in said
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_what_is_no_regular_file_is_refused_at_once(box, kind, tmp_path):
+    odd = tmp_path / "odd"
+    if kind == "FIFO":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to("/dev/zero")
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps(box.job("odd", out=str(tmp_path / "out"))))
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_bytes((box.model / "config.json").read_bytes())
+    (model / "model.safetensors").symlink_to(odd)
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").symlink_to(odd)
+    asked = [
+        ("plan", odd),
+        ("plan", job, f"machine={odd}"),
+        ("plan", job, f"plan.profile={odd}"),
+        ("plan", job, f"model={tmp_path / 'bare'}"),
+        ("simulate", odd),
+        ("train", job, "data.train=" + str(tmp_path / "odd.tokens")),
+        ("train", job, f"model={model}"),
+    ]
+    (tmp_path / "odd.tokens").symlink_to(odd)
+    for arguments in asked:
+        assert f"is a {kind}; expected a regular file" in run(tmp_path, *map(str, arguments), expect=2), arguments
+
+
+def test_a_file_nested_too_deep_is_refused_in_words(box, tmp_path):
+    deep = "[" * 100_000
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps(box.job("deep", out=str(tmp_path / "out"))))
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_size": ' + deep)
+    (tmp_path / "harmony.json").write_text('{"format": "harmony-profile-1", "model": ' + deep)
+    for change in (f"model={tmp_path}", f"plan.profile={tmp_path / 'harmony.json'}"):
+        assert "more than 64 levels of lists and objects" in run(tmp_path, "plan", str(job), change, expect=2)
+
+
+def test_too_little_memory_to_load_torch_is_said(box, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps(box.job("little", out=str(tmp_path / "out"))))
+    done = subprocess.run(
+        [FERRY, "train", job],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (100 << 20, 100 << 20)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "the limit (ulimit -d) is 102400 KiB" in done.stderr
