@@ -51,6 +51,11 @@ struct ExportCommand {
 };
 int run_export(const ExportCommand& command);
 
+struct ReportCommand {
+  std::string out;  // a run's folder
+};
+int run_report(const ReportCommand& command);
+
 struct PreviewCommand {
   std::string source;  // a job file; with `model` a data file
   std::string model;   // whose tokenizer to use; empty: the job's

@@ -127,6 +127,12 @@ int run(int argc, char** argv) {
     exit_code = run_train(train);
   });
 
+  ReportCommand report;
+  CLI::App* report_command =
+      program.add_subcommand("report", "show a run as a page for a browser and as a table");
+  report_command->add_option("out", report.out, "run folder")->required();
+  report_command->callback([&] { exit_code = run_report(report); });
+
   ExportCommand export_model;
   CLI::App* export_command =
       program.add_subcommand("export", "write a run's model as a folder of its own");

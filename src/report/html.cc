@@ -9,8 +9,8 @@
 #include "report/json_text.h"
 #include "report/occupancy.h"
 #include "report/packed_numbers.h"
+#include "report/pages.h"
 #include "report/report.h"
-#include "report/timeline_page.h"
 
 namespace ferry {
 namespace {
@@ -189,9 +189,9 @@ std::string to_html(const Plan& plan, const Simulation& simulation) {
   write_tasks(plan, json);
   write_spans(plan, simulation.timeline, json);
   json.end();
-  std::string page(kTimelinePageBeforeData);
+  std::string page(kTimelinePage.before_data);
   page += json.take();
-  page += kTimelinePageAfterData;
+  page += kTimelinePage.after_data;
   return page;
 }
 

@@ -1,0 +1,109 @@
+#include "cli/run_records.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/files.h"
+#include "data/json_text.h"
+
+namespace ferry {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::map<std::string, Bytes> bytes_per_place(const json& object) {
+  std::map<std::string, Bytes> places;
+  for (const auto& [place, bytes] : object.items()) places[place] = {bytes.get<std::int64_t>()};
+  return places;
+}
+
+/// Takes a line of the log: a step, an evaluation, or one of a kind that is not known here.
+void take_line(const json& line, RunHistory& history) {
+  if (line.contains("eval_loss")) {
+    history.evaluations.push_back({line.at("step").get<int>(), line.at("eval_loss").get<double>()});
+  }
+  if (!line.contains("loss")) return;
+  RunStep step;
+  step.step = line.at("step").get<int>();
+  step.loss = line.at("loss").get<double>();
+  step.lr = line.at("lr").get<double>();
+  step.grad_norm = line.at("grad_norm").get<double>();
+  step.tokens = line.at("tokens").get<std::int64_t>();
+  step.learned = line.at("learned_tokens").get<std::int64_t>();
+  step.seconds = line.at("step_seconds").get<double>();
+  step.tokens_per_second = line.at("tokens_per_second").get<double>();
+  step.stall = line.at("stall").get<double>();
+  step.peak_bytes = bytes_per_place(line.at("peak_bytes"));
+  history.steps.push_back(std::move(step));
+}
+
+/// Reads the log. The last line may be half written: the run still goes on, or was killed.
+void read_log(const fs::path& file, RunHistory& history) {
+  std::ifstream log(file);
+  if (!log) {
+    throw UserError(file.string() + ": no such file; expected the folder of a run that has begun");
+  }
+  int number = 0;
+  for (std::string line; std::getline(log, line) && !log.eof();) {
+    const std::string where = file.string() + ":" + std::to_string(++number);
+    try {
+      take_line(parse_json(line, where), history);
+    } catch (const json::exception& error) {
+      throw UserError(where + ": not a line of a run's log: " + error.what());
+    }
+  }
+}
+
+std::string text_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void compare_peaks(const json& summary, RunHistory& history) {
+  const auto predicted = bytes_per_place(summary.at("predicted_peak_bytes"));
+  const auto measured = bytes_per_place(summary.at("measured_peak_bytes"));
+  for (const auto& [place, bytes] : measured) {
+    RunComparison row{"peak " + place, "", to_string(bytes), std::nullopt};
+    if (const auto found = predicted.find(place); found != predicted.end()) {
+      row.predicted = to_string(found->second);
+      row.ratio = static_cast<double>(bytes.count) / static_cast<double>(found->second.count);
+    }
+    history.comparison.push_back(row);
+  }
+}
+
+void read_summary(const fs::path& file, RunHistory& history) {
+  const json summary = parse_json(read_file(file, 16_MiB), file.string());
+  try {
+    const Micros predicted = from_seconds(summary.at("predicted_step_seconds").get<double>());
+    const Micros measured = from_seconds(summary.at("measured_step_seconds").get<double>());
+    RunComparison step{"step", to_string(predicted), to_string(measured), std::nullopt};
+    if (predicted.count > 0) step.ratio = measured.count / predicted.count;
+    history.comparison.push_back(step);
+    compare_peaks(summary, history);
+    history.facts.emplace_back("checkpoint", summary.at("checkpoint").get<std::string>());
+  } catch (const json::exception& error) {
+    throw UserError(file.string() + ": not a run's summary: " + error.what());
+  }
+}
+
+void read_environment(const fs::path& file, RunHistory& history) {
+  const json environment = parse_json(read_file(file, 16_MiB), file.string());
+  for (const auto& [name, value] : environment.items()) {
+    history.facts.emplace_back(name, text_of(value));
+  }
+}
+
+}  // namespace
+
+RunHistory read_run(const fs::path& out) {
+  RunHistory history;
+  history.name = out.string();
+  read_log(out / "log.jsonl", history);
+  if (fs::exists(out / "summary.json")) read_summary(out / "summary.json", history);
+  if (fs::exists(out / "environment.json")) read_environment(out / "environment.json", history);
+  return history;
+}
+
+}  // namespace ferry
