@@ -17,6 +17,7 @@
 #include "cli/standard_streams.h"
 #include "cli/torch_part.h"
 #include "cli/watchdog.h"
+#include "cli/wrong_argument.h"
 
 namespace {
 
@@ -74,10 +75,33 @@ void add_python_command(CLI::App& program, const std::string& name, const std::s
   });
 }
 
+/// `ferry help [COMMAND ...]`
+void add_help(CLI::App& program, std::vector<std::string>& words, int& exit_code) {
+  CLI::App* command = program.add_subcommand("help", "say what a command takes");
+  command->add_option("command", words, "command; none: all of them");
+  command->callback([&program, &words, &exit_code] {
+    const CLI::App& named = named_command(program, words);
+    if (named.get_help_ptr() == nullptr) {  // answered by the tool
+      show_python_tool({named.get_name(), "--help"});
+    } else {
+      std::fputs(named.help().c_str(), stdout);
+    }
+    exit_code = kDone;
+  });
+}
+
+/// What stands in place of a command that was left out: its help.
+void help_without_command(CLI::App& command) {
+  command.require_subcommand(0, 1);
+  command.callback([&command] {
+    if (command.get_subcommands().empty()) std::fputs(command.help().c_str(), stdout);
+  });
+}
+
 int run(int argc, char** argv) {
   CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
   program.set_version_flag("--version", "ferry " + std::string(version()));
-  program.require_subcommand(1);
+  help_without_command(program);
   int exit_code = kDone;
 
   PlanCommand plan;
@@ -134,7 +158,7 @@ int run(int argc, char** argv) {
   export_command->callback([&] { exit_code = run_export(export_model); });
 
   CLI::App* data = program.add_subcommand("data", "look at training data");
-  data->require_subcommand(1);
+  help_without_command(*data);
   PreviewCommand preview;
   CLI::App* preview_command = data->add_subcommand("preview", "show tokens and what is learned");
   add_job(*preview_command, preview.job, preview.overrides);
@@ -164,9 +188,15 @@ int run(int argc, char** argv) {
   add_python_command(program, "init", "make a model directory with random weights", exit_code);
   add_python_command(program, "generate", "continue a prompt with a model", exit_code);
 
+  std::vector<std::string> asked_about;
+  add_help(program, asked_about, exit_code);
+
   try {
     program.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      if (const auto wrong = wrong_argument(program)) throw UserError(*wrong);
+    }
     return program.exit(error) == 0 ? kDone : kUserError;
   }
   return exit_code;
