@@ -6,13 +6,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/installation.h"
 #include "cli/python_tools.h"
 #include "cli/standard_streams.h"
 #include "cli/torch_part.h"
@@ -98,7 +98,21 @@ void help_without_command(CLI::App& command) {
   });
 }
 
-int run(int argc, char** argv) {
+/// How the command answers; known once its arguments are read.
+struct AnswerForm {
+  bool json = false;    // one object
+  bool events = false;  // a line of JSON per event
+};
+
+/// {"error": "job.yaml:2: ...", "exit": 2}
+std::string error_json(int exit_code, const std::string& text, const AnswerForm& form) {
+  nlohmann::json object{{"error", text}, {"exit", exit_code}};
+  if (form.events) object["event"] = "error";
+  // The text may quote a file that is not UTF-8.
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int run(int argc, char** argv, AnswerForm& form) {
   CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
   program.set_version_flag("--version", "ferry " + std::string(version()));
   help_without_command(program);
@@ -117,6 +131,7 @@ int run(int argc, char** argv) {
   plan_command->add_option("--without", without,
                            "passes that do not run: plan.without=NAME[,NAME]");
   plan_command->callback([&] {
+    form.json = plan.json;
     if (!without.empty()) plan.overrides.push_back("plan.without=" + without);
     exit_code = run_plan(plan);
   });
@@ -130,7 +145,10 @@ int run(int argc, char** argv) {
   simulate_command->add_option("--endurance", simulate.endurance,
                                "bytes a drive may be written in its life: tells how long it lasts");
   simulate_command->add_flag("--json", simulate.json, "answer in JSON");
-  simulate_command->callback([&] { exit_code = run_simulate(simulate); });
+  simulate_command->callback([&] {
+    form.json = simulate.json;
+    exit_code = run_simulate(simulate);
+  });
 
   TrainCommand train;
   CLI::App* train_command = program.add_subcommand("train", "run a job");
@@ -141,7 +159,9 @@ int run(int argc, char** argv) {
       ->add_flag(std::string("--resume{") + kNewest + "}", resume,
                  "go on from the newest checkpoint in OUT, or from that after STEP steps")
       ->type_name("[STEP]");
+  train_command->add_flag("--events", train.events, "answer in JSON, a line per event");
   train_command->callback([&] {
+    form.events = train.events;
     train.program = argv[0];
     train.resume = !resume.empty();
     train.step = step_in(resume);
@@ -203,21 +223,18 @@ int run(int argc, char** argv) {
 }
 
 /// The same command with torch: in this process, or in one that is watched over. Returns from the
-/// former only when that is not to be had.
+/// latter only.
 int go_on_with_torch(const TorchNeeded& needed, char** argv) {
-  std::error_code failed;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const auto program = self.parent_path() / "ferry-torch";
+  const auto program = program_folder() / "ferry-torch";
   if (needed.watched) return watch_over(program, argv, "/");
   execv(program.c_str(), argv);
-  std::fprintf(stderr, "cannot run %s: %s\n", program.c_str(), std::strerror(errno));
-  return kResourceError;
+  throw system_error("cannot run " + program.string(), errno);
 }
 
-int answer(int argc, char** argv) {
+int answer(int argc, char** argv, AnswerForm& form) {
   open_standard_streams();
   try {
-    const int exit_code = run(argc, argv);
+    const int exit_code = run(argc, argv, form);
     if (exit_code != kInterrupted) flush_output();  // there, its reader may be gone
     return exit_code;
   } catch (const TorchNeeded& needed) {
@@ -225,24 +242,30 @@ int answer(int argc, char** argv) {
   }
 }
 
+/// Says on standard error what went wrong; a program that asked for JSON is answered in it too.
+int fail(int exit_code, const std::string& text, const AnswerForm& form) {
+  if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
+  if (form.json || form.events) std::fputs(error_json(exit_code, text, form).c_str(), stdout);
+  return exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  using namespace ferry;
+  AnswerForm form;
   try {
-    return answer(argc, argv);
-  } catch (const ferry::AlreadyExplained&) {
-    return ferry::kUserError;
-  } catch (const ferry::UserError& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return ferry::kUserError;
-  } catch (const ferry::ResourceError& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return ferry::kResourceError;
+    return answer(argc, argv, form);
+  } catch (const AlreadyExplained&) {
+    return fail(kUserError, "", form);
+  } catch (const UserError& error) {
+    return fail(kUserError, error.what(), form);
+  } catch (const ResourceError& error) {
+    return fail(kResourceError, error.what(), form);
   } catch (const std::bad_alloc&) {
-    std::fputs("out of host memory; try a smaller budget.host or fewer programs beside\n", stderr);
-    return ferry::kResourceError;
+    return fail(kResourceError,
+                "out of host memory; try a smaller budget.host or fewer programs beside", form);
   } catch (const std::exception& error) {  // file system, threads, torch
-    std::fprintf(stderr, "%s\n", error.what());
-    return ferry::kResourceError;
+    return fail(kResourceError, error.what(), form);
   }
 }

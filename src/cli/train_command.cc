@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
+#include "cli/event_lines.h"
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
@@ -15,10 +16,31 @@
 #include "cli/torch_part.h"
 #include "data/tokens.h"
 #include "plan/verify.h"
+#include "train/records.h"
 #include "train/trainer.h"
 
 namespace ferry {
 namespace {
+
+void show_plan(const TrainCommand& command, const Question& question, const Planned& planned) {
+  if (command.events) {
+    const std::string file = std::filesystem::path(question.job.out) / "plan";
+    write_event("plan", plan_summary_json(question.plan, planned, file));
+  } else {
+    std::fputs(plan_table(question.plan, planned).c_str(), stdout);
+    std::fflush(stdout);
+  }
+}
+
+/// `what` does not fit: "evaluation ", or empty for the job.
+void show_does_not_fit(const TrainCommand& command, const DoesNotFit& answer,
+                       const std::string& what) {
+  if (command.events) {
+    write_event("does_not_fit", does_not_fit_json(answer));
+  } else {
+    std::fputs((what + does_not_fit_text(answer)).c_str(), stdout);
+  }
+}
 
 /// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
 std::optional<Planned> plan_for(const TrainCommand& command, const Question& question,
@@ -36,7 +58,7 @@ std::optional<Planned> plan_for(const TrainCommand& command, const Question& que
   };
   PlanAnswer answer = with_origins(planner, question.job)(question.plan);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-    std::fputs(does_not_fit_text(*no).c_str(), stdout);
+    show_does_not_fit(command, *no, "");
     return std::nullopt;
   }
   return std::get<Planned>(std::move(answer));
@@ -86,44 +108,47 @@ void find_tokens(TrainSetup& setup) {
 }
 
 /// Turns the job's epochs into steps, now that its rows are known.
-void count_steps(TrainSetup& setup, PhaseLines& phases) {
+void count_steps(TrainSetup& setup, PhaseListener& listener) {
   if (setup.job.train.epochs <= 0) return;
   const double epochs = setup.job.train.epochs;
   const std::int64_t rows = rows_per_epoch(setup);
   resolve_steps(setup.job, rows);
-  phases.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
-                     setup.job.train.steps));
+  listener.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
+                       setup.job.train.steps));
 }
 
 /// Plans evaluation, where the job asks for it. False when it does not fit, which is then said.
-bool plan_evaluation(const PlanQuestion& question, TrainSetup& setup, PhaseLines& phases) {
+bool plan_evaluation(const TrainCommand& command, const PlanQuestion& question, TrainSetup& setup,
+                     PhaseListener& listener) {
   const bool evaluates =
       setup.job.train.eval_every > 0 && (setup.eval_tokens || setup.held_out_samples > 0);
   if (!evaluates) return true;
-  PlanAnswer answer = search_plan(evaluation_question(question, setup.plan.strategy), phases);
+  PlanAnswer answer = search_plan(evaluation_question(question, setup.plan.strategy), listener);
   if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-    std::fputs(("evaluation " + does_not_fit_text(*no)).c_str(), stdout);
+    show_does_not_fit(command, *no, "evaluation ");
     return false;
   }
   setup.evaluation = std::get<Planned>(answer).plan;
   return true;
 }
 
-/// Trains until the last step or an interrupt, and says what came of it.
-int run(const TrainSetup& setup, const TrainCommand& command, TrainObserver& console) {
-  const TrainSummary summary = train(setup, console);
-  std::fputs(summary_table(summary, setup.predicted_step).c_str(), stdout);
+/// Says what came of a run.
+void show_end(const TrainCommand& command, const TrainSummary& summary, Micros predicted_step) {
+  if (command.events) {
+    write_event("finished", summary_json(summary, predicted_step));
+    return;
+  }
+  std::fputs(summary_table(summary, predicted_step).c_str(), stdout);
   if (summary.checkpoint.empty()) {
     std::printf("interrupted before the first step: nothing to save\n");
-    return kInterrupted;
+    return;
   }
   std::printf("model written to %s\n", summary.checkpoint.c_str());
   if (summary.interrupted) {
     std::printf("to go on: %s\n", resume_line(command).c_str());
-    return kInterrupted;
+  } else {
+    std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
   }
-  std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
-  return kDone;
 }
 
 }  // namespace
@@ -131,13 +156,14 @@ int run(const TrainSetup& setup, const TrainCommand& command, TrainObserver& con
 int train_from(const Start& start, const TrainCommand& command) {
   StopSignals stop;
   PhaseLines phases;
-  Question question = read_question(command.job, command.overrides, phases);
+  EventLines events(stop);
+  PhaseListener& listener = command.events ? static_cast<PhaseListener&>(events) : phases;
+  Question question = read_question(command.job, command.overrides, listener);
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
-  const auto planned = plan_for(command, question, phases);
+  const auto planned = plan_for(command, question, listener);
   if (!planned) return kDoesNotFit;
   require_same_question(planned->plan, question.plan, command.plan);
-  std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
-  std::fflush(stdout);
+  show_plan(command, question, *planned);
 
   TrainSetup setup{.job = question.job,
                    .machine = question.plan.machine,
@@ -150,10 +176,13 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {}};
   find_tokens(setup);
-  count_steps(setup, phases);
-  if (!plan_evaluation(question.plan, setup, phases)) return kDoesNotFit;
+  count_steps(setup, listener);
+  if (!plan_evaluation(command, question.plan, setup, listener)) return kDoesNotFit;
   Console console(phases, setup.job.train.log_every, stop);
-  return run(setup, command, console);
+  TrainObserver& observer = command.events ? static_cast<TrainObserver&>(events) : console;
+  const TrainSummary summary = train(setup, observer);
+  show_end(command, summary, setup.predicted_step);
+  return summary.interrupted ? kInterrupted : kDone;
 }
 
 }  // namespace ferry
