@@ -44,7 +44,7 @@ endfunction()
 
 function(ferry_tests name)
   cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINKS" ${ARGN})
-  if(arg_TORCH AND NOT FERRY_TORCH)
+  if(NOT FERRY_TESTS OR (arg_TORCH AND NOT FERRY_TORCH))
     return()
   endif()
   add_executable(${name}_test ${arg_SOURCES})

@@ -7,7 +7,8 @@ execute_process(
     "import os, torch; print(os.path.dirname(torch.__file__), torch.__version__.split('+')[0], int(torch.compiled_with_cxx11_abi()), sep=';')"
   OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
 if(failed)
-  message(FATAL_ERROR "no torch in ${FERRY_PYTHON}; run scripts/setup, or set FERRY_PYTHON to an interpreter that has torch >= 2.11")
+  message(FATAL_ERROR "no torch in ${FERRY_PYTHON}; run scripts/setup, or set FERRY_PYTHON to an interpreter that has torch >= 2.11 (a package: "
+                      "pip install --no-build-isolation ., docs/install.md)")
 endif()
 list(GET found 0 FERRY_TORCH_DIR)
 list(GET found 1 FERRY_TORCH_VERSION)
@@ -26,7 +27,8 @@ target_include_directories(ferry_torch SYSTEM INTERFACE
   ${FERRY_TORCH_DIR}/include ${FERRY_TORCH_DIR}/include/torch/csrc/api/include)
 # The wheels are built with NDEBUG, and torch's headers lay out and check some classes by it.
 target_compile_definitions(ferry_torch INTERFACE NDEBUG)
-target_link_directories(ferry_torch INTERFACE ${FERRY_TORCH_DIR}/lib)
+set(FERRY_TORCH_LIBRARY_DIR ${FERRY_TORCH_DIR}/lib)
+target_link_directories(ferry_torch INTERFACE ${FERRY_TORCH_LIBRARY_DIR})
 target_link_libraries(ferry_torch INTERFACE torch torch_cpu c10)
 # One OpenMP for torch and us: its libgomp is found first, through the run path of every binary.
-set(CMAKE_BUILD_RPATH ${FERRY_TORCH_DIR}/lib)
+set(CMAKE_BUILD_RPATH ${FERRY_TORCH_LIBRARY_DIR})

@@ -1,8 +1,11 @@
 """scripts/setup leaves a machine that has everything alone, and says what it cannot install."""
 
 import os
+import re
 import resource
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,3 +60,15 @@ def test_without_root_and_sudo_the_missing_packages_are_listed(tmp_path):
     assert done.returncode == 3
     assert "apt-get install -y --no-install-recommends ca-certificates g++" in done.stderr
     assert "clang-format" in done.stderr
+
+
+def test_the_package_asks_for_what_runs_need_and_developing_for_more():
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.match(r"[\w-]+", line).group().lower() for line in package["dependencies"]}
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    pinned = {line.split("==")[0].lower() for line in lines if "==" in line}
+    assert needed - pinned == {"torch"}
+    assert not needed & {"mini-racer", "pytest", "scikit-build-core"}
+    sources = "".join(path.read_text() for path in (ROOT / "tools").glob("*/*.py"))
+    imported = set(re.findall(r"^\s*(?:import|from) (\w+)", sources, re.M)) - sys.stdlib_module_names
+    assert imported - {"ferry", "ferry_tools"} <= {name.replace("-", "_") for name in needed}

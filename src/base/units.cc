@@ -5,22 +5,37 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <utility>
 
 #include "base/error.h"
 
 namespace ferry {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"B", 1},
-                                                                        {"KiB", 1024.0},
-                                                                        {"MiB", 1048576.0},
-                                                                        {"GiB", 1073741824.0},
-                                                                        {"TiB", 1099511627776.0},
-                                                                        {"KB", 1e3},
-                                                                        {"MB", 1e6},
-                                                                        {"GB", 1e9},
-                                                                        {"TB", 1e12}}};
+struct Unit {
+  std::string_view name;
+  double bytes;
+};
+
+// One letter is a power of 1024, as in memory tools: 8G and 8g are 8 GiB.
+constexpr auto kUnits = std::to_array<Unit>({
+    {"B", 1},
+    {"KiB", 0x1p10},
+    {"MiB", 0x1p20},
+    {"GiB", 0x1p30},
+    {"TiB", 0x1p40},
+    {"KB", 1e3},
+    {"MB", 1e6},
+    {"GB", 1e9},
+    {"TB", 1e12},
+    {"K", 0x1p10},
+    {"M", 0x1p20},
+    {"G", 0x1p30},
+    {"T", 0x1p40},
+    {"k", 0x1p10},
+    {"m", 0x1p20},
+    {"g", 0x1p30},
+    {"t", 0x1p40},
+});
 
 std::string print(const char* format, double value, const char* unit) {
   std::array<char, 48> text{};
@@ -35,7 +50,7 @@ Bytes parse_bytes(std::string_view text) {
     throw UserError(
         "'" + std::string(text) +
         "' is not a size; expected a number with a unit (B, KiB, MiB, GiB, TiB, KB, MB, "
-        "GB, TB), for example 64 MiB");
+        "GB, TB; G is GiB), for example 64 MiB");
   };
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

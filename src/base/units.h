@@ -56,7 +56,8 @@ constexpr Micros operator*(Micros a, double factor) { return {a.count * factor};
 constexpr Micros from_seconds(double seconds) { return {seconds * 1e6}; }
 
 /// Reads a size: a number with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB), with or without a
-/// space. Throws UserError saying what was expected. "64 MiB" -> 67108864.
+/// space; one letter is a power of 1024. Throws UserError saying what was expected.
+/// "64 MiB", "64M" -> 67108864; "1 KB" -> 1000.
 Bytes parse_bytes(std::string_view text);
 
 /// Writes a size for people: "64.0 MiB", "512 B".

@@ -15,6 +15,14 @@ TEST(Units, ASizeIsANumberWithAUnit) {
   EXPECT_EQ(parse_bytes("0 B"), 0_B);
 }
 
+TEST(Units, ASizeWithOneLetterIsInPowersOf1024) {
+  for (const char* text : {"8G", "8g", "8 G", "8192M", "8192 m", "8388608K"}) {
+    EXPECT_EQ(parse_bytes(text), 8_GiB) << text;
+  }
+  EXPECT_EQ(parse_bytes("2T"), 2048_GiB);
+  EXPECT_EQ(parse_bytes("8GB").count, 8'000'000'000);
+}
+
 TEST(Units, ASizeWithoutUnitOrWithAnUnknownOneIsRefused) {
   for (const char* text : {"64", "", "MiB", "64 mib", "-1 MiB", "nan B", "1e30 GiB", "64 MiB x"}) {
     EXPECT_THROW(parse_bytes(text), UserError) << text;

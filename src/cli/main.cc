@@ -6,20 +6,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/installation.h"
 #include "cli/python_tools.h"
 #include "cli/standard_streams.h"
 #include "cli/torch_part.h"
 #include "cli/watchdog.h"
+#include "cli/wrong_argument.h"
 
 namespace {
 
@@ -77,10 +77,47 @@ void add_python_command(CLI::App& program, const std::string& name, const std::s
   });
 }
 
-int run(int argc, char** argv) {
+/// `ferry help [COMMAND ...]`
+void add_help(CLI::App& program, std::vector<std::string>& words, int& exit_code) {
+  CLI::App* command = program.add_subcommand("help", "say what a command takes");
+  command->add_option("command", words, "command; none: all of them");
+  command->callback([&program, &words, &exit_code] {
+    const CLI::App& named = named_command(program, words);
+    if (named.get_help_ptr() == nullptr) {  // answered by the tool
+      show_python_tool({named.get_name(), "--help"});
+    } else {
+      std::fputs(named.help().c_str(), stdout);
+    }
+    exit_code = kDone;
+  });
+}
+
+/// What stands in place of a command that was left out: its help.
+void help_without_command(CLI::App& command) {
+  command.require_subcommand(0, 1);
+  command.callback([&command] {
+    if (command.get_subcommands().empty()) std::fputs(command.help().c_str(), stdout);
+  });
+}
+
+/// How the command answers; known once its arguments are read.
+struct AnswerForm {
+  bool json = false;    // one object
+  bool events = false;  // a line of JSON per event
+};
+
+/// {"error": "job.yaml:2: ...", "exit": 2}
+std::string error_json(int exit_code, const std::string& text, const AnswerForm& form) {
+  nlohmann::json object{{"error", text}, {"exit", exit_code}};
+  if (form.events) object["event"] = "error";
+  // The text may quote a file that is not UTF-8.
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int run(int argc, char** argv, AnswerForm& form) {
   CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
   program.set_version_flag("--version", "ferry " + std::string(version()));
-  program.require_subcommand(1);
+  help_without_command(program);
   int exit_code = kDone;
 
   PlanCommand plan;
@@ -96,6 +133,7 @@ int run(int argc, char** argv) {
   plan_command->add_option("--without", without,
                            "passes that do not run: plan.without=NAME[,NAME]");
   plan_command->callback([&] {
+    form.json = plan.json;
     if (!without.empty()) plan.overrides.push_back("plan.without=" + without);
     exit_code = run_plan(plan);
   });
@@ -109,7 +147,10 @@ int run(int argc, char** argv) {
   simulate_command->add_option("--endurance", simulate.endurance,
                                "bytes a drive may be written in its life: tells how long it lasts");
   simulate_command->add_flag("--json", simulate.json, "answer in JSON");
-  simulate_command->callback([&] { exit_code = run_simulate(simulate); });
+  simulate_command->callback([&] {
+    form.json = simulate.json;
+    exit_code = run_simulate(simulate);
+  });
 
   TrainCommand train;
   CLI::App* train_command = program.add_subcommand("train", "run a job");
@@ -120,7 +161,9 @@ int run(int argc, char** argv) {
       ->add_flag(std::string("--resume{") + kNewest + "}", resume,
                  "go on from the newest checkpoint in OUT, or from that after STEP steps")
       ->type_name("[STEP]");
+  train_command->add_flag("--events", train.events, "answer in JSON, a line per event");
   train_command->callback([&] {
+    form.events = train.events;
     train.program = argv[0];
     train.resume = !resume.empty();
     train.step = step_in(resume);
@@ -143,7 +186,7 @@ int run(int argc, char** argv) {
   export_command->callback([&] { exit_code = run_export(export_model); });
 
   CLI::App* data = program.add_subcommand("data", "look at training data");
-  data->require_subcommand(1);
+  help_without_command(*data);
   PreviewCommand preview;
   CLI::App* preview_command = data->add_subcommand("preview", "show tokens and what is learned");
   preview_command->add_option("file", preview.source, "job file, or with --model a data file")
@@ -176,9 +219,15 @@ int run(int argc, char** argv) {
   add_python_command(program, "init", "make a model directory with random weights", exit_code);
   add_python_command(program, "generate", "continue a prompt with a model", exit_code);
 
+  std::vector<std::string> asked_about;
+  add_help(program, asked_about, exit_code);
+
   try {
     program.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      if (const auto wrong = wrong_argument(program)) throw UserError(*wrong);
+    }
     return program.exit(error) == 0 ? kDone : kUserError;
   }
   return exit_code;
@@ -188,28 +237,23 @@ int run(int argc, char** argv) {
 constexpr rlim_t kLeastData = rlim_t{128} << 20;
 
 /// The same command with torch: in this process, or in one that is watched over. Returns from the
-/// former only when that is not to be had.
+/// latter only.
 int go_on_with_torch(const TorchNeeded& needed, char** argv) {
   rlimit data{};
   if (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur < kLeastData) {
-    std::fprintf(stderr,
-                 "torch needs 128 MiB of data to begin with; the limit (ulimit -d) is %ju KiB\n",
-                 static_cast<std::uintmax_t>(data.rlim_cur >> 10));
-    return kResourceError;
+    throw ResourceError("torch needs 128 MiB of data to begin with; the limit (ulimit -d) is " +
+                        std::to_string(data.rlim_cur >> 10) + " KiB");
   }
-  std::error_code failed;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const auto program = self.parent_path() / "ferry-torch";
+  const auto program = program_folder() / "ferry-torch";
   if (needed.watched) return watch_over(program, argv, "/");
   execv(program.c_str(), argv);
-  std::fprintf(stderr, "cannot run %s: %s\n", program.c_str(), std::strerror(errno));
-  return kResourceError;
+  throw system_error("cannot run " + program.string(), errno);
 }
 
-int answer(int argc, char** argv) {
+int answer(int argc, char** argv, AnswerForm& form) {
   open_standard_streams();
   try {
-    const int exit_code = run(argc, argv);
+    const int exit_code = run(argc, argv, form);
     if (exit_code != kInterrupted) flush_output();  // there, its reader may be gone
     return exit_code;
   } catch (const TorchNeeded& needed) {
@@ -217,31 +261,36 @@ int answer(int argc, char** argv) {
   }
 }
 
+/// Says on standard error what went wrong; a program that asked for JSON is answered in it too.
+int fail(int exit_code, const std::string& text, const AnswerForm& form) {
+  if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
+  if (form.json || form.events) std::fputs(error_json(exit_code, text, form).c_str(), stdout);
+  return exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  using namespace ferry;
+  AnswerForm form;
   try {
-    return answer(argc, argv);
-  } catch (const ferry::AlreadyExplained&) {
-    return ferry::kUserError;
-  } catch (const ferry::UserError& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return ferry::kUserError;
-  } catch (const ferry::ResourceError& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return ferry::kResourceError;
+    return answer(argc, argv, form);
+  } catch (const AlreadyExplained&) {
+    return fail(kUserError, "", form);
+  } catch (const UserError& error) {
+    return fail(kUserError, error.what(), form);
+  } catch (const ResourceError& error) {
+    return fail(kResourceError, error.what(), form);
   } catch (const std::bad_alloc&) {
-    std::fputs("out of host memory; try a smaller budget.host or fewer programs beside\n", stderr);
-    return ferry::kResourceError;
+    return fail(kResourceError,
+                "out of host memory; try a smaller budget.host or fewer programs beside", form);
   } catch (const std::system_error& error) {  // threads, file system
     const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
-    std::fprintf(stderr, "%s%s\n", error.what(),
-                 is_thread ? ": no more threads can be started; see the limits of processes and "
-                             "memory (ulimit -u, -v, -d) and of the control group (pids.max)"
-                           : "");
-    return ferry::kResourceError;
+    const char* const limits =
+        ": no more threads can be started; see the limits of processes and memory (ulimit -u, -v, "
+        "-d) and of the control group (pids.max)";
+    return fail(kResourceError, std::string(error.what()) + (is_thread ? limits : ""), form);
   } catch (const std::exception& error) {  // torch
-    std::fprintf(stderr, "%s\n", error.what());
-    return ferry::kResourceError;
+    return fail(kResourceError, error.what(), form);
   }
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/installation.h"
 #include "cli/paper_text.h"
 #include "papers/paper_tables.h"
 
@@ -37,7 +38,7 @@ std::vector<const PaperTable*> asked_tables(const PapersCommand& command) {
 
 int run_papers(const PapersCommand& command) {
   PaperSources sources;
-  sources.machines = FERRY_MACHINES;
+  sources.machines = machines_folder();
   if (!command.harmony.empty()) sources.harmony = command.harmony;
   sources.everything = !command.tables.empty();
   std::vector<PaperRow> all;

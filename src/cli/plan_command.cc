@@ -69,7 +69,7 @@ int run_plan(const PlanCommand& command) {
   std::vector<Variation> variations;
   if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);
   if (command.json) {
-    std::fputs(plan_json(question.plan, planned, variations).c_str(), stdout);
+    std::fputs(plan_json(question.plan, planned, variations, file).c_str(), stdout);
     return kDone;
   }
   std::fputs(plan_table(question.plan, planned).c_str(), stdout);

@@ -314,12 +314,13 @@ std::string variations_table(const std::vector<Variation>& variations) {
   return text;
 }
 
-std::string plan_json(const PlanQuestion& question, const Planned& planned,
-                      const std::vector<Variation>& variations) {
+std::string plan_summary_json(const PlanQuestion& question, const Planned& planned,
+                              const std::string& file) {
   const Plan& plan = planned.plan;
   const Micros step = planned.prediction.step;
   const auto idle = bubbles(plan, planned.prediction);
-  Json object{{"fits", true},
+  return Json{{"fits", true},
+              {"file", file},
               {"strategy", plan.strategy},
               {"timing_only", plan.timing_only},
               {"step_seconds", step.seconds()},
@@ -337,9 +338,15 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
               {"places", places_json(question, planned)},
               {"resources", resources_json(planned)},
               {"drives", drives_json(plan)},
-              {"candidates", candidates_json(planned)},
-              {"what_if", Json::array()},
-              {"tasks", tasks_json(plan, planned.prediction.timeline)}};
+              {"candidates", candidates_json(planned)}}
+      .dump();
+}
+
+std::string plan_json(const PlanQuestion& question, const Planned& planned,
+                      const std::vector<Variation>& variations, const std::string& file) {
+  Json object = Json::parse(plan_summary_json(question, planned, file));
+  object["tasks"] = tasks_json(planned.plan, planned.prediction.timeline);
+  object["what_if"] = Json::array();
   for (const Variation& variation : variations) {
     object["what_if"].push_back({{"change", variation.change},
                                  {"fits", variation.fits},

@@ -21,9 +21,12 @@ std::string passes_table(const Planned& planned);
 
 std::string variations_table(const std::vector<Variation>& variations);
 
-/// The answer for programs; docs/formats/cli.md lists its fields.
+/// The answer for programs, with the plan in `file`; docs/formats/cli.md lists its fields.
 std::string plan_json(const PlanQuestion& question, const Planned& planned,
-                      const std::vector<Variation>& variations);
+                      const std::vector<Variation>& variations, const std::string& file);
+/// The same without variations and tasks.
+std::string plan_summary_json(const PlanQuestion& question, const Planned& planned,
+                              const std::string& file);
 std::string does_not_fit_json(const DoesNotFit& answer);
 
 /// "does not fit: gpu0 needs 96.0 MiB, has 64.0 MiB (budget.device, job.yaml:9)" and the remedies.

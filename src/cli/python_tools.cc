@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/installation.h"
 #include "store/own_memory.h"
 
 extern char** environ;
@@ -35,7 +36,8 @@ std::string absolute_entries(const std::string& path) {
 
 /// The environment with our tools first on Python's path, and no look at the network.
 std::vector<std::string> tool_environment() {
-  std::vector<std::string> variables = {"PYTHONPATH=" FERRY_TOOLS, "HF_HUB_OFFLINE=1"};
+  std::vector<std::string> variables = {"PYTHONPATH=" + python_tools_folder().string(),
+                                        "HF_HUB_OFFLINE=1"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable = *entry;
     if (variable.starts_with("PYTHONPATH=")) {
@@ -70,34 +72,34 @@ std::string read_all(int descriptor) {
 
 /// Starts the tool with its standard output at `output`. It dies with the thread that starts it,
 /// however that ends: nothing goes on computing for a program that is gone.
-pid_t start(const std::vector<char*>& command, const std::vector<char*>& environment, int output) {
-  if (access(FERRY_PYTHON, X_OK) != 0) {
-    throw system_error(std::string("cannot run ") + FERRY_PYTHON, errno);
-  }
+pid_t start(const std::string& python, const std::vector<char*>& command,
+            const std::vector<char*>& environment, int output) {
+  if (access(python.c_str(), X_OK) != 0) throw system_error("cannot run " + python, errno);
   const pid_t program = getpid();
   const pid_t child = fork();
-  if (child < 0) throw system_error(std::string("cannot start ") + FERRY_PYTHON, errno);
+  if (child < 0) throw system_error("cannot start " + python, errno);
   if (child > 0) return child;
   // Other threads of the program may have held locks: only system calls from here on. Nobody is
   // asked anything: a library that wants to finds the end of its input.
   const int nothing = open("/dev/null", O_RDONLY);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == program &&
       dup2(nothing, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0) {
-    execve(FERRY_PYTHON, command.data(), environment.data());
+    execve(python.c_str(), command.data(), environment.data());
   }
   _exit(kCannotStart);
 }
 
 /// Runs the tool; captures its standard output when `capture` is set.
 ToolRun run(const std::vector<std::string>& arguments, bool capture) {
-  std::vector<std::string> command = {FERRY_PYTHON, "-P", "-m", "ferry_tools"};
+  const std::string python = python_interpreter();
+  std::vector<std::string> command = {python, "-P", "-m", "ferry_tools"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = tool_environment();
 
   std::array<int, 2> pipe_ends = {-1, -1};
   if (capture && pipe2(pipe_ends.data(), O_CLOEXEC) != 0) throw system_error("pipe", errno);
   const pid_t child =
-      start(pointers(command), pointers(variables), capture ? pipe_ends[1] : STDOUT_FILENO);
+      start(python, pointers(command), pointers(variables), capture ? pipe_ends[1] : STDOUT_FILENO);
   if (capture) close(pipe_ends[1]);
   PeakWatch memory([child] { return own_memory(child); });
   const std::string output = capture ? read_all(pipe_ends[0]) : "";
@@ -109,7 +111,7 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {output, memory.peak()};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 2) throw AlreadyExplained();
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
-    throw ResourceError(std::string("cannot run ") + FERRY_PYTHON);
+    throw ResourceError("cannot run " + python);
   }
   throw ResourceError(WIFSIGNALED(status)
                           ? "ferry_tools was ended by signal " + std::to_string(WTERMSIG(status))

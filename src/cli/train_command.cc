@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
+#include "cli/event_lines.h"
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
@@ -18,10 +19,30 @@
 #include "plan/verify.h"
 #include "spec/host_limits.h"
 #include "spec/shared_memory.h"
+#include "train/records.h"
 #include "train/trainer.h"
 
 namespace ferry {
 namespace {
+
+void show_plan(const TrainCommand& command, const Question& question, const Planned& planned) {
+  if (command.events) {
+    const std::string file = std::filesystem::path(question.job.out) / "plan";
+    write_event("plan", plan_summary_json(question.plan, planned, file));
+  } else {
+    std::fputs(plan_table(question.plan, planned).c_str(), stdout);
+    std::fflush(stdout);
+  }
+}
+
+std::nullopt_t show_does_not_fit(const TrainCommand& command, const DoesNotFit& answer) {
+  if (command.events) {
+    write_event("does_not_fit", does_not_fit_json(answer));
+  } else {
+    std::fputs(does_not_fit_text(answer).c_str(), stdout);
+  }
+  return std::nullopt;
+}
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
@@ -49,20 +70,17 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   }
 }
 
-std::nullopt_t say_lack(const DoesNotFit& answer) {
-  std::fputs(does_not_fit_text(answer).c_str(), stdout);
-  return std::nullopt;
-}
-
 /// The given plan file, with a plan for evaluating beside it where the job evaluates.
-std::optional<Planned> plan_in_file(const std::string& file, const PlanQuestion& question) {
+std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuestion& question) {
+  const std::string& file = command.plan;
   Planned planned;
   planned.plan = read_plan(file);
   require_verified(planned.plan, file);
   require_same_question(planned.plan, question, file);
   if (question.evaluates) {
     auto evaluation = make_evaluation(question, planned.plan);
-    if (const auto* no = std::get_if<DoesNotFit>(&evaluation)) return say_lack(*no);
+    if (const auto* no = std::get_if<DoesNotFit>(&evaluation))
+      return show_does_not_fit(command, *no);
     planned.evaluation = std::get<Plan>(std::move(evaluation));
   }
   planned.prediction = simulate(planned.plan);
@@ -73,12 +91,12 @@ std::optional<Planned> plan_in_file(const std::string& file, const PlanQuestion&
 /// The plan to run: the given file, or a new one. Nothing when it does not fit, which is then said.
 std::optional<Planned> plan_for(const TrainCommand& command, const Question& question,
                                 PhaseListener& listener) {
-  if (!command.plan.empty()) return plan_in_file(command.plan, question.plan);
+  if (!command.plan.empty()) return plan_in_file(command, question.plan);
   const Planner planner = [&](const PlanQuestion& asked) {
     return plan_or_cached(asked, listener);
   };
   PlanAnswer answer = with_origins(planner, question.job)(question.plan);
-  if (const auto* no = std::get_if<DoesNotFit>(&answer)) return say_lack(*no);
+  if (const auto* no = std::get_if<DoesNotFit>(&answer)) return show_does_not_fit(command, *no);
   Planned planned = std::get<Planned>(std::move(answer));
   require_same_question(planned.plan, question.plan, command.plan);
   return planned;
@@ -115,30 +133,32 @@ void find_tokens(TrainSetup& setup) {
 }
 
 /// Turns the job's epochs into steps, now that its rows are known.
-void count_steps(TrainSetup& setup, PhaseLines& phases) {
+void count_steps(TrainSetup& setup, PhaseListener& listener) {
   if (setup.job.train.epochs <= 0) return;
   const double epochs = setup.job.train.epochs;
   const std::int64_t rows = rows_per_epoch(setup);
   resolve_steps(setup.job, rows);
-  phases.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
-                     setup.job.train.steps));
+  listener.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
+                       setup.job.train.steps));
 }
 
-/// Trains until the last step or an interrupt, and says what came of it.
-int run(const TrainSetup& setup, const TrainCommand& command, TrainObserver& console) {
-  const TrainSummary summary = train(setup, console);
-  std::fputs(summary_table(summary, setup.predicted_step).c_str(), stdout);
+/// Says what came of a run.
+void show_end(const TrainCommand& command, const TrainSummary& summary, Micros predicted_step) {
+  if (command.events) {
+    write_event("finished", summary_json(summary, predicted_step));
+    return;
+  }
+  std::fputs(summary_table(summary, predicted_step).c_str(), stdout);
   if (summary.checkpoint.empty()) {
     std::printf("interrupted before the first step: nothing to save\n");
-    return kInterrupted;
+    return;
   }
   std::printf("model written to %s\n", summary.checkpoint.c_str());
   if (summary.interrupted) {
     std::printf("to go on: %s\n", resume_line(command).c_str());
-    return kInterrupted;
+  } else {
+    std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
   }
-  std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
-  return kDone;
 }
 
 }  // namespace
@@ -146,12 +166,13 @@ int run(const TrainSetup& setup, const TrainCommand& command, TrainObserver& con
 int train_from(const Start& start, const TrainCommand& command) {
   StopSignals stop;
   PhaseLines phases;
-  Question question = read_question(command.job, command.overrides, phases);
+  EventLines events(stop);
+  PhaseListener& listener = command.events ? static_cast<PhaseListener&>(events) : phases;
+  Question question = read_question(command.job, command.overrides, listener);
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
-  const auto planned = plan_for(command, question, phases);
+  const auto planned = plan_for(command, question, listener);
   if (!planned) return kDoesNotFit;
-  std::fputs(plan_table(question.plan, *planned).c_str(), stdout);
-  std::fflush(stdout);
+  show_plan(command, question, *planned);
 
   TrainSetup setup{.job = question.job,
                    .machine = question.plan.machine,
@@ -165,11 +186,14 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {}};
   find_tokens(setup);
-  count_steps(setup, phases);
+  count_steps(setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
   Console console(phases, setup.job.train.log_every, stop);
-  return run(setup, command, console);
+  TrainObserver& observer = command.events ? static_cast<TrainObserver&>(events) : console;
+  const TrainSummary summary = train(setup, observer);
+  show_end(command, summary, setup.predicted_step);
+  return summary.interrupted ? kInterrupted : kDone;
 }
 
 }  // namespace ferry

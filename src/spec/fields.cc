@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "spec/familiar_keys.h"
 #include "spec/nearest.h"
 #include "spec/quantity.h"
 
@@ -341,36 +342,36 @@ std::vector<std::string> keys_under(std::string_view prefix, std::span<const Fie
   return keys;
 }
 
-// "; did you mean ...?": a neighbour in the same section, a key of another section, or the list.
-// The command line names keys in full: `shown` is what stands before a neighbour there.
-std::string hint(const std::string& key, const std::string& prefix, const std::string& shown,
-                 std::span<const Field> fields) {
-  for (const Field& field : fields) {
-    if (field.formerly == prefix + key) return "; it is '" + field.name + "' now";
-  }
-  const std::vector<std::string> here = keys_under(prefix, fields);
-  if (const std::string near = nearest(key, here); !near.empty()) {
-    return "; did you mean '" + shown + near + "'?";
-  }
-  std::vector<std::string> names, last_parts;
-  for (const Field& field : fields) {
-    names.push_back(field.name);
-    last_parts.push_back(field.name.substr(field.name.rfind('.') + 1));
-  }
-  if (const std::string near = nearest(key, names); !near.empty()) {
-    return "; did you mean '" + near + "'?";
-  }
-  if (const std::string near = nearest(key, last_parts); !near.empty()) {
-    const auto index = std::find(last_parts.begin(), last_parts.end(), near) - last_parts.begin();
-    return "; did you mean '" + names[static_cast<std::size_t>(index)] + "'?";
-  }
-  return "; expected one of " + joined(here);
-}
-
 const Field* find_field(std::string_view name, std::span<const Field> fields) {
   const auto field = std::find_if(fields.begin(), fields.end(),
                                   [&](const Field& each) { return each.name == name; });
   return field == fields.end() ? nullptr : &*field;
+}
+
+std::string last_part(std::string_view name) {
+  return std::string(name.substr(name.rfind('.') + 1));  // npos + 1 is 0
+}
+
+// What a message says of `key`, which stands under `prefix` and is none: what it was or is called,
+// a neighbour in the same section, a key of another section, or the list. The command line names
+// keys in full: `shown` is what stands before a neighbour there.
+std::string hint(const std::string& key, const std::string& prefix, const std::string& shown,
+                 std::span<const Field> fields) {
+  const auto meant = [](const std::string& name) { return "; did you mean '" + name + "'?"; };
+  for (const Field& field : fields) {
+    if (field.formerly == prefix + key) return "; it is '" + field.name + "' now";
+  }
+  for (const Field& field : fields) {
+    if (last_part(field.name) == key) return meant(field.name);
+  }
+  const FamiliarKey* familiar = find_familiar_key(last_part(key));
+  if (familiar && (familiar->key.empty() || find_field(familiar->key, fields))) {
+    return "; " + to_string(*familiar);
+  }
+  const std::vector<std::string> here = keys_under(prefix, fields);
+  if (const std::string near = nearest(key, here); !near.empty()) return meant(shown + near);
+  const std::string near = meant_field(key, fields);
+  return near.empty() ? "; expected one of " + joined(here) : meant(near);
 }
 
 bool is_section(const std::string& name, std::span<const Field> fields) {
@@ -541,6 +542,22 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
   return lines;
 }
 
+std::string meant_field(std::string_view name, std::span<const Field> fields) {
+  const std::string last = last_part(name);
+  std::vector<std::string> names, last_parts;
+  for (const Field& field : fields) {
+    names.push_back(field.name);
+    last_parts.push_back(last_part(field.name));
+    if (last_parts.back() == last) return field.name;
+  }
+  const FamiliarKey* familiar = find_familiar_key(last);
+  if (familiar && find_field(familiar->key, fields)) return std::string(familiar->key);
+  if (std::string near = nearest(name, names); !near.empty()) return near;
+  const std::string near = nearest(last, last_parts);
+  const auto index = std::ranges::find(last_parts, near) - last_parts.begin();
+  return near.empty() ? near : names[static_cast<std::size_t>(index)];
+}
+
 std::string apply_override(const std::string& assignment, std::span<const Field> fields) {
   const std::string where = "command line: " + quoted(assignment) + ": ";
   const std::size_t equals = assignment.find('=');
@@ -570,7 +587,8 @@ std::string expectation(const Field& field) {
   const std::string of_unit = field.unit.empty() ? "" : " of " + field.unit;
   const auto whole = [&] { return "a whole number" + of_unit + bounds_text(field); };
   const auto size = [&] {
-    return "a size" + bounds_text(field) + " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
+    return "a size" + bounds_text(field) +
+           " with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB; G is GiB)";
   };
   const std::string text = std::visit(
       Match{[&](int*) { return whole(); }, [&](std::int64_t*) { return whole(); },

@@ -95,6 +95,10 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
 /// with "command line: 'train.steps=10': ".
 std::string apply_override(const std::string& assignment, std::span<const Field> fields);
 
+/// The field that `name` may stand for: "train.steps" for "steps", "max_steps" (familiar_keys.h) or
+/// "train.stesp"; empty when none is near.
+std::string meant_field(std::string_view name, std::span<const Field> fields);
+
 /// What a field accepts: "a whole number of steps from 1 to 1000000".
 std::string expectation(const Field& field);
 

@@ -520,6 +520,11 @@ int warmup_steps(const OptimJob& optim, int steps) {
   return optim.warmup_steps.value_or(static_cast<int>(std::ceil(optim.warmup_ratio * steps)));
 }
 
+std::string meant_key(std::string_view name) {
+  Job job;
+  return meant_field(name, fields_of(job));
+}
+
 std::string origin(const Job& job, std::string_view key) {
   const auto found = job.origins.by_key.find(key);
   return found == job.origins.by_key.end() ? "default" : found->second.text;

@@ -63,8 +63,8 @@ struct OptimJob {
   double weight_decay = 0;
   double clip = 1;  // the largest global norm; 0: no clipping
   Schedule schedule = Schedule::cosine;
-  std::optional<int> warmup_steps;  // none: by `warmup_ratio`; where there are any that is 0
-  double warmup_ratio = 0.03;       // of all steps
+  std::optional<int> warmup_steps = {};  // none: by `warmup_ratio`; where there are any that is 0
+  double warmup_ratio = 0.03;            // of all steps
 
   bool operator==(const OptimJob&) const = default;
 };
@@ -170,6 +170,10 @@ Job parse_job(const std::string& text, const std::string& source,
 /// An error about a key behind where the job gave that key: "jobs/7b.yaml:12: plan.devices:
 /// expected ..."; as it is when the job did not.
 UserError with_origin(const Job& job, const JobKeyError& error);
+
+/// The key that `name` may stand for: "optim.lr" for "lr", "learning_rate" or "optim.lrr"; empty
+/// when none is near.
+std::string meant_key(std::string_view name);
 
 /// Where `key` ("budget.device") was set: "jobs/7b.yaml:12", "command line" or "default".
 std::string origin(const Job& job, std::string_view key);

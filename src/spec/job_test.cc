@@ -281,8 +281,8 @@ TEST(Job, ABadValueIsRefusedWithLineExpectationAndFinding) {
             "found 'abc'");
   EXPECT_EQ(error_of(with("budget: {device: 64}")),
             "jobs/7b.yaml:4: 'budget.device' must be a size of at least 1 B with a unit (B, KiB, "
-            "MiB, GiB, TiB, KB, MB, GB, TB), a list of such sizes or sizes by name, or null; found "
-            "'64'");
+            "MiB, GiB, TiB, KB, MB, GB, TB; G is GiB), a list of such sizes or sizes by name, or "
+            "null; found '64'");
   EXPECT_EQ(error_of(with("optim: {betas: [0.9, 1.0]}")),
             "jobs/7b.yaml:4: 'optim.betas' must be a list of two numbers from 0 to below 1; found "
             "a list of 2");

@@ -112,7 +112,7 @@ TEST(Machine, ErrorsNameFileAndLine) {
             "m.yaml:5: unknown key 'memroy'; did you mean 'memory'?");
   EXPECT_EQ(error_of(with_device("{kind: sim}")),
             "m.yaml:5: 'memory' is missing; expected a size of at least 1 B with a unit (B, KiB, "
-            "MiB, GiB, TiB, KB, MB, GB, TB)");
+            "MiB, GiB, TiB, KB, MB, GB, TB; G is GiB)");
   EXPECT_EQ(error_of(with_device("{kind: tpu, memory: 1 GiB}")),
             "m.yaml:5: 'kind' must be one of sim, cuda; found 'tpu'");
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, up: 13}")),

@@ -44,8 +44,8 @@ void StepLog::line(const std::string& text) {
   }
 }
 
-void StepLog::step(const StepReport& report) {
-  line(nlohmann::json{
+nlohmann::json step_fields(const StepReport& report) {
+  return {
       {"step", report.step},
       {"loss", report.loss},
       {"lr", report.lr},
@@ -56,9 +56,10 @@ void StepLog::step(const StepReport& report) {
       {"tokens_per_second",
        report.step_seconds > 0 ? static_cast<double>(report.tokens) / report.step_seconds : 0.0},
       {"stall", report.stall},
-      {"peak_bytes", bytes_per_place(report.peak_bytes)}}
-           .dump());
+      {"peak_bytes", bytes_per_place(report.peak_bytes)}};
 }
+
+void StepLog::step(const StepReport& report) { line(step_fields(report).dump()); }
 
 void StepLog::evaluated(int step, double loss) {
   line(nlohmann::json{{"step", step}, {"eval_loss", loss}}.dump());
@@ -70,8 +71,7 @@ void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup) 
   write_plan(setup.plan, folder / "plan");
 }
 
-void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
-                   Micros predicted_step) {
+std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
   nlohmann::json object{{"steps", summary.steps_done},
                         {"interrupted", summary.interrupted},
                         {"final_loss", summary.final_loss},
@@ -83,7 +83,12 @@ void write_summary(const std::filesystem::path& file, const TrainSummary& summar
                         {"tokenising_peak_bytes", summary.tokenising_peak.count},
                         {"checkpoint", summary.checkpoint.string()}};
   if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
-  write_file(file, object.dump(2) + "\n");
+  return object.dump(2) + "\n";
+}
+
+void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
+                   Micros predicted_step) {
+  write_file(file, summary_json(summary, predicted_step));
 }
 
 }  // namespace ferry

@@ -5,11 +5,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 
 #include "exec/timeline.h"
 #include "train/trainer.h"
 
 namespace ferry {
+
+/// The fields of a step's line in log.jsonl.
+nlohmann::json step_fields(const StepReport& report);
 
 /// Appends one JSON object per line. Every line is flushed, so that a killed run keeps them.
 class StepLog {
@@ -30,6 +34,9 @@ class StepLog {
 
 /// Writes what the run was asked for: job.yaml, machine.yaml and plan.
 void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup);
+
+/// What summary.json holds.
+std::string summary_json(const TrainSummary& summary, Micros predicted_step);
 
 void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
                    Micros predicted_step);

@@ -1,0 +1,34 @@
+// A training run as lines of JSON on standard output, for programs: docs/formats/cli.md has the
+// events. One line per event, flushed, so that a reader follows the run.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "cli/stop_signals.h"
+#include "train/trainer.h"
+
+namespace ferry {
+
+/// Writes one event: the fields of `object`, a JSON text, and `event`.
+void write_event(const std::string& event, const std::string& object);
+
+class EventLines final : public TrainObserver {
+ public:
+  explicit EventLines(StopSignals& stop) : stop_(stop) {}
+
+  void phase(const std::string& what) override;
+  void progress(const Progress& progress) override;
+  void step(const StepReport& report) override;
+  void evaluated(int step, double loss) override;
+  void saved(int step, const std::filesystem::path& folder) override;
+  void steps_begin() override { stop_.steps_begin(); }
+  bool wants_to_stop() override { return stop_.reason() != nullptr; }
+
+ private:
+  StopSignals& stop_;
+  std::chrono::steady_clock::time_point told_;  // when progress was told last
+};
+
+}  // namespace ferry
