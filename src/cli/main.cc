@@ -117,6 +117,12 @@ int run(int argc, char** argv) {
       ->add_flag(std::string("--resume{") + kNewest + "}", resume,
                  "go on from the newest checkpoint in OUT, or from that after STEP steps")
       ->type_name("[STEP]");
+  train_command
+      ->add_option("--allow", train.allow,
+                   "with --resume: go on though these have changed, NAME[,NAME]")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   train_command->callback([&] {
     train.program = argv[0];
     train.resume = !resume.empty();

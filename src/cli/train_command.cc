@@ -147,10 +147,12 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .train_tokens = {},
                    .eval_tokens = std::nullopt,
                    .checkpoint = start.checkpoint,
+                   .allowed = start.allowed,
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {}};
   find_tokens(setup);
   count_steps(setup, phases);
+  if (nothing_left(start, setup.job)) return kDone;
   if (!plan_evaluation(question.plan, setup, phases)) return kDoesNotFit;
   Console console(phases, setup.job.train.log_every, stop);
   return run(setup, command, console);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -108,6 +109,12 @@ std::uint64_t checksum_file(const std::filesystem::path& path, ProgressCount* co
     if (count != nullptr) count->advance(length);
   }
   return hash.value();
+}
+
+std::string to_hexadecimal(std::uint64_t hash) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016jx", static_cast<std::uintmax_t>(hash));
+  return text.data();
 }
 
 }  // namespace ferry

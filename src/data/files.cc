@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -82,6 +84,20 @@ void InputFile::read(Bytes offset, std::span<std::byte> destination) const {
                          errno);
     }
   }
+}
+
+bool is_git_lfs_pointer(const InputFile& file) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
+  std::array<char, kBegin.size()> begin{};
+  if (file.size() < Bytes{std::ssize(kBegin)} || file.size() > 1_KiB) return false;
+  file.read(0_B, std::as_writable_bytes(std::span(begin)));
+  return std::string_view(begin.data(), begin.size()) == kBegin;
+}
+
+void require_content(const fs::path& path) {
+  const InputFile file(path);
+  if (file.size() == 0_B) throw UserError(path.string() + ": the file is empty");
+  if (is_git_lfs_pointer(file)) throw UserError(path.string() + ": " + kGitLfsPointer);
 }
 
 OutputFile::OutputFile(fs::path path, Bytes size) : path_(std::move(path)), size_(size) {

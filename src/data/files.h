@@ -37,6 +37,17 @@ class InputFile {
   Bytes size_;
 };
 
+/// True when `file` is what Git leaves in place of a large file that was not fetched.
+bool is_git_lfs_pointer(const InputFile& file);
+
+/// Throws UserError when there is no such file, it is empty, or a Git LFS pointer; ResourceError
+/// when it cannot be read.
+void require_content(const std::filesystem::path& path);
+
+/// The way out of a Git LFS pointer, for messages.
+inline constexpr const char* kGitLfsPointer =
+    "a Git LFS pointer, not the file that it stands for\n  try: git lfs pull, in its folder";
+
 /// A file being written under a temporary name beside its final one. Destroyed without commit(),
 /// it leaves nothing behind. One thread at a time.
 class OutputFile {

@@ -29,7 +29,8 @@ struct TrainSetup {
   std::int64_t held_out_samples =
       0;  // without eval_tokens: the last of train_tokens, never trained on
   std::optional<std::filesystem::path> checkpoint;  // to go on from; none: a new run
-  Micros predicted_step;                            // for the summary and the time left
+  std::vector<std::string> allowed;  // names of what may be other than the checkpoint's
+  Micros predicted_step;             // for the summary and the time left
   Bytes tokenising_peak;  // what a process that made the token files held of DRAM; 0: none did
 };
 

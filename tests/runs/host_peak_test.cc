@@ -140,7 +140,7 @@ TEST(HostPeak, LoadingAndSavingALargeTensorHoldAPieceOfItBesideThePlan) {
     TrainObserver nobody;
     const TrainSummary trained = train(asked, nobody);
     EXPECT_LE(trained.beside_plan, kPieceMemory + 2 * kSlack);
-    asked.resume = true;
+    asked.checkpoint = trained.checkpoint;
     asked.job.train.steps = 3;
     EXPECT_LE(train(asked, nobody).beside_plan, kPieceMemory + 2 * kSlack);
   }
