@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -74,6 +76,20 @@ void InputFile::read(Bytes offset, std::span<std::byte> destination) const {
                          errno);
     }
   }
+}
+
+bool is_git_lfs_pointer(const InputFile& file) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
+  std::array<char, kBegin.size()> begin{};
+  if (file.size() < Bytes{std::ssize(kBegin)} || file.size() > 1_KiB) return false;
+  file.read(0_B, std::as_writable_bytes(std::span(begin)));
+  return std::string_view(begin.data(), begin.size()) == kBegin;
+}
+
+void require_content(const fs::path& path) {
+  const InputFile file(path);
+  if (file.size() == 0_B) throw UserError(path.string() + ": the file is empty");
+  if (is_git_lfs_pointer(file)) throw UserError(path.string() + ": " + kGitLfsPointer);
 }
 
 std::string read_file(const fs::path& path, Bytes limit) {

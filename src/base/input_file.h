@@ -36,6 +36,17 @@ class InputFile {
   Bytes size_;
 };
 
+/// True when `file` is what Git leaves in place of a large file that was not fetched.
+bool is_git_lfs_pointer(const InputFile& file);
+
+/// The way out of a Git LFS pointer, for messages.
+inline constexpr const char* kGitLfsPointer =
+    "a Git LFS pointer, not the file that it stands for\n  try: git lfs pull, in its folder";
+
+/// Throws UserError when there is no such file, it is empty, or a Git LFS pointer; ResourceError
+/// when it cannot be read.
+void require_content(const std::filesystem::path& path);
+
 /// Reads a whole small file. Throws UserError when it is larger than `limit`.
 std::string read_file(const std::filesystem::path& path, Bytes limit);
 

@@ -12,12 +12,14 @@ std::string command_line(const TrainCommand& command) {
   if (!command.plan.empty()) line += " --plan " + shell_quoted(command.plan);
   if (command.resume) line += " --resume";
   if (command.step) line += " " + std::to_string(*command.step);
+  for (const std::string& name : command.allow) line += " --allow " + shell_quoted(name);
   return line;
 }
 
 std::string resume_line(TrainCommand command) {
   command.resume = true;
   command.step.reset();
+  command.allow.clear();
   return command_line(command);
 }
 

@@ -41,6 +41,7 @@ struct TrainCommand {
   std::string plan;  // empty: make one
   bool resume = false;
   std::optional<std::int64_t> step;  // to resume from; none: the newest checkpoint
+  std::vector<std::string> allow;    // what may have changed since, by name
   bool events = false;               // lines of JSON in place of text (event_lines.h)
 };
 int run_train(const TrainCommand& command);

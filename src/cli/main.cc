@@ -161,6 +161,12 @@ int run(int argc, char** argv, AnswerForm& form) {
       ->add_flag(std::string("--resume{") + kNewest + "}", resume,
                  "go on from the newest checkpoint in OUT, or from that after STEP steps")
       ->type_name("[STEP]");
+  train_command
+      ->add_option("--allow", train.allow,
+                   "with --resume: go on though these have changed, NAME[,NAME]")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   train_command->add_flag("--events", train.events, "answer in JSON, a line per event");
   train_command->callback([&] {
     form.events = train.events;

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "data/files.h"
-#include "data/json_text.h"
 
 namespace ferry {
 namespace {

@@ -183,10 +183,12 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .eval_tokens = std::nullopt,
                    .chat_template = std::nullopt,
                    .checkpoint = start.checkpoint,
+                   .allowed = start.allowed,
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {}};
   find_tokens(setup);
   count_steps(setup, listener);
+  if (nothing_left(start, setup.job)) return kDone;
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
   Console console(phases, setup.job.train.log_every, stop);

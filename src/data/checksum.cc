@@ -3,6 +3,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <new>
 #include <vector>
 
@@ -38,6 +40,12 @@ std::uint64_t checksum_file(const std::filesystem::path& path, ProgressCount* co
     if (count != nullptr) count->advance(length);
   }
   return hash.value();
+}
+
+std::string to_hexadecimal(std::uint64_t hash) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016jx", static_cast<std::uintmax_t>(hash));
+  return text.data();
 }
 
 }  // namespace ferry

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/progress.h"
 
@@ -34,5 +35,8 @@ class Xxh64 {
 
 /// The hash of a whole file, read in pieces of 1 MiB, which `count` counts where there is one.
 std::uint64_t checksum_file(const std::filesystem::path& path, ProgressCount* count = nullptr);
+
+/// A hash as files write it: 16 hexadecimal digits.
+std::string to_hexadecimal(std::uint64_t hash);
 
 }  // namespace ferry

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -11,6 +10,7 @@
 #include "base/json.h"
 #include "data/checksum.h"
 #include "data/files.h"
+#include "data/model_folder.h"
 
 namespace ferry {
 namespace {
@@ -19,13 +19,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFormat = "ferry-checkpoint";
-constexpr int kVersion = 1;
-
-std::string hexadecimal(std::uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016jx", static_cast<std::uintmax_t>(value));
-  return text;
-}
+constexpr int kVersion = 2;
+constexpr std::int64_t kMostSteps = 1'000'000'000;     // as train.steps
+constexpr std::int64_t kMost = std::int64_t{1} << 62;  // of other counts
 
 std::optional<std::uint64_t> read_hexadecimal(const std::string& text) {
   std::uint64_t value = 0;
@@ -46,10 +42,12 @@ const json& field(const json& object, const char* key, bool (json::*is_kind)() c
   return *found;
 }
 
-std::int64_t count_field(const json& object, const char* key, const std::string& where) {
+std::int64_t count_field(const json& object, const char* key, std::int64_t most,
+                         const std::string& where) {
   const auto value = field(object, key, &json::is_number_unsigned, where).get<std::uint64_t>();
-  if (value > (std::uint64_t{1} << 62)) throw UserError(where + ": '" + key + "' is too large");
-  return static_cast<std::int64_t>(value);
+  if (value <= static_cast<std::uint64_t>(most)) return static_cast<std::int64_t>(value);
+  throw UserError(where + ": '" + key + "' is too large: " + std::to_string(value) +
+                  ", expected at most " + std::to_string(most));
 }
 
 std::string text_field(const json& object, const char* key, const std::string& where) {
@@ -58,7 +56,8 @@ std::string text_field(const json& object, const char* key, const std::string& w
 
 ManifestFile read_file_entry(const json& value, const std::string& where) {
   if (!value.is_object()) throw UserError(where + ": a file entry is not an object");
-  ManifestFile file{text_field(value, "name", where), {count_field(value, "bytes", where)}, 0};
+  ManifestFile file{
+      text_field(value, "name", where), {count_field(value, "bytes", kMost, where)}, 0};
   const fs::path name = file.name;
   if (name.empty() || name.is_absolute() || *name.lexically_normal().begin() == "..") {
     throw UserError(where + ": file " + in_quotes(file.name) + " is not inside the checkpoint");
@@ -71,26 +70,64 @@ ManifestFile read_file_entry(const json& value, const std::string& where) {
   return file;
 }
 
+/// An object whose values are texts.
+std::map<std::string, std::string> texts_field(const json& object, const char* key,
+                                               const std::string& where) {
+  const json& texts = field(object, key, &json::is_object, where);
+  std::map<std::string, std::string> found;
+  for (const auto& [name, unused] : texts.items()) {
+    found[name] = text_field(texts, name.c_str(), where);
+  }
+  return found;
+}
+
 Manifest parse_manifest(const json& value, const std::string& where) {
   if (!value.is_object() || value.value("format", json()) != kFormat) {
     throw UserError(where + ": not a ferry checkpoint's manifest");
   }
-  if (const auto version = count_field(value, "version", where); version != kVersion) {
-    throw UserError(where + ": version " + std::to_string(version) + ", expected 1");
+  if (const auto version = count_field(value, "version", kMost, where); version != kVersion) {
+    throw UserError(where + ": version " + std::to_string(version) + ", expected " +
+                    std::to_string(kVersion) +
+                    ": another release of ferry wrote it\n  try: a new run with this checkpoint as "
+                    "its model");
   }
   Manifest manifest;
-  manifest.step = count_field(value, "step", where);
-  manifest.sequences = count_field(value, "sequences", where);
-  manifest.seed = field(value, "seed", &json::is_number_unsigned, where).get<std::uint64_t>();
-  manifest.data_hash = text_field(value, "data_hash", where);
-  const json& versions = field(value, "versions", &json::is_object, where);
-  for (const auto& [program, unused] : versions.items()) {
-    manifest.versions[program] = text_field(versions, program.c_str(), where);
-  }
+  manifest.step = count_field(value, "step", kMostSteps, where);
+  manifest.sequences = count_field(value, "sequences", kMost, where);
+  manifest.question = texts_field(value, "question", where);
+  manifest.versions = texts_field(value, "versions", where);
   for (const json& file : field(value, "files", &json::is_array, where)) {
     manifest.files.push_back(read_file_entry(file, where));
   }
   return manifest;
+}
+
+/// True when the manifest names the safetensors file STEM.safetensors, or shards of it.
+bool has_tensors(const Manifest& manifest, const std::string& stem) {
+  return std::ranges::any_of(manifest.files, [&](const ManifestFile& file) {
+    return file.name == stem + ".safetensors" ||
+           (file.name.starts_with(stem + "-") && file.name.ends_with(".safetensors"));
+  });
+}
+
+/// What a manifest does not name was not checked, so a checkpoint has nothing of the kind.
+void require_parts(const fs::path& folder, const Manifest& manifest, const std::string& where) {
+  const auto missing = [&](const std::string& what) {
+    throw UserError(where + ": it names no " + what);
+  };
+  const std::string optimizer = std::string(kStateFolder) + "/" + kOptimizerStem;
+  if (!has_tensors(manifest, kWeightsStem)) missing("weights (model.safetensors)");
+  if (!has_tensors(manifest, optimizer)) missing("optimizer state (" + optimizer + ".safetensors)");
+  const auto named = [&](const std::string& name) {
+    return std::ranges::find(manifest.files, name, &ManifestFile::name) != manifest.files.end();
+  };
+  if (!named("config.json")) missing("config.json");
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    const std::string name = item.path().lexically_relative(folder).generic_string();
+    const bool tensors =
+        name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+    if (tensors && !named(name)) throw UserError(where + ": " + in_quotes(name) + " is not in it");
+  }
 }
 
 void check_sizes(const fs::path& folder, const Manifest& manifest) {
@@ -137,13 +174,12 @@ void write_manifest(const fs::path& folder, Manifest manifest, PhaseListener& li
   value["version"] = kVersion;
   value["step"] = manifest.step;
   value["sequences"] = manifest.sequences;
-  value["seed"] = manifest.seed;
-  value["data_hash"] = manifest.data_hash;
+  value["question"] = manifest.question;
   value["versions"] = manifest.versions;
   value["files"] = json::array();
   for (const ManifestFile& file : manifest.files) {
     value["files"].push_back(
-        {{"name", file.name}, {"bytes", file.size.count}, {"xxh64", hexadecimal(file.xxh64)}});
+        {{"name", file.name}, {"bytes", file.size.count}, {"xxh64", to_hexadecimal(file.xxh64)}});
   }
   write_file(folder / kManifestName, value.dump(1) + "\n");
   sync_folder(folder);
@@ -152,7 +188,8 @@ void write_manifest(const fs::path& folder, Manifest manifest, PhaseListener& li
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / kManifestName;
   const std::string where = path.string();
-  Manifest manifest = parse_manifest(parse_json(read_file(path, 16_MiB), where), where);
+  Manifest manifest = parse_manifest(parse_json(read_file(path, 64_MiB), where), where);
+  require_parts(folder, manifest, where);
   check_sizes(folder, manifest);
   return manifest;
 }
@@ -162,8 +199,8 @@ void verify_checksums(const fs::path& folder, const Manifest& manifest, PhaseLis
   for (const ManifestFile& file : manifest.files) {
     const std::uint64_t found = checksum_file(folder / file.name, &count);
     if (found != file.xxh64) {
-      throw UserError((folder / file.name).string() + ": damaged: xxh64 " + hexadecimal(found) +
-                      ", the manifest says " + hexadecimal(file.xxh64));
+      throw UserError((folder / file.name).string() + ": damaged: xxh64 " + to_hexadecimal(found) +
+                      ", the manifest says " + to_hexadecimal(file.xxh64));
     }
   }
 }

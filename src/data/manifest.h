@@ -23,8 +23,7 @@ struct ManifestFile {
 struct Manifest {
   std::int64_t step = 0;       // steps done
   std::int64_t sequences = 0;  // sequences consumed so far: the position in the data
-  std::uint64_t seed = 0;
-  std::string data_hash;                        // TokenFile::source_hash() of the training data
+  std::map<std::string, std::string> question;  // what the numbers depend on: "optim.lr" -> "1e-4"
   std::map<std::string, std::string> versions;  // of programs and formats: "ferry" -> "0.1.0"
   std::vector<ManifestFile> files;              // by name; without the manifest itself
 };
@@ -36,13 +35,17 @@ inline constexpr const char* kStateFolder = "ferry";
 /// The manifest, from the checkpoint's folder.
 inline constexpr const char* kManifestName = "ferry/manifest.json";
 
+/// Where ferry 0.1 had it. Those checkpoints are models like any other, and are not resumed.
+inline constexpr const char* kEarlierManifestName = "manifest.json";
+
 /// Makes every file in `folder` durable, fills in `manifest.files` with sizes and checksums, and
 /// writes the manifest. The listener hears of the bytes that are read for that. Throws
 /// ResourceError.
 void write_manifest(const std::filesystem::path& folder, Manifest manifest,
                     PhaseListener& listener = nobody());
 
-/// Reads the manifest and checks that its files are there with the right sizes.
+/// Reads the manifest and checks that its files are there with the right sizes, that weights,
+/// optimizer and configuration are among them, and that no other weights are there.
 /// Throws UserError naming file and what is wrong.
 Manifest read_manifest(const std::filesystem::path& folder);
 

@@ -64,4 +64,26 @@ void copy_model_files(const fs::path& from, const fs::path& to, ElementType weig
   write_config(from, to, weights);
 }
 
+Bytes model_files_size(const fs::path& folder) {
+  Bytes total;
+  std::error_code ignored;
+  for (const std::string& name : kCompanions) {
+    const auto size = fs::file_size(folder / name, ignored);
+    if (!ignored) total += Bytes{static_cast<std::int64_t>(size)};
+  }
+  return total;
+}
+
+void require_tokenizer(const fs::path& folder) {
+  std::error_code ignored;
+  const auto is_there = [&](const char* name) { return fs::exists(folder / name, ignored); };
+  if (is_there("tokenizer.json")) return require_content(folder / "tokenizer.json");
+  if (is_there("vocab.json") && is_there("merges.txt")) {
+    require_content(folder / "vocab.json");
+    return require_content(folder / "merges.txt");
+  }
+  throw UserError(folder.string() +
+                  ": no tokenizer; expected tokenizer.json, or vocab.json and merges.txt");
+}
+
 }  // namespace ferry

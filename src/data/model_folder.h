@@ -3,9 +3,13 @@
 
 #include <filesystem>
 
+#include "base/units.h"
 #include "data/element_type.h"
 
 namespace ferry {
+
+/// The files of the weights.
+inline constexpr const char* kWeightsStem = "model";
 
 /// The files of the optimizer's state in a checkpoint's kStateFolder (manifest.h), and how a
 /// parameter's exact value is called there when the weights are bf16.
@@ -19,5 +23,11 @@ inline constexpr const char* kMasterSuffix = ".master";
 /// JSON, ResourceError when a file cannot be copied.
 void copy_model_files(const std::filesystem::path& from, const std::filesystem::path& to,
                       ElementType weights);
+
+/// What copy_model_files() takes on a drive.
+Bytes model_files_size(const std::filesystem::path& folder);
+
+/// Throws UserError when the folder has no tokenizer, or Git LFS pointers in its place.
+void require_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace ferry

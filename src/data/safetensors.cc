@@ -21,6 +21,7 @@ using nlohmann::json;
 /// Reads the header of `file`, the file number `number` of its checkpoint.
 std::vector<TensorEntry> read_header(const InputFile& file, std::size_t number) {
   const std::string name = file.path().string();
+  if (is_git_lfs_pointer(file)) throw UserError(name + ": " + kGitLfsPointer);
   if (file.size() < kHeaderLengthSize) {
     throw UserError(name + ": not a safetensors file: " + std::to_string(file.size().count) +
                     " bytes, expected at least 8");
@@ -80,6 +81,20 @@ std::map<std::string, std::vector<std::string>> read_index(const fs::path& path)
   return shards;
 }
 
+/// Names every shard that is missing, so that one more download is enough.
+void require_shards(const fs::path& folder, const fs::path& index,
+                    const std::map<std::string, std::vector<std::string>>& shards) {
+  std::string missing;
+  int count = 0;
+  for (const auto& [shard, tensors] : shards) {
+    if (is_there(folder / shard)) continue;
+    missing += (count++ > 0 ? ", " : "") + in_quotes(shard);
+  }
+  if (count == 0) return;
+  throw UserError(index.string() + (count > 1 ? ": shards " : ": shard ") + missing +
+                  (count > 1 ? " are missing" : " is missing"));
+}
+
 }  // namespace
 
 const TensorEntry* Checkpoint::find(std::string_view name) const {
@@ -112,10 +127,7 @@ void Checkpoint::read_as_f32(const TensorEntry& entry, std::int64_t first,
   if (entry.type == ElementType::f32) {
     return read_part(entry, {4 * first}, std::as_writable_bytes(destination));
   }
-  if (entry.type != ElementType::bf16 && entry.type != ElementType::f16) {
-    throw UserError(path_of(entry).string() + ": tensor " + in_quotes(entry.name) + " has dtype " +
-                    std::string(name_of(entry.type)) + "; expected F32, BF16 or F16");
-  }
+  require_floats(entry);
   const auto widen = entry.type == ElementType::bf16 ? widen_bf16 : widen_f16;
   std::vector<std::uint16_t> piece(std::min(destination.size(), std::size_t{1} << 15));
   for (std::size_t at = 0; at < destination.size();) {
@@ -124,6 +136,13 @@ void Checkpoint::read_as_f32(const TensorEntry& entry, std::int64_t first,
     widen(part, destination.subspan(at, part.size()));
     at += part.size();
   }
+}
+
+void Checkpoint::require_floats(const TensorEntry& entry) const {
+  constexpr std::array kRead = {ElementType::f32, ElementType::bf16, ElementType::f16};
+  if (std::ranges::find(kRead, entry.type) != kRead.end()) return;
+  throw UserError(path_of(entry).string() + ": tensor " + in_quotes(entry.name) + " has dtype " +
+                  std::string(name_of(entry.type)) + "; expected F32, BF16 or F16");
 }
 
 const fs::path& Checkpoint::path_of(const TensorEntry& entry) const {
@@ -159,10 +178,9 @@ Checkpoint open_checkpoint(const fs::path& folder, const std::string& stem) {
   }
   Checkpoint checkpoint;
   std::vector<TensorEntry> tensors;
-  for (const auto& [shard, names] : read_index(index)) {
-    if (!is_there(folder / shard)) {
-      throw UserError(index.string() + ": shard " + in_quotes(shard) + " is missing");
-    }
+  const auto shards = read_index(index);
+  require_shards(folder, index, shards);
+  for (const auto& [shard, names] : shards) {
     std::vector<TensorEntry> held;
     checkpoint.add_file(folder / shard, held);
     std::map<std::string_view, const TensorEntry*> by_name;

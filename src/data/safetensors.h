@@ -52,6 +52,9 @@ class Checkpoint {
   void read_as_f32(const TensorEntry& entry, std::int64_t first,
                    std::span<float> destination) const;
 
+  /// Throws UserError unless read_as_f32() reads tensors of this type.
+  void require_floats(const TensorEntry& entry) const;
+
   /// The path of the file that holds a tensor.
   const std::filesystem::path& path_of(const TensorEntry& entry) const;
 

@@ -86,6 +86,14 @@ std::vector<fs::path> list(const fs::path& root, const Wanted& wanted) {
   return found;
 }
 
+/// The folders of steps that hold a manifest of that name, by ascending step.
+std::vector<fs::path> steps_with(const fs::path& root, const char* manifest) {
+  auto complete = list(
+      root, [&](const fs::path& path) { return step_of(path) && fs::exists(path / manifest); });
+  std::ranges::sort(complete, {}, [](const fs::path& path) { return *step_of(path); });
+  return complete;
+}
+
 }  // namespace
 
 UnsavedStep::UnsavedStep(UnsavedStep&& other) noexcept
@@ -154,11 +162,10 @@ fs::path checkpoint_at(const fs::path& folder) {
   return complete.back();
 }
 
-std::vector<fs::path> saved_steps(const fs::path& root) {
-  auto complete = list(
-      root, [](const fs::path& path) { return step_of(path) && fs::exists(path / kManifestName); });
-  std::ranges::sort(complete, {}, [](const fs::path& path) { return *step_of(path); });
-  return complete;
+std::vector<fs::path> saved_steps(const fs::path& root) { return steps_with(root, kManifestName); }
+
+std::vector<fs::path> earlier_steps(const fs::path& root) {
+  return steps_with(root, kEarlierManifestName);
 }
 
 std::vector<fs::path> unfinished_steps(const fs::path& root) {

@@ -66,6 +66,9 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& folder);
 /// The complete checkpoints in `root`, by ascending step; none when there is no such folder.
 std::vector<std::filesystem::path> saved_steps(const std::filesystem::path& root);
 
+/// The checkpoints of ferry 0.1 in `root`, which cannot be resumed.
+std::vector<std::filesystem::path> earlier_steps(const std::filesystem::path& root);
+
 /// What interrupted runs left half written in `root`.
 std::vector<std::filesystem::path> unfinished_steps(const std::filesystem::path& root);
 

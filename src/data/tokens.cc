@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "data/checksum.h"
 
 namespace ferry {
 namespace {
@@ -66,10 +67,11 @@ void unmap(std::span<const std::byte> mapped) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::filesystem::path& path) : path_(path), mapped_(map_file(path)) {
+TokenFile::TokenFile(const std::filesystem::path& path, Check check)
+    : path_(path), mapped_(map_file(path)) {
   try {
     read_header();
-    check_contents();
+    if (check == Check::all) check_contents();
   } catch (...) {
     unmap(mapped_);
     throw;
@@ -157,6 +159,20 @@ void TokenFile::check_contents() const {
   if (std::accumulate(flags_.begin(), flags_.end(), std::int64_t{0}) != learned_) {
     throw UserError(damaged + "its count of learned tokens is wrong");
   }
+}
+
+std::uint64_t TokenFile::contents_hash() const {
+  Xxh64 hash;
+  const std::array numbers = {vocabulary_, end_token_.value_or(kNoToken)};
+  hash.update(std::as_bytes(std::span(numbers)));
+  hash.update(std::as_bytes(offsets_));
+  hash.update(std::as_bytes(ids_));
+  hash.update(std::as_bytes(flags_));
+  return hash.value();
+}
+
+void check_token_header(const std::filesystem::path& path, std::int64_t vocabulary) {
+  TokenFile(path, TokenFile::Check::header).require_vocabulary(vocabulary);
 }
 
 Sample TokenFile::sample(std::int64_t number) const {

@@ -26,7 +26,7 @@ struct Sample {
 class TokenFile {
  public:
   /// Opens and checks a file. Throws UserError naming file and what is wrong.
-  explicit TokenFile(const std::filesystem::path& path);
+  explicit TokenFile(const std::filesystem::path& path) : TokenFile(path, Check::all) {}
   TokenFile(TokenFile&& other) noexcept;
   TokenFile& operator=(TokenFile&&) = delete;
   ~TokenFile();
@@ -41,6 +41,8 @@ class TokenFile {
   /// SHA-256 of what the file was made from, in lower-case hexadecimal.
   const std::string& source_hash() const { return source_hash_; }
   const std::filesystem::path& path() const { return path_; }
+  /// XXH64 of all that is learned from: vocabulary, end token, where samples begin, ids and flags.
+  std::uint64_t contents_hash() const;
 
   /// Requires: 0 <= number < size().
   Sample sample(std::int64_t number) const;
@@ -49,6 +51,10 @@ class TokenFile {
   void require_vocabulary(std::int64_t model_vocabulary) const;
 
  private:
+  enum class Check { header, all };
+  friend void check_token_header(const std::filesystem::path& path, std::int64_t vocabulary);
+
+  TokenFile(const std::filesystem::path& path, Check check);
   void read_header();
   void check_contents() const;
   template <typename T>
@@ -64,5 +70,9 @@ class TokenFile {
   std::span<const std::uint32_t> ids_;
   std::span<const std::uint8_t> flags_;
 };
+
+/// Throws UserError unless the file has the header of a token file, as many bytes as that says, and
+/// ids below the model's `vocabulary` by its own account. Reads no tokens.
+void check_token_header(const std::filesystem::path& path, std::int64_t vocabulary);
 
 }  // namespace ferry

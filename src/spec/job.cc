@@ -541,6 +541,21 @@ std::string to_yaml(const Job& job) {
   return write_fields(fields_of(copy), 0, true);
 }
 
+std::vector<std::string> job_keys() {
+  Job job;
+  std::vector<std::string> keys;
+  for (const Field& field : fields_of(job)) keys.push_back(field.name);
+  return keys;
+}
+
+std::string value_of(const Job& job, std::string_view key) {
+  Job copy = job;
+  for (const Field& field : fields_of(copy)) {
+    if (field.name == key) return field_text(field);
+  }
+  FERRY_UNREACHABLE("a job has no such key");
+}
+
 std::string job_reference() {
   Job defaults;
   return reference_table(fields_of(defaults));

@@ -181,6 +181,10 @@ std::string origin(const Job& job, std::string_view key);
 /// The resolved job: every key with its value. parse_job() reads it back to an equal Job.
 std::string to_yaml(const Job& job);
 
+/// The keys, in the order of docs/formats/job.md, and what one is set to, as to_yaml() writes it.
+std::vector<std::string> job_keys();
+std::string value_of(const Job& job, std::string_view key);
+
 /// The table of docs/formats/job.md: key, value, default, meaning.
 std::string job_reference();
 

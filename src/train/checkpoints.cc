@@ -11,6 +11,7 @@
 #include "data/model_folder.h"
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
+#include "train/weight_tensors.h"
 
 namespace ferry {
 namespace {
@@ -46,34 +47,11 @@ void for_each_param(const ModelSpec& model, const Visit& visit) {
   }
 }
 
-std::string to_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
-
-void require_shape(const Checkpoint& checkpoint, const TensorEntry& entry, const ParamSpec& param) {
-  if (entry.shape == param.shape) return;
-  throw UserError(checkpoint.path_of(entry).string() + ": tensor '" + entry.name + "' has shape " +
-                  to_text(entry.shape) + "; config.json asks for " + to_text(param.shape));
-}
-
-/// The tensor of a parameter, under its full name or that of the bare model.
-const TensorEntry& entry_of(const Checkpoint& checkpoint, const ModelSpec& model,
-                            const ParamSpec& param) {
-  const TensorEntry* entry = checkpoint.find(param.name);
-  if (entry == nullptr && param.name.starts_with(model.names.body)) {
-    entry = checkpoint.find(std::string_view(param.name).substr(model.names.body.size()));
-  }
-  return entry != nullptr ? *entry : checkpoint.at(param.name);  // throws, naming the folder
-}
-
 /// "[12, 7]": where element `element` of a tensor is.
 std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t element) {
   std::vector<std::int64_t> index(shape.size());
   for (std::size_t d = index.size(); d-- > 0; element /= shape[d]) index[d] = element % shape[d];
-  return to_text(index);
+  return shape_text(index);
 }
 
 /// Moves parameters between files and their homes, piece by piece.
@@ -209,7 +187,7 @@ void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder
   const Checkpoint checkpoint = open_checkpoint(folder);
   Pieces pieces(model);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
-    pieces.read(checkpoint, entry_of(checkpoint, model, param), param, StatePart::master, at,
+    pieces.read(checkpoint, weight_of(checkpoint, model, param), param, StatePart::master, at,
                 states);
     pieces.clear_moments(at, param, states);
   });
@@ -223,7 +201,7 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
   const Checkpoint optimizer = open_checkpoint(folder / kStateFolder, kOptimizerStem);
   Pieces pieces(model);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
-    const TensorEntry& weight = entry_of(weights, model, param);
+    const TensorEntry& weight = weight_of(weights, model, param);
     const TensorEntry* master = optimizer.find(part_name(param.name, StatePart::master));
     pieces.read(master != nullptr ? optimizer : weights, master != nullptr ? *master : weight,
                 param, StatePart::master, at, states);

@@ -1,9 +1,13 @@
 #include "train/devices.h"
 
+#include <ATen/Version.h>
+
 #include <algorithm>
+#include <fstream>
 
 #include "device/device.h"
 #include "device/simulation.h"
+#include "spec/nearest.h"
 #include "spec/shared_memory.h"
 
 namespace ferry {
@@ -43,6 +47,16 @@ class Links {
   const Machine& machine_;
   std::vector<std::pair<PoolId, PoolId>> roots_;  // the pools of each root: up, down
 };
+
+/// As the kernel calls it: "model name" of the first core.
+std::string processor_name() {
+  std::ifstream cores("/proc/cpuinfo");
+  for (std::string line; std::getline(cores, line);) {
+    const std::size_t value = line.find(": ");
+    if (line.starts_with("model name") && value != std::string::npos) return line.substr(value + 2);
+  }
+  return "unknown processor";
+}
 
 bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::sim; }
 
@@ -86,6 +100,16 @@ Bytes OpenDevices::host_memory() const {
     held += stats.live + stats.unused;
   }
   return held;
+}
+
+std::string processors_of(const Machine& machine) {
+  const std::string cpu = processor_name() + ", " + at::get_cpu_capability();
+  std::vector<std::string> kinds;
+  for (const MachineDevice& device : machine.devices) {
+    const std::string kind = simulated(device) ? cpu : to_string(device.kind);
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+  }
+  return joined(kinds);
 }
 
 std::vector<FoundGpu> find_gpus() {

@@ -39,6 +39,9 @@ class OpenDevices {
   std::vector<std::string> names_;
 };
 
+/// What the machine's devices compute with, as far as it moves numbers: "AMD EPYC 9654, AVX512".
+std::string processors_of(const Machine& machine);
+
 /// The GPUs of this box, for this_machine().
 std::vector<FoundGpu> find_gpus();
 

@@ -4,12 +4,38 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "data/manifest.h"
+#include "data/model_folder.h"
 #include "data/saved_steps.h"
 
 namespace ferry {
+namespace {
 
 namespace fs = std::filesystem;
+
+// Of headers and manifest per parameter, for each of the tensors that belong to it.
+constexpr Bytes kNamesPerParameter = 1_KiB;
+
+/// What a folder and all below it hold.
+Bytes size_of(const fs::path& folder) {
+  Bytes total;
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    if (item.is_regular_file()) total += Bytes{static_cast<std::int64_t>(item.file_size())};
+  }
+  return total;
+}
+
+/// How many more checkpoints than now the run will have at once at most.
+std::int64_t checkpoints_to_come(const Job& job, std::int64_t done) {
+  const std::vector<fs::path> saved = saved_steps(checkpoints_in(job.out));
+  const std::int64_t kept =
+      std::ranges::count_if(saved, [&](const fs::path& path) { return *step_of(path) <= done; });
+  const std::int64_t most = std::max<std::int64_t>(job.train.keep + 1 - kept, 1);
+  const bool steps_known = job.train.steps > 0;
+  return steps_known ? std::clamp<std::int64_t>(job.train.steps - done, 1, most) : most;
+}
+
+}  // namespace
 
 fs::path checkpoints_in(const fs::path& out) { return out / kCheckpointsFolder; }
 
@@ -19,7 +45,8 @@ bool holds_run(const fs::path& out) {
 }
 
 void require_unused(const fs::path& out) {
-  const std::vector<fs::path> saved = saved_steps(checkpoints_in(out));
+  std::vector<fs::path> saved = saved_steps(checkpoints_in(out));
+  if (saved.empty()) saved = earlier_steps(checkpoints_in(out));
   if (saved.empty()) return;
   throw UserError(saved.back().string() +
                   " was saved by an earlier run\n  try: --resume to go on from it, another `out`, "
@@ -29,6 +56,12 @@ void require_unused(const fs::path& out) {
 fs::path find_checkpoint(const fs::path& out, std::optional<std::int64_t> step) {
   const fs::path root = checkpoints_in(out);
   const std::vector<fs::path> saved = saved_steps(root);
+  if (const auto earlier = earlier_steps(root); saved.empty() && !earlier.empty()) {
+    throw UserError(earlier.back().string() +
+                    " was saved by ferry 0.1, which did not record what a run's numbers depend on"
+                    "\n  try: a new run with model: " +
+                    earlier.back().string());
+  }
   if (saved.empty()) {
     throw UserError("--resume: no checkpoint in " + root.string() +
                     "; leave --resume out to start anew");
@@ -42,6 +75,49 @@ fs::path find_checkpoint(const fs::path& out, std::optional<std::int64_t> step) 
   }
   throw UserError("--resume " + std::to_string(*step) + ": no such checkpoint in " + root.string() +
                   "; those of steps " + there + " are there");
+}
+
+UserError with_older_checkpoint(const UserError& damage, const fs::path& out, std::int64_t step) {
+  std::vector<fs::path> saved = saved_steps(checkpoints_in(out));
+  for (; !saved.empty(); saved.pop_back()) {
+    const std::int64_t older = *step_of(saved.back());
+    if (older >= step) continue;
+    try {
+      verify_checksums(saved.back(), read_manifest(saved.back()));
+    } catch (const UserError&) {
+      continue;
+    }
+    return UserError(damage.what() + std::string("\n  try: --resume ") + std::to_string(older) +
+                     ", whose checksums are right: " + saved.back().string());
+  }
+  return UserError(damage.what() + std::string("\n  no older checkpoint is sound"));
+}
+
+Bytes checkpoint_size(const ModelSpec& model, const Job& job) {
+  std::int64_t tensors = 0;
+  for (const BlockSpec& block : model.blocks) tensors += std::ssize(block.params);
+  // bf16: weights, exact master and two moments; fp32: weights, which are the master, and moments.
+  const std::int64_t per_parameter = job.train.precision == Precision::fp32 ? 12 : 14;
+  return per_parameter * Bytes{parameters(model)} + tensors * kNamesPerParameter +
+         model_files_size(job.model);
+}
+
+void require_space(const ModelSpec& model, const Job& job, std::int64_t done) {
+  const std::int64_t count = checkpoints_to_come(job, done);
+  const Bytes size = checkpoint_size(model, job), need = count * size;
+  Bytes have;
+  try {
+    have = Bytes{static_cast<std::int64_t>(fs::space(job.out).available)};
+    for (const fs::path& path : unfinished_steps(checkpoints_in(job.out))) have += size_of(path);
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot look for space: ") + error.what());
+  }
+  if (need <= have) return;
+  throw ResourceError(job.out + ": " + std::to_string(count) + " more checkpoints of " +
+                      to_string(size) + " (train.keep, and one being written) need " +
+                      std::to_string(need.count) + " bytes, the drive has " +
+                      std::to_string(have.count) +
+                      " free\n  try: free some space, a smaller train.keep, or another `out`");
 }
 
 }  // namespace ferry

@@ -5,6 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "spec/job.h"
+#include "spec/model_spec.h"
 
 namespace ferry {
 
@@ -19,8 +25,20 @@ bool holds_run(const std::filesystem::path& out);
 void require_unused(const std::filesystem::path& out);
 
 /// The checkpoint after `step` steps in `out`; without `step` the newest. Throws UserError, which
-/// names those that are there, when there is none.
+/// names those that are there, when there is none, or only such of ferry 0.1.
 std::filesystem::path find_checkpoint(const std::filesystem::path& out,
                                       std::optional<std::int64_t> step);
+
+/// `damage`, found in the checkpoint of `step`, with the way out: the newest older checkpoint whose
+/// checksums are right, which are all read for it.
+UserError with_older_checkpoint(const UserError& damage, const std::filesystem::path& out,
+                                std::int64_t step);
+
+/// What a checkpoint of the model takes on a drive.
+Bytes checkpoint_size(const ModelSpec& model, const Job& job);
+
+/// Throws ResourceError, with need and have in bytes, unless the drive has room for all that the
+/// run will have at once from step `done` on: `train.keep` checkpoints and the one being written.
+void require_space(const ModelSpec& model, const Job& job, std::int64_t done);
 
 }  // namespace ferry

@@ -12,20 +12,24 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "data/batches.h"
+#include "data/checksum.h"
 #include "data/files.h"
 #include "data/tokens.h"
 #include "exec/driver.h"
 #include "exec/timeline.h"
 #include "report/chrome_trace.h"
+#include "spec/nearest.h"
 #include "store/own_memory.h"
 #include "train/checkpoints.h"
 #include "train/devices.h"
 #include "train/driving_thread.h"
 #include "train/evaluation.h"
 #include "train/home_states.h"
+#include "train/measure.h"
 #include "train/places.h"
 #include "train/records.h"
 #include "train/run_folder.h"
+#include "train/run_question.h"
 #include "train/schedule.h"
 #include "train/step_runner.h"
 
@@ -59,22 +63,35 @@ BatchRules batch_rules(const TrainSetup& setup, const TokenFile& file) {
           .samples = file.size() - setup.held_out_samples};
 }
 
-/// What a checkpoint of this model takes on the drive.
-Bytes checkpoint_size(const ModelSpec& model, Precision precision) {
-  return Bytes{parameters(model) * (precision == Precision::bf16 ? 14 : 12)};
+/// "a1b2c3d4e5f60718, 100 rows": what is in a token file, whatever it was made from.
+std::string rows_text(const TokenFile& file) {
+  return to_hexadecimal(file.contents_hash()) + ", " + std::to_string(file.size()) + " rows";
 }
 
-/// A full drive is found before the first step, not after days.
-void require_space(const std::filesystem::path& folder, Bytes need) {
-  std::error_code error;
-  const auto space = std::filesystem::space(folder, error);
-  if (error) throw ResourceError("cannot look at " + folder.string() + ": " + error.message());
-  if (space.available < static_cast<std::uintmax_t>(need.count)) {
-    throw ResourceError(folder.string() + ": a checkpoint needs " + to_string(need) +
-                        ", the drive has " +
-                        to_string(Bytes{static_cast<std::int64_t>(space.available)}) +
-                        " free; free some space or change `out`");
+/// "2": the threads of the simulated devices' kernels.
+std::string threads_text(const Machine& machine) {
+  std::vector<std::string> counts;
+  for (const MachineDevice& device : machine.devices) {
+    if (device.kind != DeviceKind::sim) continue;
+    const std::string count = std::to_string(device.threads);
+    if (std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
   }
+  return counts.empty() ? "of the GPU" : joined(counts);
+}
+
+/// All that the numbers of this run depend on.
+RunQuestion question_of(const TrainSetup& setup, const TokenFile& tokens) {
+  const std::string evaluated =
+      setup.eval_tokens ? rows_text(TokenFile(*setup.eval_tokens)) : std::string("none");
+  return run_question(setup.job, setup.model,
+                      {.train_rows = rows_text(tokens),
+                       .eval_rows = evaluated,
+                       .held_out = std::to_string(setup.held_out_samples) + " rows",
+                       .precision = to_string(setup.plan.precision),
+                       .threads = threads_text(setup.machine),
+                       .processor = processors_of(setup.machine),
+                       .torch = torch_version(),
+                       .ferry = std::string(version())});
 }
 
 /// What the process holds before it takes any memory for the run. What earlier work has freed goes
@@ -120,6 +137,7 @@ class Run final : public Observer {
   HomeStates states_;
   std::optional<Evaluation> evaluation_;
   SavedSteps saved_;
+  RunQuestion question_;
   std::optional<StepLog> log_;
 
   int done_ = 0;
@@ -176,6 +194,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       saved_(checkpoints_in(setup.job.out), setup.job.train.keep,
              std::filesystem::path(setup.job.out) / "model") {
   tokens_.require_vocabulary(setup.model.vocab);
+  question_ = question_of(setup, tokens_);
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
   for (const PlaceId id : setup.plan.places.ids()) {
     summary_.predicted_peak[setup.plan.places[id].name] = peak_bytes(plans_, id);
@@ -208,15 +227,15 @@ void Run::restore() {
   }
   const std::filesystem::path& checkpoint = *setup_.checkpoint;
   observer_.phase("resuming from " + checkpoint.string());
-  const Manifest manifest = load_checkpoint(setup_.model, checkpoint, states_);
-  if (manifest.data_hash != tokens_.source_hash() ||
-      manifest.sequences != manifest.step * sequences_per_step(job_) ||
-      manifest.seed != static_cast<std::uint64_t>(job_.train.seed)) {
-    throw UserError(checkpoint.string() +
-                    ": the run was begun with other data, seed or sequences per step, so it cannot "
-                    "go on bit for bit\n  try: the same data, train.seed and micro_batches x "
-                    "micro_batch_size, or a new run with model: " +
-                    checkpoint.string());
+  const Manifest manifest = read_manifest(checkpoint);
+  for (const Change& change :
+       changes_since(manifest.question, question_, setup_.allowed, checkpoint)) {
+    observer_.phase("changed since step " + std::to_string(manifest.step) + ": " + to_text(change));
+  }
+  try {
+    load_checkpoint(setup_.model, checkpoint, states_);
+  } catch (const UserError& error) {
+    throw with_older_checkpoint(error, job_.out, manifest.step);
   }
   done_ = static_cast<int>(manifest.step);
   summary_.checkpoint = checkpoint;
@@ -225,9 +244,9 @@ void Run::restore() {
 // From here on the folder is the run's: all that could be refused was loaded and checked.
 void Run::begin() {
   const std::filesystem::path out = job_.out;
-  saved_.remove_unfinished();
   std::filesystem::create_directories(out);
-  require_space(out, checkpoint_size(setup_.model, job_.train.precision));
+  require_space(setup_.model, job_, done_);
+  saved_.remove_unfinished();
   write_inputs(out, setup_);
   log_.emplace(out / "log.jsonl", done_);
 }
@@ -326,8 +345,7 @@ void Run::save() {
                        .chat_template = setup_.chat_template,
                        .manifest = {.step = done_,
                                     .sequences = done_ * sequences_per_step(job_),
-                                    .seed = static_cast<std::uint64_t>(job_.train.seed),
-                                    .data_hash = tokens_.source_hash(),
+                                    .question = question_,
                                     .versions = {{"ferry", std::string(version())}},
                                     .files = {}}},
                       saved_);

@@ -31,7 +31,8 @@ struct TrainSetup {
   std::optional<std::filesystem::path>
       chat_template;  // what conversations were rendered with; none: the model's own
   std::optional<std::filesystem::path> checkpoint;  // to go on from; none: a new run
-  Micros predicted_step;                            // for the summary and the time left
+  std::vector<std::string> allowed;  // names of what may be other than the checkpoint's
+  Micros predicted_step;             // for the summary and the time left
   Bytes tokenising_peak;  // what a process that made the token files held of DRAM; 0: none did
 };
 

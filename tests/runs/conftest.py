@@ -199,6 +199,11 @@ def ferry(*arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
     return done
 
 
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below, with what files hold."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
 def machine(folder: Path, devices: int, rate: str | None = None) -> Path:
     """A machine of simulated devices with one kernel thread each, throttled when a rate is given."""
     file = folder / f"machine-{devices}-{rate or 'free'}.yaml".replace("/", "-").replace(" ", "")
@@ -275,6 +280,12 @@ def states_bytes(model: Path) -> int:
 def box(tmp_path_factory) -> Box:
     folder = tmp_path_factory.mktemp("runs")
     return Box(folder, make_model(folder / "base"), make_tokens(folder / "data.tokens", 37))
+
+
+@pytest.fixture(scope="session")
+def ferry_alone(tmp_path_factory) -> Path:
+    """ferry without ferry-torch: what it still answers, it answers before torch is loaded."""
+    return Path(shutil.copy(FERRY, tmp_path_factory.mktemp("alone") / "ferry"))
 
 
 @pytest.fixture(scope="session")

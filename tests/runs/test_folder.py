@@ -5,15 +5,9 @@ import re
 import shlex
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
-from conftest import FERRY, descendants, ferry
-
-
-def contents(folder: Path) -> dict[str, bytes | None]:
-    """Every file and folder below, with what files hold."""
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+from conftest import FERRY, contents, descendants, ferry
 
 
 @pytest.fixture(scope="module")

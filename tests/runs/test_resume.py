@@ -1,12 +1,17 @@
 """Checkpoints: resuming goes on as if nothing had happened, under any budget."""
 
 import json
+import os
+import re
+import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
+import pytest
 import torch
-from conftest import FERRY, machine, states_bytes
+from conftest import FERRY, contents, machine, states_bytes
 
 
 def test_resuming_equals_the_unbroken_run(box):
@@ -41,19 +46,120 @@ def test_only_the_newest_checkpoints_are_kept(box):
     assert sorted(p.name for p in (run.out / "checkpoints").iterdir()) == ["step-000008", "step-000010"]
 
 
-def test_a_damaged_checkpoint_is_refused_by_name(box):
-    run = box.train("damaged", train__steps=2)
-    file = run.checkpoint / "ferry/optimizer.safetensors"
+def damage(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    again = box.train("damaged", "--resume", train__steps=4, expect=2)
-    assert "optimizer.safetensors" in again.text
 
 
-def test_resuming_with_another_seed_is_refused(box):
-    box.train("seeded", train__steps=2)
-    assert "seed" in box.train("seeded", "--resume", train__steps=4, train__seed=9, expect=2).text
+def test_a_damaged_checkpoint_is_refused_and_an_older_sound_one_named(box):
+    run = box.train("damaged", train__steps=6, train__save_every=2, train__keep=3)
+    folder = run.out / "checkpoints"
+    damage(folder / "step-000006" / "ferry" / "optimizer.safetensors")
+    (folder / "step-000004" / "config.json").write_text("{}")
+    said = box.train("damaged", "--resume", train__steps=8, expect=2).text
+    assert "step-000006/ferry/optimizer.safetensors: damaged" in said
+    assert f"try: --resume 2, whose checksums are right: {folder}/step-000002" in said
+    assert "--resume 2, whose checksums" in box.train("damaged", "--resume", "4", train__steps=8, expect=2).text
+    damage(folder / "step-000002" / "model.safetensors")
+    assert "no older checkpoint is sound" in box.train("damaged", "--resume", train__steps=8, expect=2).text
+
+
+@pytest.fixture(scope="module")
+def saved(box):
+    """A run of two steps."""
+    return box.train("saved", train__steps=2, data__eval_fraction=0.1)
+
+
+def refusal(program: Path, box, *words: str) -> str:
+    """What `ferry --resume` of the run `saved` says that it is refused with."""
+    command = [program, "train", box.folder / "saved.yaml", "--resume", "train.steps=3", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2, done.stdout + done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ("data.sequence=16", "data.sequence: then 32, now 16"), ("data.shuffle=true", "data.shuffle"),
+        ("data.packing=true", "data.packing"), ("data.text_key=body", "data.text_key"),
+        ("train.micro_batches=1", "train.micro_batches: then 3, now 1"),
+        ("train.micro_batch_size=1", "train.micro_batch_size: then 2, now 1"), ("train.seed=9", "train.seed"),
+    ],
+)  # fmt: skip
+def test_other_rows_are_refused_at_once(box, saved, ferry_alone, change, key):
+    said = refusal(ferry_alone, box, change)
+    name = key.split(":")[0]
+    assert key in said and f"--allow {name} to go on all the same" in said
+    assert f"or a new run with model: {saved.checkpoint}" in said
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ({"num_attention_heads": 8, "head_dim": 8}, "model.heads: then 4, now 8"),
+        ({"rope_theta": 500.0, "rope_parameters": None}, "model.positions"),
+        ({"tie_word_embeddings": True}, "model.tied: then false, now true"),
+        ({"num_hidden_layers": 13}, "model.layers: then 14, now 13"),
+    ],
+)
+def test_another_network_is_refused_at_once(box, saved, ferry_alone, tmp_path, config, key):
+    shutil.copytree(box.model, tmp_path / "base")
+    file = tmp_path / "base" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    said = refusal(ferry_alone, box, f"model={tmp_path}/base", "--allow", "data.sequence")
+    assert key in said and "--allow" not in said
+
+
+def test_other_tokens_and_numbers_are_refused_when_they_are_known(box, saved):
+    assert "data.eval_fraction: then 3 rows, now 7 rows" in refusal(FERRY, box, "data.eval_fraction=0.2")
+    assert "train.precision: then fp32, now bf16" in refusal(FERRY, box, "train.precision=bf16")
+    # The same header, another token.
+    content = bytearray(box.tokens.read_bytes())
+    content[80 + 8 * 38] ^= 1
+    other = box.folder / "other.tokens"
+    other.write_bytes(content)
+    assert "data.train: then " in refusal(FERRY, box, f"data.train={other}")
+
+
+def test_what_has_changed_is_said_and_what_is_allowed_goes_on(box):
+    box.train("listed", train__steps=2)
+    changes = {"optim__lr": 1e-3, "train__steps": 4, "data__sequence": 16}
+    variable = "ATEN_CPU_CAPABILITY"
+    other = "avx2" if os.environ.get(variable) == "default" else "default"
+    before = os.environ.pop(variable, None)
+    os.environ[variable] = other
+    try:
+        run = box.train("listed", "--resume", "--allow", "sequence", **changes)
+    finally:
+        os.environ.pop(variable)
+        if before is not None:
+            os.environ[variable] = before
+    assert len(run.losses) == 4
+    assert "changed since step 2: optim.lr: then 0.01, now 0.001\n" in run.text
+    changed = re.compile(r"^changed since step \d+: ([\w.]+): then ", re.MULTILINE)
+    assert changed.findall(run.text) == ["data.sequence", "optim.lr", "processor", "train.steps"]
+    # What was allowed is the checkpoint's own now.
+    again = box.train("listed", "--resume", **changes | {"train__steps": 5})
+    assert changed.findall(again.text) == ["processor", "train.steps"]
+
+
+def test_a_resume_with_nothing_to_do_says_so_and_writes_nothing(box, saved, ferry_alone):
+    before = contents(saved.out)
+    command = [ferry_alone, "train", box.folder / "saved.yaml", "--resume"]
+    for words in ([], ["train.steps=1"]):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=True, timeout=60)
+        assert f"{saved.checkpoint}: nothing to do: 2 of {1 if words else 2} steps are done" in done.stdout
+    assert contents(saved.out) == before
+
+
+def test_a_checkpoint_of_the_first_release_is_a_model_to_begin_with(box, saved, ferry_alone, tmp_path):
+    folder = tmp_path / "checkpoints" / "step-000002"
+    shutil.copytree(saved.checkpoint, folder)
+    shutil.move(folder / "ferry" / "manifest.json", folder / "manifest.json")
+    said = refusal(ferry_alone, box, f"out={tmp_path}")
+    assert f"{folder} was saved by ferry 0.1" in said and f"try: a new run with model: {folder}" in said
 
 
 def test_a_new_run_does_not_mix_with_an_earlier_one(box):

@@ -1,0 +1,27 @@
+// The tensors of a model's parameters in a checkpoint of weights. Reads headers only; needs no
+// torch.
+#pragma once
+
+#include <filesystem>
+
+#include "data/safetensors.h"
+#include "spec/model_spec.h"
+
+namespace ferry {
+
+/// The tensor of a parameter, under its full name or that of the bare model. Throws UserError when
+/// there is none, or it has another shape or a type that ferry does not read.
+const TensorEntry& weight_of(const Checkpoint& checkpoint, const ModelSpec& model,
+                             const ParamSpec& param);
+
+/// Throws UserError unless the folder's weights are whole: sound headers, every shard, every
+/// parameter of the model.
+void require_weights(const std::filesystem::path& folder, const ModelSpec& model);
+
+/// Throws UserError unless a tensor has the parameter's shape.
+void require_shape(const Checkpoint& checkpoint, const TensorEntry& entry, const ParamSpec& param);
+
+/// "[12, 7]": a shape, or where an element is.
+std::string shape_text(const std::vector<std::int64_t>& shape);
+
+}  // namespace ferry
