@@ -1,6 +1,7 @@
 #include "train/run_folder.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ Bytes size_of(const fs::path& folder) {
     if (item.is_regular_file()) total += Bytes{static_cast<std::int64_t>(item.file_size())};
   }
   return total;
+}
+
+/// `count` times `size`, or the largest size where that is beyond it.
+Bytes times(std::int64_t count, Bytes size) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return size.count > kMost / count ? Bytes{kMost} : count * size;
 }
 
 /// How many more checkpoints than now the run will have at once at most.
@@ -104,7 +111,7 @@ Bytes checkpoint_size(const ModelSpec& model, const Job& job) {
 
 void require_space(const ModelSpec& model, const Job& job, std::int64_t done) {
   const std::int64_t count = checkpoints_to_come(job, done);
-  const Bytes size = checkpoint_size(model, job), need = count * size;
+  const Bytes size = checkpoint_size(model, job), need = times(count, size);
   Bytes have;
   try {
     have = Bytes{static_cast<std::int64_t>(fs::space(job.out).available)};
