@@ -74,11 +74,11 @@ AnswerWithoutRemedies answer_without_remedies(const PlanQuestion& question) {
                       program.lower_bound,
                       program.prediction.busiest_name,
                       program.remark};
-  return Planned{std::move(program.plan),
-                 std::move(program.report),
-                 std::move(program.prediction),
-                 program.lower_bound,
-                 {std::move(candidate)}};
+  return Planned{.plan = std::move(program.plan),
+                 .report = std::move(program.report),
+                 .prediction = std::move(program.prediction),
+                 .lower_bound = program.lower_bound,
+                 .candidates = {std::move(candidate)}};
 }
 
 }  // namespace
