@@ -64,11 +64,11 @@ def test_files_with_weights_are_trained_on_and_bad_rows_are_told(chat_box, monke
 def test_a_preview_needs_no_job(chat_box, monkeypatch):
     monkeypatch.chdir(chat_box.folder)
     done = ferry("data", "preview", "more.csv", "--model", "base", "data.sequence=8", "--samples", "1")
-    assert "0 + 1?[so<end>]" in done.stdout and "12 samples" in done.stdout
+    assert "0 + 1?[so] ... cut here: 1 tokens more" in done.stdout and "12 samples" in done.stdout
     assert "LOOK AT THESE" in done.stdout and "longer than data.sequence = 8 and cut" in done.stdout
     (chat_box.folder / "job.yaml").write_text(json.dumps(chat_box.job("preview", **weighted(chat_box))))
     of_job = ferry("data", "preview", "job.yaml", "data.train=more.csv")
-    assert "12 samples" in of_job.stdout and "LOOK AT THESE" not in of_job.stdout
+    assert "0 + 1?[so<end>]" in of_job.stdout and "LOOK AT THESE" not in of_job.stdout
     (chat_box.folder / "empty.yaml").write_text("model: base")
     said = ferry("data", "preview", "empty.yaml", expect=2).stderr
     assert "a preview needs 'model' and 'data.train'" in said and "--model DIR" in said

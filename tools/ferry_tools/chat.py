@@ -3,13 +3,16 @@
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.model_tokenizer import ModelTokenizer, Span
 from ferry_tools.rows import Chat
+from ferry_tools.template_limits import limits
 
 
 def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[int], bytes]:
     """Ids of a rendered conversation and their learn flags."""
+    turns_of = marked_turns if tokens.chat_template.is_marked else prefix_turns
+    _ = tokens.renderer
     try:
-        marked = tokens.chat_template.is_marked
-        whole, spans = marked_turns(tokens, chat) if marked else prefix_turns(tokens, where, chat)
+        with limits():
+            whole, spans = turns_of(tokens, where, chat)
     except DataError:
         raise
     except Exception as error:  # a template is code that came with the model
@@ -21,7 +24,7 @@ def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[in
     return ended_answers(tokens.end_token, ids, turns)
 
 
-def marked_turns(tokens: ModelTokenizer, chat: Chat) -> tuple[str, list[Span]]:
+def marked_turns(tokens: ModelTokenizer, _where: str, chat: Chat) -> tuple[str, list[Span]]:
     """The template itself marks what the assistant says."""
     whole, spans = tokens.render(chat.messages, chat.tools)
     if chat.first:

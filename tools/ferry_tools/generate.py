@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ferry_tools.errors import DataError
 from ferry_tools.model_tokenizer import ModelTokenizer
+from ferry_tools.template_limits import limits
 
 CHECKPOINTS = "checkpoints"  # of a run's folder, docs/formats/run.md
 
@@ -27,9 +28,13 @@ def model_folder(folder: Path) -> Path:
 
 
 def turn_end(tokens: ModelTokenizer) -> list[int]:
-    """The special token that the template writes after an answer, such as <|im_end|>; none when it writes none."""
+    """The special token that the template writes after an answer, such as <|im_end|>; none when it writes none.
+
+    Requires: the template has rendered a prompt.
+    """
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!!"}]
-    text = tokens.render(turns)[0]
+    with limits():
+        text = tokens.render(turns)[0]
     ids = tokens.tokenizer.encode(text[text.rindex("!!") + 2 :].lstrip(), add_special_tokens=False).ids
     special = tokens.tokenizer.get_added_tokens_decoder()
     return ids[:1] if ids and ids[0] in special else []
@@ -41,12 +46,13 @@ def prompt_ids(tokens: ModelTokenizer, prompt: str, chat: bool, system: str | No
         return tokens.tokenizer.encode(prompt).ids
     turns = [{"role": "system", "content": system}] if system else []
     turns.append({"role": "user", "content": prompt})
+    _ = tokens.renderer
     try:
-        return tokens.encode_all([tokens.render(turns, prompt=True)[0]])[0]
-    except DataError:
-        raise
+        with limits():
+            text = tokens.render(turns, prompt=True)[0]
     except Exception as error:  # a template is code that came with the model
         raise DataError(f"{tokens.folder}: the chat template refuses the prompt: {error}") from None
+    return tokens.encode_all([text])[0]
 
 
 def on_accelerator(model):

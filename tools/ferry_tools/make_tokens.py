@@ -18,6 +18,7 @@ from ferry_tools.progress import Progress
 from ferry_tools.records import Record, Records
 from ferry_tools.rows import detect_keys, value_of
 from ferry_tools.samples import RowRules, Samples, plain_text_samples
+from ferry_tools.temporary_file import replacing
 
 # Part of every hash: raised when the rules of samples.py, rows.py or chat.py change what a file holds.
 RULES_VERSION = 2
@@ -174,7 +175,8 @@ def tokens_of_file(question: Question, source: Path, cache: Path) -> tuple[Path,
     ):
         file.unlink(missing_ok=True)
         if text:
-            file.write_text(text, encoding="utf-8")
+            with replacing(file) as replaced:
+                replaced.write(text.encode())
     return path, False, notes
 
 

@@ -2,8 +2,9 @@
 
 import json
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -12,6 +13,7 @@ from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers
 
 from ferry_tools.errors import DataError
 from ferry_tools.long_text import PIECE, encode_pieces, in_pieces
+from ferry_tools.template_limits import bounded
 from ferry_tools.templates import ChatTemplate, asked_template, named_template
 
 Span = tuple[int, int]  # of characters or of tokens: from, to
@@ -148,21 +150,28 @@ class ModelTokenizer:
         template = self.__dict__.get("chat_template")  # cached_property's: not there before it is needed
         return template if template and template.origin != OWN_TEMPLATE else None
 
+    @cached_property
+    def renderer(self) -> Callable:
+        """transformers' renderer with this template: loaded, so that a template's limits count what it takes alone."""
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        template = self.chat_template
+        return partial(
+            render_jinja_template,
+            chat_template=template.text,
+            return_assistant_tokens_mask=template.is_marked,
+            **self.chat.special_tokens_map,
+        )
+
     def render(
         self, messages: list[dict], tools: list[dict] | None = None, prompt: bool = False
     ) -> tuple[str, list[Span]]:
-        """A conversation as text, and what the template marks of it; `prompt`: up to the next answer."""
-        from transformers.utils.chat_template_utils import render_jinja_template
+        """A conversation as text, and what the template marks of it; `prompt`: up to the next answer.
 
-        texts, spans = render_jinja_template(
-            conversations=[messages],
-            tools=tools,
-            chat_template=self.chat_template.text,
-            return_assistant_tokens_mask=self.chat_template.is_marked,
-            add_generation_prompt=prompt,
-            **self.chat.special_tokens_map,
-        )
-        return texts[0], [tuple(span) for span in spans[0]] if spans else []
+        Call it within template_limits.limits(), after `renderer` is there.
+        """
+        texts, spans = self.renderer(conversations=[messages], tools=tools, add_generation_prompt=prompt)
+        return bounded(texts[0]), [tuple(span) for span in spans[0]] if spans else []
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Ids of each text, without special tokens added."""

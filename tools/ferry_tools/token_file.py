@@ -1,6 +1,5 @@
 """The token file: writes and reads what docs/formats/tokens.md describes and ferry's engine maps."""
 
-import os
 import shutil
 import struct
 import tempfile
@@ -13,6 +12,7 @@ import numpy
 
 from ferry_tools.errors import DataError
 from ferry_tools.samples import Sample, Samples
+from ferry_tools.temporary_file import replacing
 
 MAGIC = b"FERRYTOK"
 VERSION = 1
@@ -54,7 +54,7 @@ class TokenSet:
 
 
 class Writer:
-    """Writes a file under a temporary name; `finish` renames it. Memory holds 8 bytes per sample.
+    """Writes a file that appears when `finish` is done. Memory holds 8 bytes per sample.
 
     Ids and flags wait in nameless files of the same folder, because their places depend on how many there are.
     """
@@ -92,23 +92,15 @@ class Writer:
         self.flags_file.write(samples.learned)
 
     def finish(self, vocabulary: int, end_token: int, source_hash: bytes) -> None:
-        temporary = self.path.with_name(f"{self.path.name}.tmp{os.getpid()}")
         header = HEADER.pack(
             MAGIC, VERSION, vocabulary, end_token, 0, self.samples, self.tokens, self.learned, source_hash
         )
-        temporary.unlink(missing_ok=True)  # of a process that was killed and had this number
-        try:
-            with temporary.open("xb") as file:
-                file.write(header)
-                self.offsets.tofile(file)
-                for part in (self.ids_file, self.flags_file):
-                    part.seek(0)
-                    shutil.copyfileobj(part, file, 1 << 20)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(self.path) as file:
+            file.write(header)
+            self.offsets.tofile(file)
+            for part in (self.ids_file, self.flags_file):
+                part.seek(0)
+                shutil.copyfileobj(part, file, 1 << 20)
 
 
 def write(path: Path, vocabulary: int, end_token: int, source_hash: bytes, samples: Iterable[Sample]) -> None:

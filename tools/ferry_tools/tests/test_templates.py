@@ -107,3 +107,16 @@ def test_a_conversation_that_a_template_cannot_write_is_a_row_error(folder):
 def test_a_template_that_is_neither_name_nor_file_is_refused(folder):
     with pytest.raises(DataError, match="lama3: no chat template; expected one of chatml, llama2, llama3"):
         ModelTokenizer.load(folder, "lama3")
+
+
+@pytest.mark.parametrize(
+    "template, reason",
+    [
+        ("{{ 'a' * 6000000000 }}", "it takes more than 1024 MiB of memory"),
+        ("{{ messages[0].content }}{{ 'a' * 67108864 }}", "it writes .* characters"),
+    ],
+)
+def test_a_template_that_takes_too_much_is_a_row_error(folder, tmp_path, template, reason):
+    (tmp_path / "t.jinja").write_text(template)
+    with pytest.raises(RowError, match=f"d:1: the chat template refuses the conversation: {reason}"):
+        chat_sample(ModelTokenizer.load(folder, str(tmp_path / "t.jinja")), "d:1", Chat(TURNS))
