@@ -23,12 +23,23 @@ namespace {
 
 bool is_token_file(const std::string& source) { return source.ends_with(".tokens"); }
 
+/// A file with something in it, or a folder that ferry_tools can read.
+void require_data(const std::filesystem::path& source) {
+  if (!std::filesystem::is_directory(source)) {
+    require_content(source);
+  } else if (!std::filesystem::exists(source / "state.json") &&
+             !std::filesystem::exists(source / "dataset_dict.json")) {
+    throw UserError(source.string() +
+                    ": a folder without state.json; expected a file, or what save_to_disk wrote");
+  }
+}
+
 /// The data is there, and what makes tokens of it.
 void check_data(const Job& job, const ModelSpec& model) {
   bool only_tokens = true;
   for (const DataFiles* files : {&job.data.train, &job.data.eval}) {
     for (const DataFile& file : *files) {
-      if (!std::filesystem::is_directory(file.path)) require_content(file.path);
+      require_data(file.path);
       if (is_token_file(file.path)) {
         check_token_header(file.path, model.vocab);
       } else {
@@ -37,6 +48,10 @@ void check_data(const Job& job, const ModelSpec& model) {
     }
   }
   if (!only_tokens) require_tokenizer(job.model);
+  const auto& chat_template = job.data.chat_template;
+  if (chat_template && chat_template->find_first_of("./") != std::string::npos) {
+    require_content(*chat_template);  // a file; ferry_tools knows the names
+  }
 }
 
 /// Calls `read`, whose error is damage of the checkpoint: it is told with an older one that is

@@ -74,6 +74,17 @@ def test_a_preview_needs_no_job(chat_box, monkeypatch):
     assert "a preview needs 'model' and 'data.train'" in said and "--model DIR" in said
 
 
+def test_data_that_is_not_there_is_refused_before_anything_is_planned(chat_box):
+    (chat_box.folder / "empty").mkdir()
+    for changes, said in (
+        ({"data__train": [str(chat_box.tokens), str(chat_box.folder / "gone.csv")]}, "gone.csv"),
+        ({"data__train": {str(chat_box.folder / "empty"): 2}}, "a folder without state.json; expected a file, or what"),
+        ({"data__chat_template": "mine.jinja"}, "mine.jinja"),
+    ):
+        refused = chat_box.train("absent", **changes, plan__profile="estimate", expect=2)
+        assert said in refused.text and "strategy" not in refused.text and not list(refused.out.glob("plan"))
+
+
 def test_a_name_that_begins_with_a_dash_is_a_file(chat_box, monkeypatch):
     monkeypatch.chdir(chat_box.folder)
     shutil.copy("more.csv", "--weights.csv")

@@ -213,4 +213,7 @@ def arrow_files(folder: Path) -> list[str]:
         raise DataError(f"{folder}: rows chosen by indices; save it again with a newer `datasets`")
     if any(Path(name).name != name for name in names):
         raise DataError(f"{folder / 'state.json'}: names a file outside of its folder")
+    for name in names:
+        if not (folder / name).is_file():
+            raise DataError(f"{folder / name}: no such file, which state.json names")
     return names

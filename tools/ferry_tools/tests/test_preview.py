@@ -4,10 +4,11 @@ import json
 import os
 
 import pytest
+import torch
 
 from ferry_tools import token_file
 from ferry_tools.errors import DataError
-from ferry_tools.generate import generate, model_folder, prompt_ids, turn_end
+from ferry_tools.generate import generate, model_folder, on_accelerator, prompt_ids, turn_end
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.preview import look_at, marked, preview
 from ferry_tools.samples import Sample
@@ -79,3 +80,26 @@ def test_generate_takes_a_runs_folder(nano, tmp_path):
     assert model_folder(tmp_path / "run") == tmp_path / "run" / "model"
     with pytest.raises(DataError, match="expected a model's folder, or a run's with a checkpoint"):
         model_folder(tmp_path)
+
+
+class Model:
+    """Says where it was sent; a GPU of no memory refuses it."""
+
+    def __init__(self, fits: bool) -> None:
+        self.fits = fits
+        self.device = torch.device("cpu")
+
+    def to(self, device) -> "Model":
+        if torch.device(device).type != "cpu" and not self.fits:
+            raise torch.OutOfMemoryError("no memory")
+        self.device = torch.device(device)
+        return self
+
+
+def test_a_model_runs_on_the_accelerator_that_torch_sees_and_that_holds_it(monkeypatch, capsys):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("cuda"))
+    assert on_accelerator(Model(fits=True)).device.type == "cuda"
+    assert on_accelerator(Model(fits=False)).device.type == "cpu"
+    assert "the model does not fit on cuda; it runs on the CPU" in capsys.readouterr().err
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)
+    assert on_accelerator(Model(fits=True)).device.type == "cpu"

@@ -114,3 +114,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "../x"}]}')
     with pytest.raises(DataError, match="outside of its folder"):
         list(Records(tmp_path))
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "x.arrow"}]}')
+    with pytest.raises(DataError, match="x.arrow: no such file, which state.json names"):
+        list(Records(tmp_path))
