@@ -9,7 +9,9 @@ PLAIN_SECONDS = 10.0
 
 
 def seconds_text(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 9.95 else f"{round(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    return f"{round(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 class Progress:

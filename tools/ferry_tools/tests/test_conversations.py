@@ -6,6 +6,7 @@ from ferry_tools.errors import RowError
 from ferry_tools.rows import Chat, Completion, detect_keys, row_of
 
 CALL = {"name": "add", "arguments": {"a": 1}}
+NULL = {"role": "assistant", "content": None}
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
 
 
@@ -36,7 +37,8 @@ def test_a_system_column_comes_first_and_tools_may_be_a_text():
 
 
 def test_a_function_call_of_sharegpt_is_a_call():
-    turns = [{"from": "human", "value": "u"}, {"from": "function_call", "value": '{"name": "add", "arguments": {"a": 1}}'}]
+    call = '{"name": "add", "arguments": {"a": 1}}'
+    turns = [{"from": "human", "value": "u"}, {"from": "function_call", "value": call}]
     last = row({"conversations": turns}).messages[-1]
     assert last == {"role": "assistant", "tool_calls": [{"type": "function", "function": CALL}]}
 
@@ -68,21 +70,21 @@ def test_prompts_as_messages_are_not_learned():
 @pytest.mark.parametrize(
     "value, message",
     [
-        ({"messages": [user("u")]}, "d:1: no turn has the role assistant (ShareGPT: gpt): nothing to learn"),
-        ({"messages": [user("u"), {"role": "assistant", "content": None}]}, "turn 2 of 'messages': expected role and content"),
-        ({"messages": [user("u"), {"role": "assistant", "content": None}]}, "content is null"),
+        ({"messages": [user("u")]}, "no turn has the role assistant (ShareGPT: gpt): nothing to learn"),
+        ({"messages": [user("u"), NULL]}, "turn 2 of 'messages': expected role and content, or from and value; found"),
+        ({"messages": [user("u"), NULL]}, "content is null"),
         ({"messages": [user("u"), {"role": "assistant", "content": 3}]}, "turn 2 of 'messages': 'content' is int"),
-        ({"messages": [{"speaker": "x"}]}, "turn 1 of 'messages': expected role and content, or from and value; found speaker"),
-        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "turn 1 of 'messages': a part of its content is no text"),
-        ({"conversations": [{"from": "bard", "value": "x"}]}, "from 'bard' is not known; expected one of system, human"),
+        ({"messages": [{"speaker": "x"}]}, "expected role and content, or from and value; found speaker"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "a part of its content is no text"),
+        ({"conversations": [{"from": "bard", "value": "x"}]}, "'bard' is not known; expected one of system, human"),
         ({"conversations": [{"from": "function_call", "value": "add"}]}, "no JSON object with name and arguments"),
         ({"conversations": "x"}, "'conversations' is not a list of turns"),
-        ({"prompt": [user("u")], "completion": "x"}, "'prompt' is list and 'completion' is str; expected two texts or two lists"),
+        ({"prompt": [user("u")], "completion": "x"}, "'prompt' is list and 'completion' is str; expected two texts"),
         ({"prompt": [user("u")], "completion": [user("u")]}, "no turn has the role assistant"),
-        ({"messages": [user("u"), assistant("a")], "tools": {"a": 1}}, "'tools' is dict; expected a list of JSON schemas"),
+        ({"messages": [user("u"), assistant("a")], "tools": {"a": 1}}, "'tools' is dict; expected a list of JSON"),
         ({"instruction": "i", "output": "o", "history": [["a", "b"]]}, "'history' beside instruction and output"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_names_the_turn(value, message):
     with pytest.raises(RowError) as error:
         row(value)

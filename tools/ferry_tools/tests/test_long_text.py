@@ -3,8 +3,8 @@
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from ferry_tools import long_text, model_tokenizer
-from ferry_tools.long_text import encode_pieces
+from ferry_tools import long_text, model_tokenizer, samples
+from ferry_tools.long_text import encode_piece, encode_pieces
 from ferry_tools.make_data import problems
 
 TEXT = "".join(f"{row['question']}\n\n  {row['answer']}\r\n\u00e9\U0001f600\t" for row in problems(300, 5))
@@ -50,6 +50,27 @@ def test_spans_of_a_long_text_are_those_of_a_short_one(tokens, monkeypatch):
     monkeypatch.setattr(long_text, "PIECE", 1000)
     monkeypatch.setattr(long_text, "OVERLAP", 300)
     assert tokens.encode_with_spans(TEXT, spans) == short
+
+
+def test_no_more_than_a_piece_is_encoded_at_once(tokens, tmp_path, monkeypatch):
+    """A text of 30 MB took 5.4 GB, a row of 50 MB 6 GB: an encoder holds 180 bytes per character."""
+    sizes = []
+
+    def watched(tokenizer, text, begin):
+        sizes.append(len(text))
+        return encode_piece(tokenizer, text, begin)
+
+    monkeypatch.setattr(long_text, "encode_piece", watched)
+    for module in (long_text, model_tokenizer, samples):
+        monkeypatch.setattr(module, "PIECE", 1000)
+    monkeypatch.setattr(long_text, "OVERLAP", 300)
+    (tmp_path / "x.txt").write_bytes(TEXT.encode())
+    made = list(samples.plain_text_samples(tokens, tmp_path / "x.txt", 64))
+    ids = tokens.encode_all([TEXT, "short"])
+    assert 0 < max(sizes) <= 1300 and len(sizes) > 2 * len(TEXT) / 1300
+    assert tokens.tokenizer.decode(ids[0], skip_special_tokens=False) == TEXT
+    of_file = [number for part in made for number in part.ids]
+    assert of_file == [*tokens.tokenizer.encode(TEXT.replace("\r\n", "\n")).ids, tokens.end_token]
 
 
 def test_a_text_without_seam_is_cut_where_its_pieces_end(tokens):

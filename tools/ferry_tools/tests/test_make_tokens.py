@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from ferry_tools import make_tokens, token_file
 from ferry_tools.errors import DataError
 from ferry_tools.make_tokens import Question, make_token_file
 from ferry_tools.mix import Part
+from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.progress import Progress
 
 CHAT = [{"role": "user", "content": "Ada?"}, {"role": "assistant", "content": "Ada has 3 apples."}]
@@ -37,6 +40,20 @@ def test_several_processes_make_what_one_makes(make, jsonl, tmp_path, monkeypatc
         made.unlink()
     assert files[0] == files[1]
     assert token_file.HEADER.unpack(files[0][:80])[5] == 699
+
+
+def test_a_worker_that_is_killed_is_told(make, jsonl, monkeypatch):
+    """As the kernel does when memory is short: the rows of one that is gone are not waited for."""
+    monkeypatch.setattr(make_tokens, "cores", lambda: 2)
+    parent = os.getpid()
+    encode = ModelTokenizer.encode_all
+    monkeypatch.setattr(
+        ModelTokenizer,
+        "encode_all",
+        lambda self, texts: encode(self, texts) if os.getpid() == parent else os.kill(os.getpid(), signal.SIGKILL),
+    )
+    with pytest.raises(OSError, match="a process that tokenised was killed; by the kernel when memory is short"):
+        make(jsonl(*[{"text": str(n)} for n in range(1000)]))
 
 
 def test_the_first_bad_row_stops_whoever_meets_it(make, jsonl, monkeypatch):
@@ -110,15 +127,18 @@ class Terminal(io.StringIO):
         return True
 
 
+LATER = "tokenising x: 300 rows, 25 rows/s, 25%, 36 s left"
+END = "tokenised x: 400 rows, 29 rows/s, 9 tokens in 14 s"
+FIRST = "tokenising x: 100 rows, 50 rows/s, 12%, 14 s left"
+
+
 @pytest.mark.parametrize(
     "stream, said",
     [
-        (io.StringIO(), ["tokenising x: 300 rows, 25 rows/s, 25%, 36 s left", "tokenised x: 400 rows, 29 rows/s, 9 tokens in 14 s"]),
-        (Terminal(), ["", "\033[Ktokenising x: 100 rows, 50 rows/s, 12%, 14 s left",
-                      "\033[Ktokenising x: 300 rows, 25 rows/s, 25%, 36 s left",
-                      "\033[Ktokenised x: 400 rows, 29 rows/s, 9 tokens in 14 s"]),
+        (io.StringIO(), [LATER, END]),
+        (Terminal(), ["", *(f"\033[K{line}" for line in (FIRST, LATER, END))]),
     ],
-)  # fmt: skip
+)
 def test_progress_is_rewritten_on_a_terminal_and_rare_elsewhere(stream, said):
     now = iter([0.0, 2.0, 12.0, 14.0])
     progress = Progress("x", stream, lambda: next(now))

@@ -138,7 +138,8 @@ def test_a_template_that_refuses_is_an_error_with_its_line(nano, tmp_path, jsonl
 
 def test_a_tokenizer_without_template_gets_chatml(tokens, jsonl):
     (sample,) = samples(tokens, jsonl({"messages": TURNS}))
-    assert whole_text(tokens, sample).startswith("<|im_start|>user\ntwo apples?<|endoftext|>\n<|im_start|>assistant\nyes.")
+    first = "<|im_start|>user\ntwo apples?<|endoftext|>\n<|im_start|>assistant\nyes."
+    assert whole_text(tokens, sample).startswith(first)
     assert learned_text(tokens, sample) == "yes.<|endoftext|>no.<|endoftext|>"
 
 

@@ -71,7 +71,7 @@ def test_a_template_without_markers_gives_the_same_turns(folder, tmp_path, name)
 
 @pytest.mark.parametrize("name", ["chatml", "llama3"])
 def test_a_prompt_of_messages_is_learned_as_trl_does(folder, name):
-    """TRL: what the whole conversation has beyond the prompt with its generation prompt; ours ends at the end of turn."""
+    """TRL: what the conversation has beyond the prompt with its generation prompt; ours ends at the end of turn."""
     tokens = ModelTokenizer.load(folder, name)
     template = tokens.chat_template.text
     asked = tokens.chat.apply_chat_template(
