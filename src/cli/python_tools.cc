@@ -101,7 +101,7 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   const pid_t child =
       start(python, pointers(command), pointers(variables), capture ? pipe_ends[1] : STDOUT_FILENO);
   if (capture) close(pipe_ends[1]);
-  PeakWatch memory([child] { return own_memory(child); });
+  PeakWatch memory([child] { return own_memory_with_children(child); });
   const std::string output = capture ? read_all(pipe_ends[0]) : "";
   if (capture) close(pipe_ends[0]);
   int status = 0;

@@ -34,7 +34,7 @@ Planner with_origins(Planner planner, const Job& job);
 /// Where a job's tokens are.
 struct Tokens {
   std::filesystem::path file;
-  Bytes peak;             // what the process that made them held of DRAM; 0: none was needed
+  Bytes peak;             // what the processes that made them held of DRAM; 0: none were needed
   std::int64_t held_out;  // the last samples of the file that are not learned from
   std::optional<std::filesystem::path>
       chat_template;  // of its conversations; none: the tokenizer's own, or there are none

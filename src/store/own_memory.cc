@@ -26,6 +26,14 @@ Bytes own_memory(pid_t process) {
   return held;
 }
 
+Bytes own_memory_with_children(pid_t process) {
+  Bytes held = own_memory(process);
+  const std::string number = std::to_string(process);
+  std::ifstream children("/proc/" + number + "/task/" + number + "/children");
+  for (pid_t child = 0; children >> child;) held += own_memory(child);
+  return held;
+}
+
 PeakWatch::PeakWatch(std::function<Bytes()> now)
     : now_(std::move(now)), thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 

@@ -20,6 +20,10 @@ namespace ferry {
 /// ended. Throws ResourceError where /proc does not say.
 Bytes own_memory(pid_t process);
 
+/// The same of a process and those that its first thread started. A page that they share counts for
+/// each of them.
+Bytes own_memory_with_children(pid_t process);
+
 /// Looks at a number of bytes every few milliseconds, on a thread of its own, and keeps the
 /// largest.
 class PeakWatch {

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -46,6 +48,24 @@ TEST(OwnMemory, AFileThatIsMappedAndReadDoesNotCount) {
   EXPECT_LT(own_memory(getpid()) - before, kSlack);
   munmap(const_cast<char*>(bytes), kSize);
   close(file);
+}
+
+TEST(OwnMemory, WhatChildrenHoldCountsWithThem) {
+  std::array<int, 2> ready = {};
+  ASSERT_EQ(pipe(ready.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    Mapping mapping(64_MiB);
+    mapping.touch(1);
+    _exit(write(ready[1], "", 1) == 1 && pause() == -1 ? 0 : 1);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_GE(own_memory_with_children(getpid()) - own_memory(getpid()), 64_MiB);
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST(OwnMemory, AProcessThatHasEndedHoldsNothing) {
