@@ -17,6 +17,7 @@ class Console final : public TrainObserver {
   void progress(const Progress& progress) override { phases_.progress(progress); }
   void steps_begin() override { stop_.steps_begin(); }
   void step(const StepReport& report) override;
+  void warning(const std::string& text) override { phases_.phase("warning: " + text); }
   void evaluated(int step, double loss) override;
   void saved(int step, const std::filesystem::path& folder) override;
   bool wants_to_stop() override;

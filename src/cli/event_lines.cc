@@ -47,6 +47,8 @@ void EventLines::step(const StepReport& report) {
   write_line("step", std::move(fields));
 }
 
+void EventLines::warning(const std::string& text) { write_line("warning", {{"what", text}}); }
+
 void EventLines::evaluated(int step, double loss) {
   write_line("evaluated", {{"step", step}, {"eval_loss", loss}});
 }

@@ -21,6 +21,7 @@ class EventLines final : public TrainObserver {
   void phase(const std::string& what) override;
   void progress(const Progress& progress) override;
   void step(const StepReport& report) override;
+  void warning(const std::string& text) override;
   void evaluated(int step, double loss) override;
   void saved(int step, const std::filesystem::path& folder) override;
   void steps_begin() override { stop_.steps_begin(); }

@@ -154,7 +154,7 @@ void show_end(const TrainCommand& command, const TrainSummary& summary, Micros p
     return;
   }
   std::printf("model written to %s\n", summary.checkpoint.c_str());
-  if (summary.interrupted) {
+  if (summary.state == RunState::interrupted) {
     std::printf("to go on: %s\n", resume_line(command).c_str());
   } else {
     std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
@@ -195,7 +195,7 @@ int train_from(const Start& start, const TrainCommand& command) {
   TrainObserver& observer = command.events ? static_cast<TrainObserver&>(events) : console;
   const TrainSummary summary = train(setup, observer);
   show_end(command, summary, setup.predicted_step);
-  return summary.interrupted ? kInterrupted : kDone;
+  return summary.state == RunState::interrupted ? kInterrupted : kDone;
 }
 
 }  // namespace ferry

@@ -92,11 +92,25 @@ std::int64_t Batches::row_of(std::int64_t number) {
   return order_[static_cast<std::size_t>(place)];
 }
 
-Batch Batches::batch(std::int64_t step, std::int64_t micro_batch) {
+std::int64_t Batches::first_sequence(std::int64_t step, std::int64_t micro_batch) const {
   FERRY_CHECK(step >= 0 && micro_batch >= 0 && micro_batch < rules_.micro_batches,
               "a micro-batch outside the step");
+  return (step * rules_.micro_batches + micro_batch) * rules_.micro_batch_size;
+}
+
+std::vector<std::int64_t> Batches::samples(std::int64_t step, std::int64_t micro_batch) {
+  const std::int64_t first = first_sequence(step, micro_batch);
+  std::vector<std::int64_t> samples;
+  for (std::int64_t j = 0; j < rules_.micro_batch_size; ++j) {
+    const auto row = static_cast<std::size_t>(row_of(first + j));
+    for (std::int64_t i = first_sample_[row]; i < first_sample_[row + 1]; ++i) samples.push_back(i);
+  }
+  return samples;
+}
+
+Batch Batches::batch(std::int64_t step, std::int64_t micro_batch) {
   Batch batch;
-  const std::int64_t first = (step * rules_.micro_batches + micro_batch) * rules_.micro_batch_size;
+  const std::int64_t first = first_sequence(step, micro_batch);
   for (std::int64_t j = 0; j < rules_.micro_batch_size; ++j) append_row(row_of(first + j), batch);
   return batch;
 }

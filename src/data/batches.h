@@ -46,6 +46,7 @@ class Batches {
 
   /// Rows per epoch: samples, or packed rows.
   std::int64_t rows() const { return static_cast<std::int64_t>(learned_.size()); }
+  std::int64_t micro_batches() const { return rules_.micro_batches; }  // of a step
   /// Samples longer than `sequence`, whose tail is never seen.
   std::int64_t cut_samples() const { return cut_samples_; }
   /// Positions per epoch that hold a token, after cutting.
@@ -53,6 +54,9 @@ class Batches {
 
   /// Micro-batch `micro_batch` of step `step`, both from 0.
   Batch batch(std::int64_t step, std::int64_t micro_batch);
+
+  /// The samples of a micro-batch, by their number in the file, from 0.
+  std::vector<std::int64_t> samples(std::int64_t step, std::int64_t micro_batch);
 
   /// Learned labels of the whole step: what its loss is divided by. May be 0.
   std::int64_t learned_in_step(std::int64_t step);
@@ -64,6 +68,8 @@ class Batches {
  private:
   /// The row of the `number`-th sequence of the run.
   std::int64_t row_of(std::int64_t number);
+  /// Of the run, the first of a micro-batch.
+  std::int64_t first_sequence(std::int64_t step, std::int64_t micro_batch) const;
   void append_row(std::int64_t row, Batch& batch) const;
   void append_padding(std::int64_t count, Batch& batch) const;
 

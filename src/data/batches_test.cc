@@ -61,6 +61,16 @@ TEST(Batches, SequencesComeInFileOrderAndWrapAtTheEnd) {
   EXPECT_EQ(batches.batch(1, 1).ids, (Longs{2, 2, 3, 3}));
 }
 
+TEST(Batches, TheSamplesOfAMicroBatchAreToldByTheirNumber) {
+  const ScratchFolder folder;
+  const TokenFile file = open_text(folder, "1 *1\n2 *2\n3 *3\n4 *4\n5 *5\n");
+  Batches plain(file, {.sequence = 2, .micro_batches = 2, .micro_batch_size = 2});
+  EXPECT_EQ(plain.samples(0, 1), (Longs{2, 3}));
+  EXPECT_EQ(plain.samples(1, 0), (Longs{4, 0}));
+  Batches packed(file, {.sequence = 4, .micro_batch_size = 2, .packing = true});
+  EXPECT_EQ(packed.samples(0, 0), (Longs{0, 1, 2, 3}));
+}
+
 TEST(Batches, ShufflingVisitsEveryRowOncePerEpochInOtherOrders) {
   const ScratchFolder folder;
   std::string text;

@@ -130,7 +130,8 @@ UnsavedStep SavedSteps::begin(std::int64_t step) const {
   return UnsavedStep(folder);
 }
 
-fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest) const {
+fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest,
+                            std::optional<std::int64_t> last_good) const {
   const fs::path final_path = root_ / folder_name(manifest.step);
   FERRY_CHECK(step.folder().stem() == final_path.filename(), "the manifest of another step");
   try {
@@ -139,16 +140,30 @@ fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest) const {
     step.folder_.clear();
     sync_folder(root_);
     if (!link_.empty()) point_link(link_, final_path);
-    const auto complete = saved_steps(root_);
-    const auto later = std::ranges::upper_bound(
-        complete, manifest.step, {}, [](const fs::path& path) { return *step_of(path); });
-    std::for_each(later, complete.end(), remove_checkpoint);
-    const auto surplus = std::max<std::int64_t>(later - complete.begin() - keep_, 0);
-    std::for_each(complete.begin(), complete.begin() + surplus, remove_checkpoint);
+    remove_outdated(manifest.step, last_good);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot save a checkpoint: ") + error.what());
   }
   return final_path;
+}
+
+void SavedSteps::remove_outdated(std::int64_t step, std::optional<std::int64_t> last_good) const {
+  const auto complete = saved_steps(root_);
+  const auto after = [&](std::int64_t last) {
+    return std::ranges::upper_bound(complete, last, {},
+                                    [](const fs::path& path) { return *step_of(path); });
+  };
+  const auto later = after(step);
+  std::for_each(later, complete.end(), remove_checkpoint);
+  const auto good = last_good ? after(*last_good) : complete.begin();  // the one behind it
+  for (auto path = complete.begin(); later - path > keep_; ++path) {
+    if (path + 1 == good) continue;
+    try {
+      remove_checkpoint(*path);
+    } catch (const fs::filesystem_error&) {
+      // The new one is complete, which is what was asked for.
+    }
+  }
 }
 
 fs::path checkpoint_at(const fs::path& folder) {

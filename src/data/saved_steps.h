@@ -48,12 +48,16 @@ class SavedSteps {
 
   /// Writes the manifest, gives the folder its final name durably, replacing a checkpoint of the
   /// same step, points the link at it, and then removes those of later steps, which a run that went
-  /// back has left behind, and the oldest beyond `keep`. A file or folder that stands in the link's
-  /// place stays, and there is no link. Requires: `manifest.step` is the step it was begun with.
-  /// Returns the final path.
-  std::filesystem::path commit(UnsavedStep step, const Manifest& manifest) const;
+  /// back has left behind, and the oldest beyond `keep`; with `last_good`, the newest of at most so
+  /// many steps stays as well. Of the oldest, what cannot be removed is left to the next commit().
+  /// A file or folder that stands in the link's place stays, and there is no link. Requires:
+  /// `manifest.step` is the step it was begun with. Returns the final path.
+  std::filesystem::path commit(UnsavedStep step, const Manifest& manifest,
+                               std::optional<std::int64_t> last_good = std::nullopt) const;
 
  private:
+  void remove_outdated(std::int64_t step, std::optional<std::int64_t> last_good) const;
+
   std::filesystem::path root_;
   std::int64_t keep_;
   std::filesystem::path link_;  // empty: none

@@ -8,12 +8,13 @@
 namespace ferry {
 namespace {
 
-std::filesystem::path save(const SavedSteps& steps, std::int64_t step, const std::string& text) {
+std::filesystem::path save(const SavedSteps& steps, std::int64_t step, const std::string& text,
+                           std::optional<std::int64_t> last_good = std::nullopt) {
   UnsavedStep unsaved = steps.begin(step);
   write_file(unsaved.folder() / "weights", text);
   Manifest manifest;
   manifest.step = step;
-  return steps.commit(std::move(unsaved), manifest);
+  return steps.commit(std::move(unsaved), manifest, last_good);
 }
 
 std::string newest(const std::filesystem::path& root) {
@@ -27,6 +28,18 @@ TEST(SavedSteps, TheNewestFewAreKept) {
   for (const std::int64_t step : {5, 10, 15}) save(steps, step, "x");
   EXPECT_EQ(saved_steps(folder / "checkpoints"),
             (std::vector{folder / "checkpoints/step-000010", folder / "checkpoints/step-000015"}));
+}
+
+TEST(SavedSteps, TheLastGoodOneStaysBeyondThoseThatAreKept) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 2);
+  for (const std::int64_t step : {5, 10}) save(steps, step, "good");
+  for (const std::int64_t step : {15, 20, 25}) save(steps, step, "collapsed", /*last_good=*/11);
+  EXPECT_EQ(saved_steps(folder.path()),
+            (std::vector{folder / "step-000010", folder / "step-000020", folder / "step-000025"}));
+  save(steps, 30, "well again");
+  EXPECT_EQ(saved_steps(folder.path()),
+            (std::vector{folder / "step-000025", folder / "step-000030"}));
 }
 
 TEST(SavedSteps, StepsAreOrderedByNumberNotByName) {

@@ -47,10 +47,11 @@ struct TrainJob {
   int micro_batch_size = 1;  // sequences
   Precision precision = Precision::bf16;
   std::int64_t seed = 1;
-  int eval_every = 0;  // steps; 0: never
-  int save_every = 0;  // steps; 0: at the end only
-  int keep = 2;        // checkpoints
-  int log_every = 1;   // steps
+  int eval_every = 0;        // steps; 0: never
+  int save_every = 0;        // steps; 0: not by steps
+  double save_minutes = 30;  // 0: not by time
+  int keep = 2;              // checkpoints
+  int log_every = 1;         // steps
 
   bool operator==(const TrainJob&) const = default;
 };

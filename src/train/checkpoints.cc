@@ -220,7 +220,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   write_optimizer(contents, state, pieces);
   copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision));
   if (contents.chat_template) copy_chat_template(*contents.chat_template, step.folder());
-  return saved.commit(std::move(step), contents.manifest);
+  return saved.commit(std::move(step), contents.manifest, contents.last_good);
 }
 
 }  // namespace ferry

@@ -31,8 +31,9 @@ struct CheckpointContents {
   const HomeStates& states;
   Precision precision = Precision::fp32;
   std::filesystem::path model_folder;  // whose config and tokenizer files are copied
-  std::optional<std::filesystem::path> chat_template;  // instead of the folder's
-  Manifest manifest;                                   // without files
+  std::optional<std::filesystem::path> chat_template;    // instead of the folder's
+  Manifest manifest;                                     // without files
+  std::optional<std::int64_t> last_good = std::nullopt;  // as SavedSteps::commit() has it
 };
 
 /// Writes a checkpoint through `saved`; it appears complete or not at all. Returns its folder.

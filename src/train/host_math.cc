@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/check.h"
-#include "base/error.h"
 #include "device/simulation.h"
+#include "train/divergence.h"
 
 namespace ferry {
 namespace {
@@ -76,12 +76,13 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   for (const auto& [block, squared] : squared_norms) squared_norm += squared;
   result.grad_norm = std::sqrt(squared_norm);
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    throw UserError("step " + std::to_string(numbers.step) + ": the loss is " +
-                    std::to_string(result.loss) + " and the gradient norm " +
-                    std::to_string(result.grad_norm) + "; training has diverged" +
-                    (plan_.clips ? " and nothing of this step was applied" : "") +
-                    "\n"
-                    "  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32");
+    std::vector<int> bad;
+    for (const auto& [micro_batch, loss] : losses) {
+      if (!std::isfinite(loss)) bad.push_back(micro_batch);
+    }
+    throw Diverged("the loss is " + std::to_string(result.loss) + " and the gradient norm " +
+                       std::to_string(result.grad_norm) + "; training has diverged",
+                   numbers.step, std::move(bad));
   }
   const InstanceId scale = operands_[id][Part::clip];
   if (scale.valid()) {
@@ -128,9 +129,9 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   const InstanceId clip = parts[Part::clip];
   const float scale = clip.valid() ? read_scalar<float>(binding_.host(clip)) : 1.0F;
   if (const auto bad = adamw_step(numbers.adamw, updates, scale, team_)) {
-    throw UserError("step " + std::to_string(numbers.step) + ": " + block.params[bad->update].name +
-                    " is no longer finite at element " + std::to_string(bad->element) +
-                    "; resume from the last checkpoint with a smaller optim.lr");
+    throw Diverged(block.params[bad->update].name + " is no longer finite at element " +
+                       std::to_string(bad->element) + " after its update",
+                   numbers.step);
   }
 }
 

@@ -31,10 +31,10 @@ class HostMath {
 
   /// Sums losses and squared norms in the plan's order and writes the gradient scale,
   /// min(1, clip / (norm + 1e-6)) as torch's clip_grad_norm_ has it.
-  /// Throws UserError when the loss or the norm is not finite.
+  /// Throws Diverged (train/divergence.h) when the loss or the norm is not finite.
   StepResult clip(TaskId id, const StepNumbers& numbers);
 
-  /// Updates block b's weights and states in place. Throws UserError naming the tensor when a
+  /// Updates block b's weights and states in place. Throws Diverged naming the tensor when a
   /// weight would not be finite.
   void update(TaskId id, const StepNumbers& numbers);
 

@@ -1,9 +1,13 @@
 #include "train/records.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "data/files.h"
@@ -29,19 +33,49 @@ std::string kept_lines(const std::filesystem::path& file, int keep_until) {
   return kept;
 }
 
-}  // namespace
-
-StepLog::StepLog(const std::filesystem::path& file, int keep_until)
-    : path_(file), file_(nullptr, &std::fclose) {
-  write_file(file, kept_lines(file, keep_until));
-  file_.reset(std::fopen(file.c_str(), "a"));
-  if (!file_) throw system_error("cannot open " + file.string(), errno);
+std::string to_string(RunState state) {
+  switch (state) {
+    case RunState::running:
+      return "running";
+    case RunState::done:
+      return "done";
+    case RunState::interrupted:
+      return "interrupted";
+    case RunState::failed:
+      return "failed";
+  }
+  FERRY_UNREACHABLE("a state of a run");
 }
 
+}  // namespace
+
+StepLog::StepLog(const std::filesystem::path& file, int keep_until) : path_(file) {
+  write_file(file, kept_lines(file, keep_until));
+  descriptor_ = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor_ < 0) throw system_error("cannot open " + file.string(), errno);
+}
+
+StepLog::~StepLog() { close(descriptor_); }
+
 void StepLog::line(const std::string& text) {
-  if (std::fputs((text + "\n").c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0) {
-    throw system_error("cannot write " + path_.string(), errno);
+  waiting_ += text + "\n";
+  while (!waiting_.empty()) {
+    const ssize_t put = write(descriptor_, waiting_.data(), waiting_.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      trouble_ = system_error("cannot write " + path_.string(), put < 0 ? errno : EIO).what();
+      return;
+    }
+    waiting_.erase(0, static_cast<std::size_t>(put));
   }
+  trouble_.clear();
+  is_told_ = false;
+}
+
+std::optional<std::string> StepLog::new_trouble() {
+  if (trouble_.empty() || is_told_) return std::nullopt;
+  is_told_ = true;
+  return trouble_;
 }
 
 nlohmann::json step_fields(const StepReport& report) {
@@ -72,8 +106,9 @@ void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup) 
 }
 
 std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
-  nlohmann::json object{{"steps", summary.steps_done},
-                        {"interrupted", summary.interrupted},
+  nlohmann::json object{{"state", to_string(summary.state)},
+                        {"steps", summary.steps_done},
+                        {"interrupted", summary.state == RunState::interrupted},
                         {"final_loss", summary.final_loss},
                         {"predicted_step_seconds", predicted_step.seconds()},
                         {"measured_step_seconds", summary.measured_step.seconds()},
@@ -82,8 +117,9 @@ std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
                         {"beside_plan_bytes", summary.beside_plan.count},
                         {"tokenising_peak_bytes", summary.tokenising_peak.count},
                         {"checkpoint", summary.checkpoint.string()}};
+  if (!summary.reason.empty()) object["reason"] = summary.reason;
   if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
-  return object.dump(2) + "\n";
+  return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 void write_summary(const std::filesystem::path& file, const TrainSummary& summary,

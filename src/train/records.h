@@ -2,10 +2,10 @@
 // Formats: docs/formats/run.md.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
 
 #include "exec/timeline.h"
 #include "train/trainer.h"
@@ -15,21 +15,31 @@ namespace ferry {
 /// The fields of a step's line in log.jsonl.
 nlohmann::json step_fields(const StepReport& report);
 
-/// Appends one JSON object per line. Every line is flushed, so that a killed run keeps them.
+/// Appends one JSON object per line, at once, so that a killed run keeps them. What the drive does
+/// not take waits in memory and goes before the next line.
 class StepLog {
  public:
   /// Opens `file`; lines of steps after `keep_until` (of an earlier run that is resumed) are
-  /// dropped.
+  /// dropped. Throws ResourceError.
   StepLog(const std::filesystem::path& file, int keep_until);
+  ~StepLog();
+  StepLog(const StepLog&) = delete;
+  StepLog& operator=(const StepLog&) = delete;
 
   void step(const StepReport& report);
   void evaluated(int step, double loss);
+
+  /// Why the drive does not take lines, the first time after it did; nothing while it does.
+  std::optional<std::string> new_trouble();
 
  private:
   void line(const std::string& text);
 
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  int descriptor_ = -1;
+  std::string waiting_;  // not written yet
+  std::string trouble_;  // of the last write; empty: none
+  bool is_told_ = false;
 };
 
 /// Writes what the run was asked for: job.yaml, machine.yaml and plan.

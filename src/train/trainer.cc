@@ -21,7 +21,9 @@
 #include "spec/nearest.h"
 #include "store/own_memory.h"
 #include "train/checkpoints.h"
+#include "train/collapse.h"
 #include "train/devices.h"
+#include "train/divergence.h"
 #include "train/driving_thread.h"
 #include "train/evaluation.h"
 #include "train/home_states.h"
@@ -30,11 +32,14 @@
 #include "train/records.h"
 #include "train/run_folder.h"
 #include "train/run_question.h"
+#include "train/saving.h"
 #include "train/schedule.h"
 #include "train/step_runner.h"
 
 namespace ferry {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr int kWarmUpSteps = 2;  // not in the measured step time: caches, page faults, thread pools
 constexpr int kTimelineSteps = 3;  // kept for timeline.json, so that it stays readable
@@ -109,19 +114,25 @@ class Run final : public Observer {
 
   TrainSummary execute();
 
-  bool wants_step(int) override { return !observer_.wants_to_stop(); }
+  bool wants_step(int step) override;
+  void started(TaskRun run) override { started_[run.task] = run.step; }
   void step_finished(int step) override;
 
  private:
   StepNumbers make_numbers(int step);
   void restore();
   void begin();
-  int next_stop() const;
+  void run_steps();
+  bool evaluation_is_due(int done) const;
   void evaluate();
-  void save();
+  void watch_for_collapse(const StepReport& report);
+  std::string after_divergence(const Diverged& error);
+  std::string save_before_divergence();
   std::map<std::string, Bytes> peaks();
   double stall(int step, Micros step_time) const;
-  TrainSummary finish(bool interrupted);
+  CheckpointContents contents(int done) const;
+  void summarise();
+  void write_end(RunState state, const std::string& reason = {});
 
   const TrainSetup& setup_;
   TrainObserver& observer_;
@@ -139,9 +150,15 @@ class Run final : public Observer {
   SavedSteps saved_;
   RunQuestion question_;
   std::optional<StepLog> log_;
+  std::optional<Saving> saving_;
+  CollapseWatch collapse_;
+  StartedSteps started_;
 
   int done_ = 0;
-  std::chrono::steady_clock::time_point last_finish_;
+  int evaluated_ = 0;        // steps done when it was evaluated last
+  bool evaluating_ = false;  // now
+  bool stop_asked_ = false;  // and a step was not begun for it
+  Clock::time_point last_finish_;
   std::vector<Micros> step_times_;
   std::deque<std::vector<Span>> spans_;  // of the last steps
   TrainSummary summary_;
@@ -192,7 +209,9 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
                .feed = [this](int step) { return make_numbers(step); }}),
       states_(setup.model, setup.plan, runner_.binding()),
       saved_(checkpoints_in(setup.job.out), setup.job.train.keep,
-             std::filesystem::path(setup.job.out) / "model") {
+             std::filesystem::path(setup.job.out) / "model"),
+      collapse_(setup.model.vocab),
+      started_(setup.plan.tasks.size(), -1) {
   tokens_.require_vocabulary(setup.model.vocab);
   question_ = question_of(setup, tokens_);
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
@@ -251,40 +270,55 @@ void Run::begin() {
   log_.emplace(out / "log.jsonl", done_);
 }
 
-int Run::next_stop() const {
-  int stop = job_.train.steps;
-  for (const int every : {job_.train.save_every, evaluation_ ? job_.train.eval_every : 0}) {
-    if (every > 0) stop = std::min(stop, (done_ / every + 1) * every);
-  }
-  return stop;
-}
-
 TrainSummary Run::execute() {
   restore();
   begin();
-  bool stopped = false;
-  int saved = done_;  // steps in what rests on the drive: the model's folder or a checkpoint
-  last_finish_ = std::chrono::steady_clock::now();
+  saving_.emplace(Saving::Setup{.rules = {job_.train.save_every, job_.train.save_minutes},
+                                .contents = [this](int done) { return contents(done); },
+                                .saved = saved_,
+                                .observer = observer_},
+                  done_, summary_.checkpoint);
+  evaluated_ = done_;
+  summarise();
+  write_summary(std::filesystem::path(job_.out) / "summary.json", summary_, setup_.predicted_step);
   observer_.steps_begin();
-  while (done_ < job_.train.steps && !stopped) {
-    const int wanted = next_stop() - done_;
-    int ran = 0;
-    on_driving_thread(runner_.gives_way(), [&] {
-      ran = drive(setup_.plan, {done_, wanted}, runner_, *this);
-    });
-    stopped = ran < wanted;
-    if (!stopped && evaluation_ && job_.train.eval_every > 0 &&
-        done_ % job_.train.eval_every == 0) {
-      evaluate();
-    }
-    if (!stopped && job_.train.save_every > 0 && done_ % job_.train.save_every == 0) {
-      save();
-      saved = done_;
-    }
-    last_finish_ = std::chrono::steady_clock::now();
+  try {
+    run_steps();
+    saving_->save_the_rest(done_, collapse_.last_good());
+  } catch (const Diverged& error) {
+    const UserError told(after_divergence(error));
+    write_end(RunState::failed, told.what());
+    throw told;
+  } catch (const std::exception& error) {
+    write_end(RunState::failed, words_of(error));
+    throw;
   }
-  if (done_ > saved) save();
-  return finish(stopped);
+  write_end(stop_asked_ ? RunState::interrupted : RunState::done);
+  return summary_;
+}
+
+void Run::run_steps() {
+  last_finish_ = Clock::now();
+  while (done_ < job_.train.steps && !stop_asked_) {
+    on_driving_thread(runner_.gives_way(), [&] {
+      drive(setup_.plan, {done_, job_.train.steps - done_}, runner_, *this);
+    });
+    if (stop_asked_) return;
+    if (evaluation_is_due(done_)) evaluate();
+    if (saving_->is_due(done_)) saving_->try_to_save(done_, collapse_.last_good());
+    last_finish_ = Clock::now();
+  }
+}
+
+/// Between steps, with nothing in flight, is the time for everything else.
+bool Run::wants_step(int step) {
+  stop_asked_ = observer_.wants_to_stop();
+  return !stop_asked_ && !evaluation_is_due(step) && !saving_->is_due(step);
+}
+
+bool Run::evaluation_is_due(int done) const {
+  return evaluation_ && job_.train.eval_every > 0 && done > evaluated_ &&
+         done % job_.train.eval_every == 0;
 }
 
 double Run::stall(int step, Micros step_time) const {
@@ -324,32 +358,80 @@ void Run::step_finished(int step) {
   for (const Batch& batch : numbers.batches) report.tokens += batch.tokens;
   summary_.final_loss = result.loss;
   log_->step(report);
+  if (const auto trouble = log_->new_trouble()) {
+    observer_.warning(*trouble + "; lines wait in memory until the drive takes them");
+  }
   observer_.step(report);
+  watch_for_collapse(report);
+}
+
+void Run::watch_for_collapse(const StepReport& report) {
+  if (report.learned == 0) return;
+  collapse_.step(report.step, report.loss, report.grad_norm);
+  if (!collapse_.has_just_collapsed()) return;
+  observer_.warning("step " + std::to_string(report.step) + ": " +
+                    collapse_.words(report.loss, report.grad_norm));
 }
 
 void Run::evaluate() {
   observer_.phase("evaluating");
+  evaluating_ = true;
   const double loss = evaluation_->loss();
+  evaluating_ = false;
+  evaluated_ = done_;
   summary_.eval_loss = loss;
   log_->evaluated(done_, loss);
   observer_.evaluated(done_, loss);
 }
 
-void Run::save() {
-  observer_.phase("saving a checkpoint");
-  summary_.checkpoint =
-      save_checkpoint({.model = setup_.model,
-                       .states = states_,
-                       .precision = job_.train.precision,
-                       .model_folder = job_.model,
-                       .chat_template = setup_.chat_template,
-                       .manifest = {.step = done_,
-                                    .sequences = done_ * sequences_per_step(job_),
-                                    .question = question_,
-                                    .versions = {{"ferry", std::string(version())}},
-                                    .files = {}}},
-                      saved_);
-  observer_.saved(done_, summary_.checkpoint);
+CheckpointContents Run::contents(int done) const {
+  return {.model = setup_.model,
+          .states = states_,
+          .precision = job_.train.precision,
+          .model_folder = job_.model,
+          .chat_template = setup_.chat_template,
+          .manifest = {.step = done,
+                       .sequences = done * sequences_per_step(job_),
+                       .question = question_,
+                       .versions = {{"ferry", std::string(version())}},
+                       .files = {}}};
+}
+
+/// What is told of a step that diverged. Saves the state before it where that is whole.
+std::string Run::after_divergence(const Diverged& error) {
+  std::string text;
+  if (evaluating_) {
+    text = "evaluation after step " + std::to_string(done_) + ": " + error.what();
+  } else {
+    text = "step " + std::to_string(error.step() + 1) + ": " + error.what() + "\n  " +
+           rows_text(batches_, error);
+    if (const auto gradient = first_bad_gradient(setup_.model, setup_.plan, runner_.binding(),
+                                                 started_, error.step())) {
+      text += "\n  the first gradient that is not finite, in the order of backward: " + *gradient;
+    }
+  }
+  return text + "\n  " + save_before_divergence() +
+         "\n  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32";
+}
+
+/// Says what there is to go on from, too.
+std::string Run::save_before_divergence() {
+  const std::string state = "the state after step " + std::to_string(done_);
+  std::string lost;
+  if (!is_untouched(setup_.plan, started_, done_)) {
+    lost = state + " is gone: updates had begun; ";
+  } else if (const auto bad = first_bad_state(setup_.model, states_)) {
+    lost = state + " is of no use: " + *bad + " is not finite in it; ";
+  } else if (saving_->is_unsaved(done_)) {
+    try {
+      saving_->save(done_, done_ - 1);  // the step may have shown that this state is bad already
+    } catch (const std::exception& error) {
+      lost = state + " could not be saved: " + words_of(error) + "; ";
+    }
+  }
+  const std::filesystem::path& newest = saving_->newest();
+  return lost + (newest.empty() ? "no checkpoint was saved"
+                                : "go on from " + newest.string() + " with --resume");
 }
 
 std::map<std::string, Bytes> Run::peaks() {
@@ -362,25 +444,38 @@ std::map<std::string, Bytes> Run::peaks() {
   return peaks;
 }
 
-TrainSummary Run::finish(bool interrupted) {
+void Run::summarise() {
   summary_.steps_done = done_;
-  summary_.interrupted = interrupted;
   summary_.measured_step = median(step_times_);
   summary_.measured_peak = peaks();
   summary_.tokenising_peak = setup_.tokenising_peak;
+  summary_.checkpoint = saving_->newest();
   for (const Place& place : setup_.plan.places) {
     if (place.kind != PlaceKind::host) continue;
     summary_.beside_plan =
         std::max(0_B, host_memory_.peak() - summary_.predicted_peak.at(place.name));
   }
+}
+
+/// Leaves what there is to say about the run. An old summary would be worse than none, and no
+/// record is worth losing the result for.
+void Run::write_end(RunState state, const std::string& reason) {
   const std::filesystem::path out = job_.out;
-  Timeline timeline;
-  for (const auto& spans : spans_) {
-    timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
+  summary_.state = state;
+  summary_.reason = reason;
+  try {
+    summarise();
+    Timeline timeline;
+    for (const auto& spans : spans_) {
+      timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
+    }
+    write_summary(out / "summary.json", summary_, setup_.predicted_step);
+    write_file(out / "timeline.json", to_chrome_trace(setup_.plan, timeline));
+  } catch (const std::exception& error) {
+    std::error_code ignored;
+    std::filesystem::remove(out / "summary.json", ignored);
+    observer_.warning(words_of(error));
   }
-  write_file(out / "timeline.json", to_chrome_trace(setup_.plan, timeline));
-  write_summary(out / "summary.json", summary_, setup_.predicted_step);
-  return summary_;
 }
 
 }  // namespace

@@ -50,9 +50,13 @@ struct StepReport {
   double seconds_left = 0;
 };
 
+/// How a run stands, for programs that look at its folder.
+enum class RunState { running, done, interrupted, failed };
+
 struct TrainSummary {
+  RunState state = RunState::running;
+  std::string reason;  // of a failure
   int steps_done = 0;
-  bool interrupted = false;
   double final_loss = 0;
   std::optional<double> eval_loss;                             // the last one
   Micros measured_step;                                        // median after the warm-up steps
@@ -69,6 +73,8 @@ class TrainObserver : public PhaseListener {
   /// All is loaded; from now on there is work to lose.
   virtual void steps_begin() {}
   virtual void step(const StepReport& /*report*/) {}
+  /// Something that the run survives, and its owner should know.
+  virtual void warning(const std::string& /*text*/) {}
   virtual void evaluated(int /*step*/, double /*loss*/) {}
   virtual void saved(int /*step*/, const std::filesystem::path& /*folder*/) {}
   /// Asked before every step; true finishes the steps that have begun, saves what is not saved yet
@@ -83,7 +89,8 @@ std::int64_t rows_per_epoch(const TrainSetup& setup);
 /// Runs the job, whose `train.steps` is set. Writes its inputs, log.jsonl, timeline.json,
 /// summary.json and checkpoints into job.out, nothing before all that it needs is loaded. Throws
 /// UserError (data, model, divergence) or ResourceError (memory, drive, device); what was saved
-/// before stays as it is. Requires: this process has job.out to itself (data/run_lock.h), and a new
+/// before stays as it is. A checkpoint that the drive refuses is tried again, and ends the run only
+/// at its end. Requires: this process has job.out to itself (data/run_lock.h), and a new
 /// run's has no checkpoints.
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer);
 

@@ -62,11 +62,11 @@ class Box:
         done = ferry("train", str(file), *flags, expect=expect)
         return Run(out, done.stdout + done.stderr)
 
-    def start(self, name: str, *flags: str, stdout=subprocess.PIPE, **changes) -> "Started":
+    def start(self, name: str, *flags: str, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **changes) -> "Started":
         """Begins `ferry train` and returns while it runs."""
         file, out = self.write_job(name, **changes)
         command = [FERRY, "train", str(file), *flags]
-        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
         return Started(process, out)
 
     def reuse_measurement(self, job: dict) -> None:
@@ -116,10 +116,19 @@ class Started:
     out: Path
 
     @property
-    def steps(self) -> int:
-        """Steps that the log has."""
+    def logged(self) -> list[int]:
+        """The steps that the log has, as they stand there; the last line may be half written."""
         log = self.out / "log.jsonl"
-        return sum('"loss"' in line for line in log.read_text().splitlines()) if log.exists() else 0
+        lines = log.read_text().split("\n")[:-1] if log.exists() else []
+        return [line["step"] for line in map(json.loads, lines) if "loss" in line]
+
+    @property
+    def steps(self) -> int:
+        return len(self.logged)
+
+    @property
+    def summary(self) -> dict:
+        return json.loads((self.out / "summary.json").read_text())
 
     @property
     def checkpoints(self) -> list[str]:

@@ -1,0 +1,126 @@
+#include "train/divergence.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <span>
+
+#include "data/float_formats.h"
+#include "spec/layout.h"
+#include "train/operands.h"
+
+namespace ferry {
+namespace {
+
+constexpr std::int64_t kPieceElements = 1 << 20;  // looked at, at once: memory is short here
+constexpr std::size_t kRowsNamed = 32;
+
+/// A flat fp32 tensor, wherever it lives.
+bool is_finite(const at::Tensor& flat) {
+  for (std::int64_t begin = 0; begin < flat.numel(); begin += kPieceElements) {
+    const std::int64_t count = std::min(kPieceElements, flat.numel() - begin);
+    const at::Tensor piece = flat.narrow(0, begin, count).cpu();
+    const std::span values(piece.const_data_ptr<float>(), static_cast<std::size_t>(count));
+    if (first_not_finite(values)) return false;
+  }
+  return true;
+}
+
+std::vector<TaskId> writers_of(const Plan& plan, InstanceId instance) {
+  std::vector<TaskId> writers;
+  for (const TaskId id : plan.tasks.ids()) {
+    if (std::ranges::count(plan.tasks[id].writes, instance) > 0) writers.push_back(id);
+  }
+  return writers;
+}
+
+/// Where the sum that an update is going to read lies: at the update, or, when it was not copied
+/// there yet, where it is copied from.
+std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan,
+                                          const StartedSteps& started, int step) {
+  if (started[update] >= step) return std::nullopt;  // its slot may hold something else by now
+  InstanceId instance = operands_of(plan)[update][Part::gradient];
+  for (std::size_t hops = 0; hops < plan.places.size() + 1; ++hops) {
+    const auto writers = writers_of(plan, instance);
+    const auto has_run = [&](TaskId id) { return started[id] == step; };
+    if (std::ranges::all_of(writers, has_run)) return instance;
+    if (writers.size() != 1 || plan.tasks[writers.front()].kind != TaskKind::copy) break;
+    instance = plan.tasks[writers.front()].reads.front();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> bad_part(const BlockSpec& block, const Binding& binding,
+                                    InstanceId gradient) {
+  const BlockLayout layout = layout_of(block);
+  for (std::size_t i = 0; i < block.params.size(); ++i) {
+    const Bytes begin{layout.offsets[i] * static_cast<std::int64_t>(sizeof(float))};
+    const auto part = binding.view(gradient, begin, {block.params[i].numel()}, at::kFloat);
+    if (!is_finite(part)) return block.params[i].name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_untouched(const Plan& plan, const StartedSteps& started, int done) {
+  return std::ranges::none_of(plan.tasks.ids(), [&](TaskId id) {
+    return started[id] >= done && std::ranges::any_of(plan.tasks[id].writes, [&](InstanceId write) {
+             return plan.instances[write].home;
+           });
+  });
+}
+
+std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan& plan,
+                                              const Binding& binding, const StartedSteps& started,
+                                              int step) {
+  IdVector<BlockId, TaskId> updates(plan.blocks.size());
+  for (const TaskId id : plan.tasks.ids()) {
+    if (plan.tasks[id].kind == TaskKind::update) updates[plan.tasks[id].block] = id;
+  }
+  for (auto b = updates.size(); b-- > 0;) {
+    const BlockId block{b};
+    if (!updates[block].valid()) continue;
+    const auto gradient = gradient_before(updates[block], plan, started, step);
+    if (!gradient) continue;
+    if (auto name = bad_part(model.blocks[block], binding, *gradient)) return name;
+  }
+  return std::nullopt;
+}
+
+std::string rows_text(Batches& batches, const Diverged& error) {
+  const bool some = !error.micro_batches().empty();
+  std::vector<std::int64_t> rows;
+  for (int m = 0; m < batches.micro_batches(); ++m) {
+    if (some && std::ranges::count(error.micro_batches(), m) == 0) continue;
+    const auto samples = batches.samples(error.step(), m);
+    rows.insert(rows.end(), samples.begin(), samples.end());
+  }
+  std::string text = some ? "rows whose loss is not finite:" : "rows of the step:";
+  for (std::size_t i = 0; i < std::min(rows.size(), kRowsNamed); ++i) {
+    text += (i > 0 ? ", " : " ") + std::to_string(rows[i] + 1);
+  }
+  const std::size_t left = rows.size() - std::min(rows.size(), kRowsNamed);
+  return text + (left > 0 ? " and " + std::to_string(left) + " more" : "");
+}
+
+std::optional<std::string> first_bad_state(const ModelSpec& model, const HomeStates& states) {
+  std::vector<float> piece(kPieceElements);
+  for (const BlockId block : model.blocks.ids()) {
+    const auto& params = model.blocks[block].params;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      for (std::int64_t begin = 0; begin < params[i].numel(); begin += kPieceElements) {
+        const auto count = std::min(kPieceElements, params[i].numel() - begin);
+        const auto values = std::span(piece).first(static_cast<std::size_t>(count));
+        for (const StatePart part :
+             {StatePart::master, StatePart::exp_avg, StatePart::exp_avg_sq}) {
+          states.read(part, {block, i, begin}, values);
+          if (first_not_finite(values)) return params[i].name;
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ferry

@@ -1,0 +1,60 @@
+// The checkpoints that a run writes: when, and what happens when the drive refuses one.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/saved_steps.h"
+#include "train/checkpoints.h"
+#include "train/saving_times.h"
+#include "train/trainer.h"
+
+namespace ferry {
+
+class Saving {
+ public:
+  struct Setup {
+    SavingTimes::Rules rules;
+    std::function<CheckpointContents(int done)> contents;  // of the state after so many steps
+    const SavedSteps& saved;
+    TrainObserver& observer;
+  };
+
+  /// All that `setup` refers to must outlive this object. `done`: the steps done in what rests on
+  /// the drive now; `newest`: the checkpoint that is, or empty.
+  Saving(Setup setup, int done, std::filesystem::path newest);
+
+  /// Whether the state after `done` steps is to be saved now.
+  bool is_due(int done) const;
+
+  /// Whether the state after `done` steps is newer than what rests on the drive.
+  bool is_unsaved(int done) const { return times_.is_unsaved(done); }
+
+  /// The checkpoint that was written last, or empty.
+  const std::filesystem::path& newest() const { return newest_; }
+
+  // The next three save the state after `done` steps; nothing may be in flight. With `last_good`,
+  // the newest checkpoint of at most so many steps stays, beyond train.keep.
+
+  /// Throws what the drive said; the checkpoints before stay as they are.
+  void save(int done, std::optional<int> last_good);
+
+  /// Tells the observer when it fails; then it is due again after a while.
+  void try_to_save(int done, std::optional<int> last_good);
+
+  /// At the end of a run: saves what is not saved yet. Throws ResourceError that says what is lost.
+  void save_the_rest(int done, std::optional<int> last_good);
+
+ private:
+  Setup setup_;
+  SavingTimes times_;
+  std::filesystem::path newest_;
+};
+
+/// What an error says, without torch's stack.
+std::string words_of(const std::exception& error);
+
+}  // namespace ferry

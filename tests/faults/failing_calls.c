@@ -1,0 +1,151 @@
+/* Makes the n-th system call of a kind fail, of those that ferry-torch makes on files below a folder.
+ *
+ *   LD_PRELOAD=failing_calls.so FERRY_FAIL=fsync:3 FERRY_FAIL_BELOW=/tmp/run FERRY_FAIL_TOLD=/tmp/told ferry train ...
+ *
+ * Kinds: write, reserve, sync, rename, create, remove, and allocate: memory of at least 256 KiB, asked for after the first file was
+ * created below the folder. A call that fails makes the file FERRY_FAIL_TOLD.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LARGE = 256 << 10 }; /* bytes */
+
+static atomic_int calls;
+static atomic_int has_begun; /* a file was created below the folder */
+
+static int in_trainer(void) {
+  char program[4096];
+  const ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (size <= 0) return 0;
+  program[size] = 0;
+  const char* slash = strrchr(program, '/');
+  return slash != NULL && strcmp(slash + 1, "ferry-torch") == 0;
+}
+
+/* Counts a call of this kind; whether it is the one to fail. */
+static int is_the_one(const char* kind) {
+  const char* wanted = getenv("FERRY_FAIL");
+  const size_t size = strlen(kind);
+  if (wanted == NULL || strncmp(wanted, kind, size) != 0 || wanted[size] != ':' || !in_trainer()) return 0;
+  if (atomic_fetch_add(&calls, 1) + 1 != atoi(wanted + size + 1)) return 0;
+  const int told = creat(getenv("FERRY_FAIL_TOLD"), 0644);
+  if (told >= 0) close(told);
+  return 1;
+}
+
+static int fails_path(const char* kind, const char* path) {
+  const char* below = getenv("FERRY_FAIL_BELOW");
+  if (below == NULL || strncmp(path, below, strlen(below)) != 0) return 0;
+  if (strcmp(kind, "create") == 0) atomic_store(&has_begun, 1);
+  return is_the_one(kind);
+}
+
+static int fails_memory(size_t size) { return size >= LARGE && atomic_load(&has_begun) && is_the_one("allocate"); }
+
+static int fails(const char* kind, int descriptor) {
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  const ssize_t size = readlink(link, path, sizeof path - 1);
+  if (size <= 0) return 0;
+  path[size] = 0;
+  return fails_path(kind, path);
+}
+
+#define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+#define REFUSE(number) return errno = (number), -1
+
+ssize_t write(int descriptor, const void* bytes, size_t size) {
+  REAL(write);
+  if (fails("write", descriptor)) REFUSE(ENOSPC);
+  return real(descriptor, bytes, size);
+}
+
+ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t at) {
+  REAL(pwrite);
+  if (fails("write", descriptor)) REFUSE(EIO);
+  return real(descriptor, bytes, size, at);
+}
+
+int fallocate(int descriptor, int mode, off_t at, off_t size) {
+  REAL(fallocate);
+  if (fails("reserve", descriptor)) REFUSE(ENOSPC);
+  return real(descriptor, mode, at, size);
+}
+
+int fsync(int descriptor) {
+  REAL(fsync);
+  if (fails("sync", descriptor)) REFUSE(EIO);
+  return real(descriptor);
+}
+
+int rename(const char* from, const char* to) {
+  REAL(rename);
+  if (fails_path("rename", to)) REFUSE(EIO);
+  return real(from, to);
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
+  REAL(renameat2);
+  if (fails_path("rename", to)) REFUSE(EIO);
+  return real(from_folder, from, to_folder, to, flags);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  REAL(mkdir);
+  if (fails_path("create", path)) REFUSE(ENOSPC);
+  return real(path, mode);
+}
+
+int open(const char* path, int flags, ...) {
+  REAL(open);
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+    if (fails_path("create", path)) REFUSE(ENOSPC);
+  }
+  return real(path, flags, mode);
+}
+
+extern void* __libc_malloc(size_t size); /* dlsym() itself allocates */
+
+void* malloc(size_t size) {
+  if (fails_memory(size)) return errno = ENOMEM, NULL;
+  return __libc_malloc(size);
+}
+
+int posix_memalign(void** at, size_t alignment, size_t size) {
+  REAL(posix_memalign);
+  if (fails_memory(size)) return ENOMEM;
+  return real(at, alignment, size);
+}
+
+void* mmap(void* where, size_t size, int protection, int flags, int descriptor, off_t at) {
+  REAL(mmap);
+  if ((flags & MAP_ANONYMOUS) != 0 && fails_memory(size)) return errno = ENOMEM, MAP_FAILED;
+  return real(where, size, protection, flags, descriptor, at);
+}
+
+int unlink(const char* path) {
+  REAL(unlink);
+  if (fails_path("remove", path)) REFUSE(EIO);
+  return real(path);
+}
+
+int unlinkat(int folder, const char* path, int flags) {
+  REAL(unlinkat);
+  if (fails("remove", folder)) REFUSE(EIO);
+  return real(folder, path, flags);
+}

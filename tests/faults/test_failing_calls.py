@@ -1,0 +1,87 @@
+"""The n-th call on the drive fails, for every n of a small run: success or a clear error, and never a wrong checkpoint."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from boxes import FERRY, Run, make_model
+
+STEPS = 3
+KINDS = ("write", "reserve", "sync", "rename", "create", "remove", "allocate")
+WORDS = ("No space left on device", "Input/output error", "memory")
+
+
+@dataclass(frozen=True)
+class Trial:
+    exit_code: int
+    said: str
+    failed: bool  # the call was made, and failed
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory) -> Path:
+    library = tmp_path_factory.mktemp("shim") / "failing_calls.so"
+    source = Path(__file__).with_name("failing_calls.c")
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", source, "-o", library, "-ldl"], check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def small(box, tmp_path_factory) -> dict:
+    """A job of two layers that saves after every step."""
+    model = make_model(tmp_path_factory.mktemp("small") / "base", num_hidden_layers=2)
+    return {"model": str(model), "train__steps": STEPS, "train__save_every": 1, "train__keep": 1}
+
+
+@pytest.fixture(scope="module")
+def whole(box, small) -> Run:
+    return box.train("calls-whole", **small)
+
+
+def attempt(box, shim: Path, name: str, small: dict, kind: str, n: int) -> Trial:
+    shutil.rmtree(box.folder / name, ignore_errors=True)
+    job = box.job(name, **small)
+    file = box.folder / f"{name}.yaml"
+    file.write_text(json.dumps(job))
+    box.reuse_measurement(job)
+    told = box.folder / f"{name}.told"
+    told.unlink(missing_ok=True)
+    names = {"LD_PRELOAD": shim, "FERRY_FAIL": f"{kind}:{n}", "FERRY_FAIL_BELOW": job["out"], "FERRY_FAIL_TOLD": told}
+    environment = os.environ | {key: str(value) for key, value in names.items()}
+    done = subprocess.run([FERRY, "train", file], env=environment, capture_output=True, text=True, timeout=300)
+    return Trial(done.returncode, done.stderr, told.exists())
+
+
+def goes_on_to_the_same_end(box, name: str, small: dict, whole: Run) -> None:
+    """Whatever is there: a run from it, or anew, ends in the weights of the unbroken run."""
+    saved = list((box.folder / name / "checkpoints").glob("step-??????"))
+    if not saved:
+        shutil.rmtree(box.folder / name)
+    run = box.train(name, *(["--resume"] if saved else []), **small)
+    for tensor, values in whole.tensors().items():
+        assert torch.equal(values, run.tensors()[tensor]), tensor
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_call_may_fail(box, shim, small, whole, kind):
+    failed = 0
+    for n in range(1, 1000):
+        name = f"calls-{kind}"
+        trial = attempt(box, shim, name, small, kind, n)
+        if not trial.failed:
+            assert trial.exit_code == 0, trial
+            break
+        failed += 1
+        assert trial.exit_code in (0, 3), (n, trial)
+        if trial.exit_code == 3:
+            assert any(words in trial.said for words in WORDS), (n, trial)
+        goes_on_to_the_same_end(box, name, small, whole)
+    assert failed > 0
