@@ -15,7 +15,7 @@ from ferry_tools.mix import Part, mixed_file
 from ferry_tools.model_tokenizer import FILES, ModelTokenizer
 from ferry_tools.processes import cores, samples_in_order
 from ferry_tools.progress import Progress
-from ferry_tools.records import Record, Records
+from ferry_tools.records import PlainText, Record, Records
 from ferry_tools.rows import detect_keys, value_of
 from ferry_tools.samples import RowRules, Samples, plain_text_samples
 from ferry_tools.temporary_file import replacing
@@ -100,11 +100,9 @@ def rules_of(
 def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) -> Iterator[tuple[Samples, float]]:
     """Samples, and how much of the file has been read for them at most."""
     if source.suffix == ".txt":
-        size = max(source.stat().st_size, 1)
-        read = 0
-        for made in plain_text_samples(tokens, source, question.sequence):
-            read += len(made.ids)
-            yield made, min(3 * read / size, 0.99)
+        text = PlainText(source)
+        for made in plain_text_samples(tokens, text, question.sequence):
+            yield made, text.fraction
         return
     records = Records(source)
     rules, all_records = rules_of(question, tokens, iter(records))
@@ -112,26 +110,24 @@ def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) ->
         yield made, records.fraction
 
 
-def write_tokens(question: Question, source: Path, tokens: ModelTokenizer, path: Path, key: bytes) -> Refused:
-    """Tokenises a file. Without `skips` the first row that cannot be used is raised."""
+def tokenise(question: Question, source: Path, tokens: ModelTokenizer, writer: token_file.Writer) -> Refused:
+    """Writes the samples of a file. Without `skips` the first row that cannot be used is raised."""
     refused = Refused()
     progress = Progress(source.name)
     try:
-        with token_file.Writer(path) as writer:
-            for made, fraction in samples_of_file(question, source, tokens):
-                for error in made.refused:
-                    if not question.skips:
-                        raise error
-                    refused.add(error)
-                writer.add(made)
-                progress.add(len(made.lengths) + len(made.refused), fraction)
-            if writer.samples == 0:
-                raise DataError(f"{source}: none of {refused.count} rows can be used; the first: {refused.first[0]}")
-            progress.done(writer.tokens)
-            writer.finish(tokens.vocabulary, tokens.end_token, key)
+        for made, fraction in samples_of_file(question, source, tokens):
+            for error in made.refused:
+                if not question.skips:
+                    raise error
+                refused.add(error)
+            writer.add(made)
+            progress.add(len(made.lengths) + len(made.refused), fraction)
+        if writer.samples == 0:
+            raise DataError(f"{source}: none of {refused.count} rows can be used; the first: {refused.first[0]}")
     except BaseException:
         progress.stop()
         raise
+    progress.done(writer.tokens)
     return refused
 
 
@@ -167,17 +163,21 @@ def tokens_of_file(question: Question, source: Path, cache: Path) -> tuple[Path,
     notes_file = path.with_suffix(".notes")
     if path.is_file():
         return path, True, notes_file.read_text().splitlines() if notes_file.is_file() else []
-    notes = notes_of(tokens, source, write_tokens(question, source, tokens, path, key))
-    template = tokens.foreign_template
-    for file, text in (
-        (notes_file, "".join(note + "\n" for note in notes)),
-        (path.with_suffix(".jinja"), template.text if template else ""),
-    ):
-        file.unlink(missing_ok=True)
-        if text:
-            with replacing(file) as replaced:
-                replaced.write(text.encode())
+    with token_file.Writer(path) as writer:
+        notes = notes_of(tokens, source, tokenise(question, source, tokens, writer))
+        template = tokens.foreign_template
+        write_beside(notes_file, "".join(note + "\n" for note in notes))
+        write_beside(path.with_suffix(".jinja"), template.text if template else "")
+        writer.finish(tokens.vocabulary, tokens.end_token, key)
     return path, False, notes
+
+
+def write_beside(file: Path, text: str) -> None:
+    """A file of this text; none where there is nothing to say."""
+    file.unlink(missing_ok=True)
+    if text:
+        with replacing(file) as replaced:
+            replaced.write(text.encode())
 
 
 def make_token_file(question: Question, cache: Path) -> dict:

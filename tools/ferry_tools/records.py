@@ -17,6 +17,7 @@ BOM = b"\xef\xbb\xbf"
 ROW_LIMIT = 16 << 20  # bytes: more tokens than the longest data.sequence, of 1,048,576, has
 ROWS_AT_ONCE = 1024  # of a columnar file
 JSON_PIECE = 1 << 20  # characters of an array read at once
+TEXT_PIECE = 1 << 18  # bytes of a plain text read at once
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,49 @@ class Records:
                     number += 1
                     self.fraction = number / rows if rows else self.fraction
                     yield Record(f"{self.path}: row {number}", value)
+
+
+class PlainText:
+    """The text of a file in pieces, CRLF as a newline. `fraction` of the file has been read.
+
+    Raises DataError that names the line of what is no text.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fraction = 0.0
+
+    def __iter__(self) -> Iterator[str]:
+        size = self.path.stat().st_size
+        if size == 0:
+            raise DataError(f"{self.path}: empty; expected text")
+        line, held = 1, b""
+        with self.path.open("rb") as file:
+            while piece := file.read(TEXT_PIECE):
+                self.fraction = min(file.tell() / size, 1.0)
+                held += piece
+                text = self._decoded(held, line)
+                if text.endswith("\r"):  # a newline may follow
+                    text = text[:-1]
+                if "\0" in text:
+                    line += text[: text.index("\0")].count("\n")
+                    raise DataError(f"{self.path}:{line}: a NUL byte; expected text")
+                line += text.count("\n")
+                held = held[len(text.encode()) :]
+                yield text.replace("\r\n", "\n")
+        if held not in (b"", b"\r"):
+            raise DataError(f"{self.path}:{line}: not UTF-8: found 0x{held[0]:02x}")
+        yield held.decode()
+
+    def _decoded(self, data: bytes, line: int) -> str:
+        """All of `data` but a character that is not there as a whole."""
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            if error.reason == "unexpected end of data" and error.start > len(data) - 4:
+                return data[: error.start].decode()
+            line += data[: error.start].count(b"\n")
+            raise DataError(f"{self.path}:{line}: not UTF-8: found 0x{data[error.start]:02x}") from None
 
 
 def too_long(where: str) -> RowError:

@@ -4,7 +4,7 @@ What the rows of a file mean is read off the keys of its first row; every later 
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ferry_tools.conversations import messages_of, tools_of
 from ferry_tools.errors import DataError, RowError
@@ -39,7 +39,7 @@ class Chat:
 
     messages: list[dict]
     first: int = 0
-    tools: list[dict] | None = field(default=None)
+    tools: list[dict] | None = None
 
 
 Row = Text | Completion | Chat
@@ -146,7 +146,7 @@ def prompt_and_completion(where: str, value: dict) -> Row:
             f"{where}: 'prompt' is {type(prompt).__name__} and 'completion' is {type(completion).__name__}; "
             "expected two texts or two lists of messages"
         )
-    if isinstance(prompt, str) or not isinstance(prompt, list):
+    if not isinstance(prompt, list):
         return Completion(string_of(where, value, "prompt"), string_of(where, value, "completion"))
     asked = messages_of(where, "prompt", prompt)
     return conversation(where, value, asked + messages_of(where, "completion", completion), len(asked))

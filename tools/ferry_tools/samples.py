@@ -6,11 +6,10 @@ The rules are public: docs/formats/data.md states them.
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ferry_tools.chat import chat_sample
-from ferry_tools.errors import DataError, RowError
-from ferry_tools.long_text import PIECE, encode_pieces
+from ferry_tools.errors import RowError
+from ferry_tools.long_text import encode_pieces
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.records import Record
 from ferry_tools.rows import Chat, Completion, Row, Text, row_of, value_of
@@ -78,22 +77,27 @@ class RowRules:
     def samples_of(self, records: Iterable[Record]) -> Samples:
         """The samples of these records in their order, and what was refused among them."""
         made = Samples()
-        rows: list[tuple[str, Row]] = []
+        rows: list[tuple[str, Row | RowError]] = []
         for record in records:
             try:
                 rows.append((record.where, row_of(record.where, value_of(record), self.keys)))
             except RowError as error:
-                made.refused.append(error)
-        texts = iter(self._encoded([row for _, row in rows if not isinstance(row, Chat)]))
+                rows.append((record.where, error))
+        texts = iter(self._encoded([row for _, row in rows]))
         for where, row in rows:
-            try:
-                made.add(Sample(*chat_sample(self.tokens, where, row)) if isinstance(row, Chat) else next(texts))
-            except RowError as error:
-                made.refused.append(error)
+            if isinstance(row, RowError):
+                made.refused.append(row)
+            elif isinstance(row, Chat):
+                try:
+                    made.add(Sample(*chat_sample(self.tokens, where, row)))
+                except RowError as error:
+                    made.refused.append(error)
+            else:
+                made.add(next(texts))
         return made
 
-    def _encoded(self, rows: list[Text | Completion]) -> Iterator[Sample]:
-        """Texts are encoded many at a time: those of each kind."""
+    def _encoded(self, rows: list[Row | RowError]) -> Iterator[Sample]:
+        """The samples of texts or of completions, which a file has one of: encoded many at a time."""
         texts = [row for row in rows if isinstance(row, Text)]
         for ids in self.tokens.encode_all([row.text for row in texts]):
             yield text_sample(self.tokens, ids)
@@ -105,45 +109,11 @@ class RowRules:
             yield completion_sample(self.tokens, *parts)
 
 
-def text_of(path: Path) -> Iterator[str]:
-    """A plain text in pieces, CRLF as a newline. Raises DataError that names the line of what is no text."""
-    line, held = 1, b""
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            data = held + piece
-            try:
-                end = len(data)
-                text = data.decode()
-            except UnicodeDecodeError as error:
-                cut_character = error.reason == "unexpected end of data" and error.start > len(data) - 4
-                if not cut_character:
-                    raise not_utf8(path, line, data, error) from None
-                end = error.start
-                text = data[:end].decode()
-            if text.endswith("\r"):  # a newline may follow
-                end, text = end - 1, text[:-1]
-            if "\0" in text:
-                raise DataError(f"{path}:{line + text[: text.index(chr(0))].count(chr(10))}: a NUL byte; expected text")
-            line += text.count("\n")
-            held = data[end:]
-            yield text.replace("\r\n", "\n")
-    if held not in (b"", b"\r"):
-        raise DataError(f"{path}:{line}: not UTF-8: found 0x{held[0]:02x}")
-    yield held.decode()
-
-
-def not_utf8(path: Path, line: int, data: bytes, error: UnicodeDecodeError) -> DataError:
-    line += data[: error.start].count(b"\n")
-    return DataError(f"{path}:{line}: not UTF-8: found 0x{data[error.start]:02x}")
-
-
-def plain_text_samples(tokens: ModelTokenizer, path: Path, sequence: int) -> Iterator[Samples]:
-    """A plain text is one document, cut into consecutive samples of `sequence` tokens."""
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: empty; expected text")
+def plain_text_samples(tokens: ModelTokenizer, text: Iterable[str], sequence: int) -> Iterator[Samples]:
+    """A plain text, which comes in pieces, is one document, cut into consecutive samples of `sequence` tokens."""
     held: list[int] = []
     is_start = True
-    for piece in encode_pieces(tokens.tokenizer, text_of(path)):
+    for piece in encode_pieces(tokens.tokenizer, text):
         held += [number for number, _, _ in piece]
         if is_start and len(held) >= len(tokens.begin_tokens):
             held, is_start = with_begin(tokens, held), False

@@ -3,9 +3,11 @@
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from ferry_tools import long_text, model_tokenizer, samples
+from ferry_tools import long_text, model_tokenizer, records
 from ferry_tools.long_text import encode_piece, encode_pieces
 from ferry_tools.make_data import problems
+from ferry_tools.records import PlainText
+from ferry_tools.samples import plain_text_samples
 
 TEXT = "".join(f"{row['question']}\n\n  {row['answer']}\r\n\u00e9\U0001f600\t" for row in problems(300, 5))
 
@@ -61,11 +63,12 @@ def test_no_more_than_a_piece_is_encoded_at_once(tokens, tmp_path, monkeypatch):
         return encode_piece(tokenizer, text, begin)
 
     monkeypatch.setattr(long_text, "encode_piece", watched)
-    for module in (long_text, model_tokenizer, samples):
-        monkeypatch.setattr(module, "PIECE", 1000)
+    monkeypatch.setattr(long_text, "PIECE", 1000)
+    monkeypatch.setattr(model_tokenizer, "PIECE", 1000)
+    monkeypatch.setattr(records, "TEXT_PIECE", 1000)
     monkeypatch.setattr(long_text, "OVERLAP", 300)
     (tmp_path / "x.txt").write_bytes(TEXT.encode())
-    made = list(samples.plain_text_samples(tokens, tmp_path / "x.txt", 64))
+    made = list(plain_text_samples(tokens, PlainText(tmp_path / "x.txt"), 64))
     ids = tokens.encode_all([TEXT, "short"])
     assert 0 < max(sizes) <= 1300 and len(sizes) > 2 * len(TEXT) / 1300
     assert tokens.tokenizer.decode(ids[0], skip_special_tokens=False) == TEXT

@@ -64,6 +64,16 @@ def test_the_first_bad_row_stops_whoever_meets_it(make, jsonl, monkeypatch):
         make(jsonl(*rows))
 
 
+def test_the_first_of_several_bad_rows_is_named_whatever_is_wrong_with_it(make, jsonl):
+    refused = {"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "{{"}]}
+    path = jsonl({"messages": CHAT}, refused, {"messages": 3})
+    template = path.with_suffix(".jinja")
+    refuse = "{% if m.content == '{{' %}{{ raise_exception('no') }}{% endif %}"
+    template.write_text("{% for m in messages %}" + refuse + "{{ m.content }}{% endfor %}")
+    with pytest.raises(DataError, match="data.jsonl:2: the chat template refuses the conversation: no"):
+        make(path, chat_template=str(template))
+
+
 def test_bad_rows_are_skipped_named_and_counted_each_time(make, jsonl, capsys):
     path = jsonl("{", *[{"text": "a"} if n % 2 else {"text": n} for n in range(20)])
     made = make(path, skips=True)

@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 
+from ferry_tools import records
 from ferry_tools.errors import DataError
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.make_tokens import Question, rules_of
-from ferry_tools.records import Records
+from ferry_tools.records import PlainText, Records
 from ferry_tools.samples import Sample, plain_text_samples
 
 TURNS = [
@@ -31,10 +32,10 @@ MARKED_TEMPLATE = (
 def samples(tokens, path, text_key=None, sequence=1024) -> list[Sample]:
     """The samples of a file; the first row that cannot be used is raised."""
     if path.suffix == ".txt":
-        groups = list(plain_text_samples(tokens, path, sequence))
+        groups = list(plain_text_samples(tokens, PlainText(path), sequence))
     else:
-        rules, records = rules_of(Question([], path, sequence, text_key), tokens, iter(Records(path)))
-        groups = [rules.samples_of(records)]
+        rules, rows = rules_of(Question([], path, sequence, text_key), tokens, iter(Records(path)))
+        groups = [rules.samples_of(rows)]
     made = []
     for group in groups:
         for error in group.refused:
@@ -149,6 +150,30 @@ def test_plain_text_is_cut_into_sequences(tokens, tmp_path):
     made = samples(tokens, path, sequence=16)
     assert [len(sample.ids) for sample in made[:-1]] == [16] * (len(made) - 1)
     assert "".join(whole_text(tokens, sample) for sample in made) == "1\n2 " * 50 + "<|endoftext|>"
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 1 << 18])
+def test_a_plain_text_in_pieces_is_the_whole(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(records, "TEXT_PIECE", piece)
+    (tmp_path / "x.txt").write_bytes("a\r\n\u00e9\U0001f600\r\r\n\u4e2d\r".encode())
+    text = PlainText(tmp_path / "x.txt")
+    assert "".join(text) == "a\n\u00e9\U0001f600\r\n\u4e2d\r" and text.fraction == 1
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"", "x.txt: empty; expected text"),
+        (b"a\nb\xffc", "x.txt:2: not UTF-8: found 0xff"),
+        (b"a\nb\xe4\xb8", "x.txt:2: not UTF-8: found 0xe4"),
+        (b"a\n\nb\0", "x.txt:3: a NUL byte; expected text"),
+    ],
+)
+def test_what_is_no_text_is_named_with_its_line(tmp_path, monkeypatch, data, message):
+    monkeypatch.setattr(records, "TEXT_PIECE", 2)
+    (tmp_path / "x.txt").write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        list(PlainText(tmp_path / "x.txt"))
 
 
 def test_vocab_and_merges_make_a_byte_level_bpe(tokens, nano, tmp_path, jsonl):
