@@ -1,5 +1,4 @@
-// A training run as lines of JSON on standard output, for programs: docs/formats/cli.md has the
-// events. One line per event, flushed, so that a reader follows the run.
+// A training run as lines of JSON on standard output, one per event (event.h), for programs.
 #pragma once
 
 #include <chrono>
@@ -10,9 +9,6 @@
 #include "train/trainer.h"
 
 namespace ferry {
-
-/// Writes one event: the fields of `object`, a JSON text, and `event`.
-void write_event(const std::string& event, const std::string& object);
 
 class EventLines final : public TrainObserver {
  public:

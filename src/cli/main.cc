@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/event.h"
 #include "cli/installation.h"
 #include "cli/python_tools.h"
 #include "cli/standard_streams.h"
@@ -105,14 +106,6 @@ struct AnswerForm {
   bool json = false;    // one object
   bool events = false;  // a line of JSON per event
 };
-
-/// {"error": "job.yaml:2: ...", "exit": 2}
-std::string error_json(int exit_code, const std::string& text, const AnswerForm& form) {
-  nlohmann::json object{{"error", text}, {"exit", exit_code}};
-  if (form.events) object["event"] = "error";
-  // The text may quote a file that is not UTF-8.
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
 
 int run(int argc, char** argv, AnswerForm& form) {
   CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
@@ -267,10 +260,15 @@ int answer(int argc, char** argv, AnswerForm& form) {
   }
 }
 
+constexpr auto kReplaceBadBytes = nlohmann::json::error_handler_t::replace;
+
 /// Says on standard error what went wrong; a program that asked for JSON is answered in it too.
 int fail(int exit_code, const std::string& text, const AnswerForm& form) {
   if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
-  if (form.json || form.events) std::fputs(error_json(exit_code, text, form).c_str(), stdout);
+  nlohmann::json answer{{"error", text}, {"exit", exit_code}};
+  if (form.events) write_event("error", std::move(answer));
+  // The text may quote a file that is not UTF-8.
+  if (form.json) std::puts(answer.dump(-1, ' ', false, kReplaceBadBytes).c_str());
   return exit_code;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/command_line.h"
+#include "cli/event.h"
 #include "cli/torch_part.h"
 #include "data/files.h"
 #include "data/manifest.h"
@@ -109,8 +111,14 @@ Start check_start(Job job, const TrainCommand& command) {
   return start;
 }
 
-bool nothing_left(const Start& start, const Job& job) {
+bool nothing_left(const Start& start, const Job& job, bool events) {
   if (!start.checkpoint || job.train.steps == 0 || start.done < job.train.steps) return false;
+  if (events) {
+    write_event("finished", {{"steps", start.done},
+                             {"interrupted", false},
+                             {"checkpoint", start.checkpoint->string()}});
+    return true;
+  }
   std::printf(
       "%s: nothing to do: %lld of %d steps are done\n  try: a larger train.steps to go on\n",
       start.checkpoint->c_str(), static_cast<long long>(start.done), job.train.steps);
@@ -124,7 +132,7 @@ int run_train(const TrainCommand& command) {
   require_trainable(job);
   const RunLock lock(job.out, command_line(command));
   const Start start = check_start(job, command);
-  if (nothing_left(start, job)) return kDone;
+  if (nothing_left(start, job, command.events)) return kDone;
   return train_from(start, command);
 }
 

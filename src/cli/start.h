@@ -24,7 +24,8 @@ struct Start {
 /// UserError or ResourceError. Requires: this process has job.out to itself (data/run_lock.h).
 Start check_start(Job job, const TrainCommand& command);
 
-/// True, and said, when the run that is resumed has all the job's steps.
-bool nothing_left(const Start& start, const Job& job);
+/// True, and said (as an event where `events` are asked for), when the run that is resumed has all
+/// the job's steps.
+bool nothing_left(const Start& start, const Job& job, bool events);
 
 }  // namespace ferry

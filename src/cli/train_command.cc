@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
+#include "cli/event.h"
 #include "cli/event_lines.h"
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
@@ -28,7 +30,7 @@ namespace {
 void show_plan(const TrainCommand& command, const Question& question, const Planned& planned) {
   if (command.events) {
     const std::string file = std::filesystem::path(question.job.out) / "plan";
-    write_event("plan", plan_summary_json(question.plan, planned, file));
+    write_event("plan", nlohmann::json::parse(plan_summary_json(question.plan, planned, file)));
   } else {
     std::fputs(plan_table(question.plan, planned).c_str(), stdout);
     std::fflush(stdout);
@@ -37,7 +39,7 @@ void show_plan(const TrainCommand& command, const Question& question, const Plan
 
 std::nullopt_t show_does_not_fit(const TrainCommand& command, const DoesNotFit& answer) {
   if (command.events) {
-    write_event("does_not_fit", does_not_fit_json(answer));
+    write_event("does_not_fit", nlohmann::json::parse(does_not_fit_json(answer)));
   } else {
     std::fputs(does_not_fit_text(answer).c_str(), stdout);
   }
@@ -145,7 +147,7 @@ void count_steps(TrainSetup& setup, PhaseListener& listener) {
 /// Says what came of a run.
 void show_end(const TrainCommand& command, const TrainSummary& summary, Micros predicted_step) {
   if (command.events) {
-    write_event("finished", summary_json(summary, predicted_step));
+    write_event("finished", nlohmann::json::parse(summary_json(summary, predicted_step)));
     return;
   }
   std::fputs(summary_table(summary, predicted_step).c_str(), stdout);
@@ -188,7 +190,7 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .tokenising_peak = {}};
   find_tokens(setup);
   count_steps(setup, listener);
-  if (nothing_left(start, setup.job)) return kDone;
+  if (nothing_left(start, setup.job, command.events)) return kDone;
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
   Console console(phases, setup.job.train.log_every, stop);

@@ -42,6 +42,7 @@ constexpr auto kKeys = std::to_array<FamiliarKey>({
     {"neat_packing", "data.packing", ""},
     {"dataset_text_field", "data.text_key", ""},
     {"text_column", "data.text_key", ""},
+    {"template", "data.chat_template", "the tokenizer's own where it is left out"},
     // length and batch
     {"num_train_epochs", "train.epochs", ""},
     {"num_epochs", "train.epochs", ""},

@@ -18,7 +18,7 @@ def test_a_moved_folder_uses_its_own_python_and_tools(tmp_path: Path):
     tools = tmp_path / "tools/ferry_tools"
     tools.mkdir(parents=True)
     (tools / "__main__.py").write_text("import sys; print(sys.executable, __file__)")
-    done = subprocess.run([there / "ferry", "init", "x"], capture_output=True, text=True, check=True)
+    done = subprocess.run([there / "ferry", "init", "x"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(tmp_path / ".venv/bin/python"), str(tools / "__main__.py")]
 
 

@@ -64,3 +64,5 @@ def test_a_run_that_is_left_early_is_saved_and_goes_on(box: Box):
     steps = int(saved[0].name.removeprefix("step-")) + 1
     again = list(ferry.train(endless, train={"steps": steps}, resume=True))
     assert [event["step"] for event in again if event["event"] == "step"] == [steps]
+    (nothing,) = ferry.train(endless, train={"steps": steps}, resume=True)
+    assert nothing["event"] == "finished" and nothing["steps"] == steps

@@ -13,6 +13,7 @@ by name: `optim={"lr": 1e-5}`, `**{"optim.lr": 1e-5}`. What is refused is raised
 ResourceError, DoesNotFit with what would fit, Interrupted.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ferry.errors import DoesNotFit, FerryError, Interrupted, ResourceError, UserError
@@ -45,11 +46,20 @@ def simulate(plan: Plan | str | Path, *, html: str | Path | None = None) -> dict
     return answered("simulate", str(plan.file if isinstance(plan, Plan) else plan), *page, "--json")
 
 
-def train(job: Job, *, resume: bool | int = False, plan_file: str | Path | None = None, **overrides: object) -> Run:
+def train(
+    job: Job,
+    *,
+    resume: bool | int = False,
+    allow: Sequence[str] = (),
+    plan_file: str | Path | None = None,
+    **overrides: object,
+) -> Run:
     """Runs a job: an iterator of its events, which begins with the first one that is asked for.
 
-    `resume`: True goes on from the newest checkpoint, a number from that after so many steps.
+    `resume`: True goes on from the newest checkpoint, a number from that after so many steps; `allow` names what
+    may have changed since.
     """
     options = [] if resume is False else ["--resume"] if resume is True else [f"--resume={resume}"]
+    options += ["--allow", ",".join(allow)] if allow else []
     options += ["--plan", str(plan_file)] if plan_file else []
     return Run(job, [*arguments_of(overrides), *options])
