@@ -33,7 +33,7 @@ void EventLines::step(const StepReport& report) {
   write_event("step", std::move(fields));
 }
 
-void EventLines::warning(const std::string& text) { write_line("warning", {{"what", text}}); }
+void EventLines::warning(const std::string& text) { write_event("warning", {{"what", text}}); }
 
 void EventLines::evaluated(int step, double loss) {
   write_event("evaluated", {{"step", step}, {"eval_loss", loss}});
