@@ -72,3 +72,29 @@ def test_the_package_asks_for_what_runs_need_and_developing_for_more():
     sources = "".join(path.read_text() for path in (ROOT / "tools").glob("*/*.py"))
     imported = set(re.findall(r"^\s*(?:import|from) (\w+)", sources, re.M)) - sys.stdlib_module_names
     assert imported - {"ferry", "ferry_tools"} <= {name.replace("-", "_") for name in needed}
+
+
+def configure_package(folder: Path, python: str) -> subprocess.CompletedProcess:
+    """As pip does, but for the building."""
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    defines = {"SKBUILD": "2", "Python_EXECUTABLE": python, **package["cmake"]["define"]}
+    return subprocess.run(
+        ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *(f"-D{key}={value}" for key, value in defines.items())],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_package_is_built_for_the_interpreter_that_installs_it(tmp_path):
+    done = configure_package(tmp_path, str(ROOT / ".venv/bin/python"))
+    assert done.returncode == 0, done.stderr
+    targets = subprocess.run(["ninja", "-C", tmp_path, "-n", "ferry", "ferry-torch"], capture_output=True, text=True)
+    assert targets.returncode == 0 and "_test" not in targets.stdout
+
+
+def test_a_package_without_torch_says_how_to_install_it(tmp_path):
+    (tmp_path / "python").write_text("#!/bin/sh\necho no torch >&2; exit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    done = configure_package(tmp_path / "build", str(tmp_path / "python"))
+    assert done.returncode == 1
+    assert "pip install --no-build-isolation ." in " ".join(done.stderr.split())
