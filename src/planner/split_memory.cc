@@ -13,12 +13,6 @@ namespace {
 
 constexpr int kHalvings = 6;  // of what the devices get: from half of the memory to a 64th
 
-bool lies_in_dram(const Machine& machine, const Place& place) {
-  if (place.kind == PlaceKind::host) return true;
-  const auto device = std::ranges::find(machine.devices, place.name, &MachineDevice::name);
-  return device != machine.devices.end() && device->kind == DeviceKind::sim;
-}
-
 class SplitSearch {
  public:
   SplitSearch(const PlanQuestion& question, const Answerer& answer)
@@ -30,16 +24,15 @@ class SplitSearch {
   AnswerWithoutRemedies run() {
     // All of it for everybody: no split is faster, since more memory never hurts.
     AnswerWithoutRemedies whole = answer_(within(limit_, limit_));
+    auto* roomy = std::get_if<Planned>(&whole);
+    if (roomy != nullptr && taken(*roomy) <= limit_) return with_shares(std::move(*roomy));
     if (auto* lacking = std::get_if<Shortage>(&whole)) {
-      lacking->shared = lacking->have >= limit_;
-      return std::move(*lacking);
+      lacking->shared = lacking->have >= limit_ && lies_in_dram(lacking->kind, lacking->place);
+      if (!lacking->shared || simulated_ == 0) return std::move(*lacking);
     }
-    Planned& roomy = std::get<Planned>(whole);
-    const Micros lower_bound = roomy.lower_bound;
-    if (taken(roomy) <= limit_) return with_shares(std::move(roomy));
     for (const Bytes each : shares_of_devices(roomy)) try_split(each);
     if (!best_) return std::move(*lacking_);
-    best_->lower_bound = lower_bound;  // of any split
+    if (roomy != nullptr) best_->lower_bound = roomy->lower_bound;  // of any split
     return with_shares(std::move(*best_));
   }
 
@@ -60,27 +53,37 @@ class SplitSearch {
     return question;
   }
 
+  bool lies_in_dram(PlaceKind kind, const std::string& name) const {
+    const auto& devices = question_.machine.devices;
+    const auto device = std::ranges::find(devices, name, &MachineDevice::name);
+    return kind == PlaceKind::host || (device != devices.end() && device->kind == DeviceKind::sim);
+  }
+  bool lies_in_dram(const Place& place) const { return lies_in_dram(place.kind, place.name); }
+
   Bytes taken(const Planned& planned) const {
     Bytes sum;
     for (const PlaceId id : planned.plan.places.ids()) {
-      if (lies_in_dram(question_.machine, planned.plan.places[id])) sum += peak_bytes(planned, id);
+      if (lies_in_dram(planned.plan.places[id])) sum += peak_bytes(planned, id);
     }
     return sum;
   }
 
   /// What the devices are offered: what the host leaves in the roomy plan, some parts of the
   /// memory, and the least with which anything fits.
-  std::vector<Bytes> shares_of_devices(const Planned& roomy) const {
+  std::vector<Bytes> shares_of_devices(const Planned* roomy) const {
     std::vector<Bytes> shares;
-    for (const PlaceId id : roomy.plan.places.ids()) {
-      if (roomy.plan.places[id].kind != PlaceKind::host) continue;
-      shares.push_back(Bytes{(limit_ - peak_bytes(roomy, id)).count / simulated_});
+    if (roomy != nullptr) {
+      for (const PlaceId id : roomy->plan.places.ids()) {
+        if (roomy->plan.places[id].kind != PlaceKind::host) continue;
+        shares.push_back(Bytes{(limit_ - peak_bytes(*roomy, id)).count / simulated_});
+      }
     }
     for (int halving = 1; halving <= kHalvings; ++halving) {
       shares.push_back(Bytes{(limit_.count >> halving) / simulated_});
     }
     const AnswerWithoutRemedies starved = answer_(within(1_KiB, limit_));
-    if (const auto* lacking = std::get_if<Shortage>(&starved)) shares.push_back(lacking->need);
+    const auto* lacking = std::get_if<Shortage>(&starved);
+    if (lacking != nullptr && lacking->kind == PlaceKind::device) shares.push_back(lacking->need);
     return shares;
   }
 
@@ -128,7 +131,7 @@ class SplitSearch {
         const Place& place = planned.plan.places[id];
         if (place.kind != PlaceKind::device) continue;
         const Bytes most = device_limit(question_, d++);
-        if (lies_in_dram(question_.machine, place) && (most < limit_) == with_own_budget) {
+        if (lies_in_dram(place) && (most < limit_) == with_own_budget) {
           give(id, most);
         }
       }

@@ -37,37 +37,40 @@ TEST(SplitMemory, WithoutItThePlacesTogetherTakeMoreThanThereIs) {
   EXPECT_GT(sum_of_budgets(must_fit(question).plan), memory);
 }
 
+struct Case {
+  int devices;
+  const char* strategy;
+};
+
 TEST(SplitMemory, NoPlanTakesMoreThanThereIsWhateverTheSplit) {
-  for (const int devices : {1, 3}) {
-    for (const char* strategy : {"auto", "mobius", "resident"}) {
-      const PlanQuestion asked = sample(devices);
-      int fitting = 0;
-      for (const int percent : {90, 130, 160, 200, 260, 400, 1000}) {
-        SCOPED_TRACE(std::string(strategy) + " " + std::to_string(percent) + " %");
-        PlanQuestion question = on_box(asked, {states_of(asked).count * percent / 100});
-        question.strategy = strategy;
-        question.evaluates = percent != 160;
-        const PlanAnswer answer = make_plan(question);
-        if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
-          EXPECT_EQ(fitting, 0) << "less memory was enough";
-          EXPECT_GT(no->need, no->have);
-          continue;
-        }
-        ++fitting;
-        const Planned& planned = std::get<Planned>(answer);
-        expect_promises_hold(planned);
-        EXPECT_LE(sum_of_budgets(planned.plan), question.shared->bytes);
-        for (const PlaceId id : planned.plan.places.ids()) {
-          EXPECT_LE(peak_bytes(planned, id), planned.plan.places[id].budget);
-        }
+  for (const Case& one : {Case{1, "resident"}, Case{1, "mobius"}, Case{2, "harmony-dp"}}) {
+    const PlanQuestion asked = sample(one.devices, 2);
+    int fitting = 0;
+    for (const int percent : {90, 160, 220, 400, 1600}) {
+      SCOPED_TRACE(std::string(one.strategy) + " " + std::to_string(percent) + " %");
+      PlanQuestion question = on_box(asked, {states_of(asked).count * percent / 100});
+      question.strategy = one.strategy;
+      question.evaluates = percent != 220;
+      const PlanAnswer answer = make_plan(question);
+      if (const auto* no = std::get_if<DoesNotFit>(&answer)) {
+        EXPECT_EQ(fitting, 0) << "less memory was enough";
+        EXPECT_GT(no->need, no->have);
+        continue;
       }
-      EXPECT_GE(fitting, 3);
+      ++fitting;
+      const Planned& planned = std::get<Planned>(answer);
+      expect_promises_hold(planned);
+      EXPECT_LE(sum_of_budgets(planned.plan), question.shared->bytes);
+      for (const PlaceId id : planned.plan.places.ids()) {
+        EXPECT_LE(peak_bytes(planned, id), planned.plan.places[id].budget);
+      }
     }
+    EXPECT_GE(fitting, 2);
   }
 }
 
 TEST(SplitMemory, WhatFitsNowhereIsToldForAllPlacesWithARemedyThatFits) {
-  PlanQuestion question = on_box(sample(1), {states_of(sample(1)).count * 115 / 100});
+  PlanQuestion question = on_box(sample(1), {states_of(sample(1)).count * 105 / 100});
   question.strategy = "mobius";
   question.device_budgets = {{question.shared->bytes - 1_B, "budget.device, job.yaml:9"}};
   const PlanAnswer answer = make_plan(question);
@@ -84,9 +87,9 @@ TEST(SplitMemory, WhatFitsNowhereIsToldForAllPlacesWithARemedyThatFits) {
 }
 
 TEST(SplitMemory, ABudgetOfTheJobHoldsAndTheHostHasTheRest) {
-  PlanQuestion question = on_box(sample(1), states_of(sample(1)) * 4);
+  PlanQuestion question = on_box(sample(1, 2), states_of(sample(1, 2)) * 4 + 1_MiB);
   question.strategy = "mobius";
-  const Bytes asked = round_up({states_of(question).count / 4}, 512_B);
+  const Bytes asked = 512_KiB;
   question.device_budgets = {{asked, "budget.device, job.yaml:9"}};
   const Plan plan = must_fit(question).plan;
   EXPECT_EQ(plan.places.front().budget, asked);
