@@ -27,7 +27,7 @@ Bytes limit_of(const PlanQuestion& question, const Place& place) {
   return device_budget(question, static_cast<int>(device - devices.begin())).bytes;
 }
 
-std::optional<double> tokens_per_second(const PlanQuestion& question, Micros step) {
+std::optional<double> positions_per_second(const PlanQuestion& question, Micros step) {
   const std::optional<double> tokens = tokens_of(question);
   if (!tokens) return std::nullopt;
   return step.count > 0 ? *tokens / step.seconds() : 0;
@@ -262,8 +262,8 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),
                 to_string(planned.lower_bound).c_str(), planned.prediction.busiest_name.c_str());
-  if (const auto tokens = tokens_per_second(question, step)) {
-    text += print(", %.*f tokens/s", *tokens < 10 ? 2 : 0, *tokens);
+  if (const auto positions = positions_per_second(question, step)) {
+    text += print(", %.*f positions/s", *positions < 10 ? 2 : 0, *positions);
   }
   return text + "\n";
 }
@@ -299,13 +299,13 @@ std::string passes_table(const Planned& planned) {
 }
 
 std::string variations_table(const std::vector<Variation>& variations) {
-  std::string text = print("%-28s %-14s %12s %12s\n", "with", "strategy", "step", "tokens/s");
+  std::string text = print("%-28s %-14s %12s %12s\n", "with", "strategy", "step", "positions/s");
   for (const Variation& variation : variations) {
     if (variation.fits) {
-      const auto tokens = variation.tokens_per_second;
-      text +=
-          print("%-28s %-14s %12s %12s\n", variation.change.c_str(), variation.strategy.c_str(),
-                to_string(variation.step).c_str(), tokens ? print("%.0f", *tokens).c_str() : "-");
+      const auto positions = variation.positions_per_second;
+      text += print("%-28s %-14s %12s %12s\n", variation.change.c_str(), variation.strategy.c_str(),
+                    to_string(variation.step).c_str(),
+                    positions ? print("%.0f", *positions).c_str() : "-");
     } else {
       text +=
           print("%-28s does not fit: %s\n", variation.change.c_str(), variation.strategy.c_str());
@@ -328,7 +328,7 @@ std::string plan_summary_json(const PlanQuestion& question, const Planned& plann
               {"lower_bound_seconds", planned.lower_bound.seconds()},
               {"gap", gap_of(step, planned.lower_bound)},
               {"critical", planned.prediction.busiest_name},
-              {"tokens_per_second", or_null(tokens_per_second(question, step))},
+              {"positions_per_second", or_null(positions_per_second(question, step))},
               {"bubble", mean_bubble(idle)},
               {"mapping", planned.report.mapping},
               {"stages", stages_json(planned)},
@@ -348,11 +348,12 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
   object["tasks"] = tasks_json(planned.plan, planned.prediction.timeline);
   object["what_if"] = Json::array();
   for (const Variation& variation : variations) {
-    object["what_if"].push_back({{"change", variation.change},
-                                 {"fits", variation.fits},
-                                 {"strategy", variation.strategy},
-                                 {"step_seconds", variation.step.seconds()},
-                                 {"tokens_per_second", or_null(variation.tokens_per_second)}});
+    object["what_if"].push_back(
+        {{"change", variation.change},
+         {"fits", variation.fits},
+         {"strategy", variation.strategy},
+         {"step_seconds", variation.step.seconds()},
+         {"positions_per_second", or_null(variation.positions_per_second)}});
   }
   return object.dump(1) + "\n";
 }

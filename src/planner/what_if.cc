@@ -26,8 +26,8 @@ Variation answer(std::string change, const PlanQuestion& question, const Planner
   result.strategy = planned.plan.strategy;
   result.step = planned.prediction.step;
   const std::optional<double> tokens = tokens_of(question);
-  result.tokens_per_second.reset();
-  if (tokens) result.tokens_per_second = *tokens / result.step.seconds();
+  result.positions_per_second.reset();
+  if (tokens) result.positions_per_second = *tokens / result.step.seconds();
   return result;
 }
 

@@ -16,7 +16,7 @@ struct Variation {
   bool fits = false;
   std::string strategy;  // or the place that lacks memory
   Micros step;
-  std::optional<double> tokens_per_second = 0;  // none: tokens are unknown
+  std::optional<double> positions_per_second = 0;  // none: tokens are unknown
 };
 
 /// The question as it is, then with half and twice its DRAM, drives, devices and micro-batches,

@@ -63,19 +63,19 @@ def harmony(job):
     return [f"plan.profile={job.parent / 'harmony.json'}", "strategy=harmony-pp"]
 
 
-def test_a_profile_without_a_sequence_has_no_tokens_per_second(job):
+def test_a_profile_without_a_sequence_has_no_positions_per_second(job):
     answer = json.loads(ferry("plan", str(job), *harmony(job), "--what-if", "--json").stdout)
-    assert answer["tokens_per_second"] is None
-    assert [row["tokens_per_second"] for row in answer["what_if"] if row["fits"]] == [None] * len(
+    assert answer["positions_per_second"] is None
+    assert [row["positions_per_second"] for row in answer["what_if"] if row["fits"]] == [None] * len(
         [row for row in answer["what_if"] if row["fits"]]
     )
-    assert "tokens/s" not in ferry("plan", str(job), *harmony(job)).stdout
+    assert "positions/s" not in ferry("plan", str(job), *harmony(job)).stdout
 
 
-def test_tokens_per_second_are_of_the_jobs_batch(job):
+def test_positions_per_second_are_of_the_jobs_batch(job):
     for strategy in ("1f1b", "async-1f1b"):  # whose plan may hold several steps
         answer = json.loads(ferry("plan", str(job), f"strategy={strategy}", "train.micro_batches=1", "--json").stdout)
-        assert answer["tokens_per_second"] == pytest.approx(128 / answer["step_seconds"])
+        assert answer["positions_per_second"] == pytest.approx(128 / answer["step_seconds"])
 
 
 def test_packs_beyond_the_budget_do_not_fit(job):
