@@ -10,6 +10,7 @@ std::string command_line(const TrainCommand& command) {
   std::string line = shell_quoted(command.program) + " train " + shell_quoted(command.job);
   for (const std::string& assignment : command.overrides) line += " " + shell_quoted(assignment);
   if (!command.plan.empty()) line += " --plan " + shell_quoted(command.plan);
+  if (command.dry_run) line += " --dry-run";
   if (command.resume) line += " --resume";
   if (command.step) line += " " + std::to_string(*command.step);
   for (const std::string& name : command.allow) line += " --allow " + shell_quoted(name);

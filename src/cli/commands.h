@@ -9,6 +9,7 @@
 namespace ferry {
 
 inline constexpr int kDone = 0;
+inline constexpr int kDiffers = 1;  // of `ferry verify`
 inline constexpr int kUserError = 2;
 inline constexpr int kResourceError = 3;
 inline constexpr int kDoesNotFit = 4;
@@ -39,12 +40,21 @@ struct TrainCommand {
   std::string job;
   std::vector<std::string> overrides;
   std::string plan;  // empty: make one
+  bool dry_run = false;
   bool resume = false;
   std::optional<std::int64_t> step;  // to resume from; none: the newest checkpoint
   std::vector<std::string> allow;    // what may have changed since, by name
   bool events = false;               // lines of JSON in place of text (event_lines.h)
 };
 int run_train(const TrainCommand& command);
+
+struct VerifyCommand {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string plan;  // empty: make one
+  int steps = 3;
+};
+int run_verify(const VerifyCommand& command);
 
 struct ExportCommand {
   std::string source;  // a run's folder or a checkpoint

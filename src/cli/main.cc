@@ -149,6 +149,7 @@ int run(int argc, char** argv, AnswerForm& form) {
   CLI::App* train_command = program.add_subcommand("train", "run a job");
   add_job(*train_command, train.job, train.overrides);
   train_command->add_option("--plan", train.plan, "run this plan file instead of making one");
+  train_command->add_flag("--dry-run", train.dry_run, "do everything but the steps");
   std::string resume;
   train_command
       ->add_flag(std::string("--resume{") + kNewest + "}", resume,
@@ -168,6 +169,15 @@ int run(int argc, char** argv, AnswerForm& form) {
     train.step = step_in(resume);
     exit_code = run_train(train);
   });
+
+  VerifyCommand verify;
+  CLI::App* verify_command =
+      program.add_subcommand("verify", "hold a job's plan against the same job in memory");
+  add_job(*verify_command, verify.job, verify.overrides);
+  verify_command->add_option("--plan", verify.plan, "hold this plan file against it");
+  verify_command->add_option("--steps", verify.steps, "how many steps")
+      ->check(CLI::Range(1, 1'000'000));
+  verify_command->callback([&] { exit_code = run_verify(verify); });
 
   ReportCommand report;
   CLI::App* report_command =

@@ -75,6 +75,7 @@ void compare_peaks(const json& summary, RunHistory& history) {
 
 void read_summary(const fs::path& file, RunHistory& history) {
   const json summary = parse_json(read_file(file, 16_MiB), file.string());
+  if (summary.value("state", "") == "running") return;  // what it says so far is of no step
   try {
     const Micros predicted = from_seconds(summary.at("predicted_step_seconds").get<double>());
     const Micros measured = from_seconds(summary.at("measured_step_seconds").get<double>());

@@ -5,11 +5,57 @@
 #include "cli/print.h"
 
 namespace ferry {
+namespace {
+
+/// "1,234,567"
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::int64_t at = std::ssize(text) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+/// The threads of each simulated device's kernels; nothing where GPUs compute.
+std::string threads_text(const Machine& machine) {
+  const MachineDevice& device = machine.devices.front();
+  if (device.kind != DeviceKind::sim) return "";
+  return print(", %d thread%s per kernel", device.threads, device.threads == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string start_table(const TrainSetup& setup, const EpochFigures& epoch, Bytes checkpoint) {
+  const Job& job = setup.job;
+  const std::int64_t rows = std::int64_t{1} * job.train.micro_batches * job.train.micro_batch_size;
+  const std::int64_t positions = epoch.rows * job.data.sequence;
+  std::string text = "model       " + job.model + ": " + grouped(parameters(setup.model)) +
+                     " parameters, " + to_string(setup.plan.precision) +
+                     threads_text(setup.machine) + "\n";
+  text += print(
+      "data        %s rows of %d positions: %s tokens, %.0f%% of them learned; %.0f%% "
+      "padding; %s rows cut\n",
+      grouped(epoch.rows).c_str(), job.data.sequence, grouped(epoch.tokens).c_str(),
+      percent(epoch.learned, epoch.tokens), percent(positions - epoch.tokens, positions),
+      grouped(epoch.cut).c_str());
+  text += print("steps       %s of %s rows, about %s tokens each: %.3g epochs\n",
+                grouped(job.train.steps).c_str(), grouped(rows).c_str(),
+                grouped(epoch.tokens * rows / epoch.rows).c_str(),
+                static_cast<double>(job.train.steps) * static_cast<double>(rows) /
+                    static_cast<double>(epoch.rows));
+  text += print("checkpoint  %s each, %d kept: ", to_string(checkpoint).c_str(), job.train.keep) +
+          job.out + "/checkpoints\n";
+  return text;
+}
+
 std::string step_line(const StepReport& report) {
   std::string text =
       print("step %6d/%d  loss %8.4f  lr %.2e  norm %8.3f  %7.0f tok/s", report.step, report.steps,
-            report.loss, report.lr, report.grad_norm,
-            report.step_seconds > 0 ? static_cast<double>(report.tokens) / report.step_seconds : 0);
+            report.loss, report.lr, report.grad_norm, report.tokens_per_second());
   for (const auto& [place, bytes] : report.peak_bytes) {
     text += print("  %s %s", place.c_str(), to_string(bytes).c_str());
   }
@@ -39,7 +85,9 @@ std::string summary_table(const TrainSummary& summary, Micros predicted_step) {
   };
   part("  beside the plan", summary.beside_plan);
   if (summary.tokenising_peak > 0_B) part("  tokenising", summary.tokenising_peak);
-  return text;
+  return text + print("%s tokens in %s of %s, median %.0f tok/s\n", grouped(summary.tokens).c_str(),
+                      duration(summary.stepping_seconds).c_str(), duration(summary.seconds).c_str(),
+                      summary.tokens_per_second);
 }
 
 }  // namespace ferry

@@ -1,3 +1,5 @@
+#include "cli/train_command.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -7,6 +9,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
+#include "cli/environment.h"
 #include "cli/event.h"
 #include "cli/event_lines.h"
 #include "cli/phase_lines.h"
@@ -21,7 +24,10 @@
 #include "plan/verify.h"
 #include "spec/host_limits.h"
 #include "spec/shared_memory.h"
+#include "train/devices.h"
+#include "train/measure.h"
 #include "train/records.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace ferry {
@@ -134,14 +140,19 @@ void find_tokens(TrainSetup& setup) {
   }
 }
 
-/// Turns the job's epochs into steps, now that its rows are known.
-void count_steps(TrainSetup& setup, PhaseListener& listener) {
-  if (setup.job.train.epochs <= 0) return;
-  const double epochs = setup.job.train.epochs;
-  const std::int64_t rows = rows_per_epoch(setup);
-  resolve_steps(setup.job, rows);
-  listener.phase(print("%g epochs of %s rows: %d steps", epochs, std::to_string(rows).c_str(),
-                       setup.job.train.steps));
+/// Turns the job's epochs into steps, now that its rows are known, and says what will be trained.
+void count_steps(const TrainCommand& command, TrainSetup& setup, PhaseListener& listener) {
+  const EpochFigures epoch = epoch_figures(setup);
+  if (setup.job.train.epochs > 0) {
+    const double epochs = setup.job.train.epochs;
+    resolve_steps(setup.job, epoch.rows);
+    listener.phase(print("%g epochs of %s rows: %d steps", epochs,
+                         std::to_string(epoch.rows).c_str(), setup.job.train.steps));
+  }
+  if (command.events) return;
+  const Bytes checkpoint = checkpoint_size(setup.model, setup.job);
+  std::fputs(start_table(setup, epoch, checkpoint).c_str(), stdout);
+  std::fflush(stdout);
 }
 
 /// Says what came of a run.
@@ -163,19 +174,31 @@ void show_end(const TrainCommand& command, const TrainSummary& summary, Micros p
   }
 }
 
+/// Does all but the steps, and says which would be the first.
+int dry_run(const Start& start, const TrainCommand& command, const TrainSetup& setup,
+            TrainObserver& observer) {
+  rehearse(setup, observer);
+  const std::string text = print("dry run: all is there; without --dry-run step %lld of %d is next",
+                                 static_cast<long long>(start.done + 1), setup.job.train.steps);
+  if (command.events) {
+    observer.phase(text);
+  } else {
+    std::printf("%s\n", text.c_str());
+  }
+  return kDone;
+}
+
 }  // namespace
 
-int train_from(const Start& start, const TrainCommand& command) {
-  StopSignals stop;
-  PhaseLines phases;
-  EventLines events(stop);
-  PhaseListener& listener = command.events ? static_cast<PhaseListener&>(events) : phases;
+std::optional<TrainSetup> prepare_training(const TrainCommand& command, const Start& start,
+                                           PhaseListener& listener) {
   Question question = read_question(command.job, command.overrides, listener);
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
   const auto planned = plan_for(command, question, listener);
-  if (!planned) return kDoesNotFit;
+  if (!planned) return std::nullopt;
   show_plan(command, question, *planned);
 
+  const TorchFacts torch{torch_version(), cpu_capability(), find_gpus()};
   TrainSetup setup{.job = question.job,
                    .machine = question.plan.machine,
                    .model = question.plan.model,
@@ -187,16 +210,28 @@ int train_from(const Start& start, const TrainCommand& command) {
                    .checkpoint = start.checkpoint,
                    .allowed = start.allowed,
                    .predicted_step = planned->prediction.step,
-                   .tokenising_peak = {}};
+                   .tokenising_peak = {},
+                   .environment = environment_json(question.job, torch)};
   find_tokens(setup);
-  count_steps(setup, listener);
-  if (nothing_left(start, setup.job, command.events)) return kDone;
+  count_steps(command, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
-  Console console(phases, setup.job.train.log_every, stop);
+  return setup;
+}
+
+int train_from(const Start& start, const TrainCommand& command) {
+  StopSignals stop;
+  PhaseLines phases;
+  EventLines events(stop);
+  PhaseListener& listener = command.events ? static_cast<PhaseListener&>(events) : phases;
+  const auto setup = prepare_training(command, start, listener);
+  if (!setup) return kDoesNotFit;
+  if (nothing_left(start, setup->job, command.events)) return kDone;
+  Console console(phases, setup->job.train.log_every, stop);
   TrainObserver& observer = command.events ? static_cast<TrainObserver&>(events) : console;
-  const TrainSummary summary = train(setup, observer);
-  show_end(command, summary, setup.predicted_step);
+  if (command.dry_run) return dry_run(start, command, *setup, observer);
+  const TrainSummary summary = train(*setup, observer);
+  show_end(command, summary, setup->predicted_step);
   return summary.state == RunState::interrupted ? kInterrupted : kDone;
 }
 

@@ -8,6 +8,8 @@ int train_from(const Start& /*start*/, const TrainCommand& /*command*/) {
   throw TorchNeeded{.watched = true};
 }
 
+int run_verify(const VerifyCommand& /*command*/) { throw TorchNeeded{.watched = true}; }
+
 int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 
 std::vector<FoundGpu> gpus_here() { throw TorchNeeded(); }

@@ -62,7 +62,6 @@ Batches::Batches(const TokenFile& file, const BatchRules& rules) : file_(file), 
   FERRY_CHECK(file.size() <= std::numeric_limits<std::int32_t>::max(), "too many samples");
   first_sample_ = row_starts(file, rules);
   learned_.assign(first_sample_.size() - 1, 0);
-  std::int64_t learned = 0;
   for (std::size_t row = 0; row < learned_.size(); ++row) {
     for (std::int64_t i = first_sample_[row]; i < first_sample_[row + 1]; ++i) {
       const Sample sample = file.sample(i);
@@ -72,9 +71,9 @@ Batches::Batches(const TokenFile& file, const BatchRules& rules) : file_(file), 
       cut_samples_ += kept < sample.ids.size() ? 1 : 0;
       epoch_tokens_ += static_cast<std::int64_t>(kept);
     }
-    learned += learned_[row];
+    epoch_learned_ += learned_[row];
   }
-  if (learned == 0) {
+  if (epoch_learned_ == 0) {
     throw UserError(file.path().string() + ": nothing to learn: no sample has a learned token " +
                     "among its tokens 2 to " + std::to_string(rules.sequence) +
                     "; try a larger data.sequence");

@@ -49,8 +49,9 @@ class Batches {
   std::int64_t micro_batches() const { return rules_.micro_batches; }  // of a step
   /// Samples longer than `sequence`, whose tail is never seen.
   std::int64_t cut_samples() const { return cut_samples_; }
-  /// Positions per epoch that hold a token, after cutting.
+  /// Positions per epoch that hold a token, after cutting, and those whose prediction is learned.
   std::int64_t epoch_tokens() const { return epoch_tokens_; }
+  std::int64_t epoch_learned() const { return epoch_learned_; }
 
   /// Micro-batch `micro_batch` of step `step`, both from 0.
   Batch batch(std::int64_t step, std::int64_t micro_batch);
@@ -79,7 +80,7 @@ class Batches {
                                             // first_sample_[r] ... first_sample_[r + 1] - 1
   std::vector<std::int32_t> learned_;       // labels that are learned, per row
   std::int64_t cut_samples_ = 0;
-  std::int64_t epoch_tokens_ = 0;
+  std::int64_t epoch_tokens_ = 0, epoch_learned_ = 0;
   std::int64_t shuffled_epoch_ = -1;  // whose order is in order_
   std::vector<std::int32_t> order_;
 };

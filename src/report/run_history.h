@@ -41,7 +41,7 @@ struct RunHistory {
   std::string name;  // of the run, for its title
   std::vector<RunStep> steps;
   std::vector<RunEvaluation> evaluations;
-  std::vector<RunComparison> comparison;                   // empty: the run has not ended
+  std::vector<RunComparison> comparison;                   // empty: the run goes on
   std::vector<std::pair<std::string, std::string>> facts;  // versions, hardware, results
   std::string timeline;  // the plan's page, as a link from this one; empty: none
 };

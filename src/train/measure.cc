@@ -339,4 +339,6 @@ Profile measure_profile(const MeasureRequest& request) {
 
 std::string torch_version() { return TORCH_VERSION; }
 
+std::string cpu_capability() { return at::get_cpu_capability(); }
+
 }  // namespace ferry

@@ -27,4 +27,7 @@ Profile measure_profile(const MeasureRequest& request);
 /// The torch that kernels come from: a measurement holds for one version only.
 std::string torch_version();
 
+/// The instructions that torch's CPU kernels use here: "AVX512", "AVX2" or "DEFAULT".
+std::string cpu_capability();
+
 }  // namespace ferry

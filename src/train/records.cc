@@ -87,8 +87,7 @@ nlohmann::json step_fields(const StepReport& report) {
       {"tokens", report.tokens},
       {"learned_tokens", report.learned},
       {"step_seconds", report.step_seconds},
-      {"tokens_per_second",
-       report.step_seconds > 0 ? static_cast<double>(report.tokens) / report.step_seconds : 0.0},
+      {"tokens_per_second", report.tokens_per_second()},
       {"stall", report.stall},
       {"peak_bytes", bytes_per_place(report.peak_bytes)}};
 }
@@ -103,6 +102,7 @@ void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup) 
   write_file(folder / "job.yaml", to_yaml(setup.job));
   write_file(folder / "machine.yaml", to_yaml(setup.machine));
   write_plan(setup.plan, folder / "plan");
+  if (!setup.environment.empty()) write_file(folder / "environment.json", setup.environment);
 }
 
 std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
@@ -112,6 +112,10 @@ std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
                         {"final_loss", summary.final_loss},
                         {"predicted_step_seconds", predicted_step.seconds()},
                         {"measured_step_seconds", summary.measured_step.seconds()},
+                        {"tokens", summary.tokens},
+                        {"tokens_per_second", summary.tokens_per_second},
+                        {"stepping_seconds", summary.stepping_seconds},
+                        {"seconds", summary.seconds},
                         {"predicted_peak_bytes", bytes_per_place(summary.predicted_peak)},
                         {"measured_peak_bytes", bytes_per_place(summary.measured_peak)},
                         {"beside_plan_bytes", summary.beside_plan.count},

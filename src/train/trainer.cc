@@ -44,11 +44,13 @@ using Clock = std::chrono::steady_clock;
 constexpr int kWarmUpSteps = 2;  // not in the measured step time: caches, page faults, thread pools
 constexpr int kTimelineSteps = 3;  // kept for timeline.json, so that it stays readable
 
-Micros median(std::vector<Micros> times) {
-  if (times.empty()) return {};
-  if (times.size() > kWarmUpSteps) times.erase(times.begin(), times.begin() + kWarmUpSteps);
-  std::ranges::sort(times);
-  return times[times.size() / 2];
+/// The median of what was measured of each step, without the warm-up steps where there are others.
+template <typename Amount>
+Amount median(std::vector<Amount> steps) {
+  if (steps.empty()) return {};
+  if (steps.size() > kWarmUpSteps) steps.erase(steps.begin(), steps.begin() + kWarmUpSteps);
+  std::ranges::sort(steps);
+  return steps[steps.size() / 2];
 }
 
 std::int64_t sequences_per_step(const Job& job) {
@@ -113,6 +115,8 @@ class Run final : public Observer {
   Run(const TrainSetup& setup, TrainObserver& observer);
 
   TrainSummary execute();
+  /// Fills the memory that the run has taken: with the model, or with the checkpoint.
+  void restore();
 
   bool wants_step(int step) override;
   void started(TaskRun run) override { started_[run.task] = run.step; }
@@ -120,7 +124,6 @@ class Run final : public Observer {
 
  private:
   StepNumbers make_numbers(int step);
-  void restore();
   void begin();
   void run_steps();
   bool evaluation_is_due(int done) const;
@@ -155,11 +158,13 @@ class Run final : public Observer {
   StartedSteps started_;
 
   int done_ = 0;
+  const Clock::time_point begun_ = Clock::now();
   int evaluated_ = 0;        // steps done when it was evaluated last
   bool evaluating_ = false;  // now
   bool stop_asked_ = false;  // and a step was not begun for it
   Clock::time_point last_finish_;
   std::vector<Micros> step_times_;
+  std::vector<double> token_rates_;      // tokens/s of each step
   std::deque<std::vector<Span>> spans_;  // of the last steps
   TrainSummary summary_;
 };
@@ -357,6 +362,9 @@ void Run::step_finished(int step) {
                     .seconds_left = (median(step_times_) * (job_.train.steps - done_)).seconds()};
   for (const Batch& batch : numbers.batches) report.tokens += batch.tokens;
   summary_.final_loss = result.loss;
+  summary_.tokens += report.tokens;
+  summary_.stepping_seconds += report.step_seconds;
+  token_rates_.push_back(report.tokens_per_second());
   log_->step(report);
   if (const auto trouble = log_->new_trouble()) {
     observer_.warning(*trouble + "; lines wait in memory until the drive takes them");
@@ -447,6 +455,8 @@ std::map<std::string, Bytes> Run::peaks() {
 void Run::summarise() {
   summary_.steps_done = done_;
   summary_.measured_step = median(step_times_);
+  summary_.tokens_per_second = median(token_rates_);
+  summary_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
   summary_.measured_peak = peaks();
   summary_.tokenising_peak = setup_.tokenising_peak;
   summary_.checkpoint = saving_->newest();
@@ -480,17 +490,36 @@ void Run::write_end(RunState state, const std::string& reason) {
 
 }  // namespace
 
-std::int64_t rows_per_epoch(const TrainSetup& setup) {
+EpochFigures epoch_figures(const TrainSetup& setup) {
   const TokenFile file(setup.train_tokens);
-  return Batches(file, batch_rules(setup, file)).rows();
+  const Batches batches(file, batch_rules(setup, file));
+  return {.rows = batches.rows(),
+          .tokens = batches.epoch_tokens(),
+          .learned = batches.epoch_learned(),
+          .cut = batches.cut_samples()};
 }
 
-TrainSummary train(const TrainSetup& setup, TrainObserver& observer) {
+namespace {
+
+/// A run with its memory taken, for `act`. What torch throws becomes a ResourceError.
+template <typename Act>
+auto with_run(const TrainSetup& setup, TrainObserver& observer, const Act& act) {
   try {
-    return Run(setup, observer).execute();
+    Run run(setup, observer);
+    return act(run);
   } catch (const c10::Error& error) {
     throw ResourceError(std::string("torch: ") + error.what_without_backtrace());
   }
+}
+
+}  // namespace
+
+TrainSummary train(const TrainSetup& setup, TrainObserver& observer) {
+  return with_run(setup, observer, [](Run& run) { return run.execute(); });
+}
+
+void rehearse(const TrainSetup& setup, TrainObserver& observer) {
+  with_run(setup, observer, [](Run& run) { run.restore(); });
 }
 
 }  // namespace ferry

@@ -33,7 +33,8 @@ struct TrainSetup {
   std::optional<std::filesystem::path> checkpoint;  // to go on from; none: a new run
   std::vector<std::string> allowed;  // names of what may be other than the checkpoint's
   Micros predicted_step;             // for the summary and the time left
-  Bytes tokenising_peak;  // what a process that made the token files held of DRAM; 0: none did
+  Bytes tokenising_peak;    // what a process that made the token files held of DRAM; 0: none did
+  std::string environment;  // what environment.json of the run's folder says; empty: there is none
 };
 
 struct StepReport {
@@ -48,6 +49,12 @@ struct StepReport {
   double stall = 0;  // share of the step in which the busiest device's compute was idle
   std::map<std::string, Bytes> peak_bytes;  // per place, measured, since the run began
   double seconds_left = 0;
+
+  /// Positions that are not padding, per second: the one rate that ferry shows of a run. 0 where no
+  /// time was measured.
+  double tokens_per_second() const {
+    return step_seconds > 0 ? static_cast<double>(tokens) / step_seconds : 0;
+  }
 };
 
 /// How a run stands, for programs that look at its folder.
@@ -58,8 +65,12 @@ struct TrainSummary {
   std::string reason;  // of a failure
   int steps_done = 0;
   double final_loss = 0;
-  std::optional<double> eval_loss;                             // the last one
-  Micros measured_step;                                        // median after the warm-up steps
+  std::optional<double> eval_loss;  // the last one
+  Micros measured_step;             // median after the warm-up steps
+  std::int64_t tokens = 0;          // of this run's steps: positions that are not padding
+  double tokens_per_second = 0;     // likewise; median over steps after the warm-up steps
+  double stepping_seconds = 0;      // in this run's steps
+  double seconds = 0;               // from train()'s begin to its end
   std::map<std::string, Bytes> predicted_peak, measured_peak;  // per place
   Bytes beside_plan;      // of the host's peak: what the process held beyond what the plan counts
   Bytes tokenising_peak;  // as in TrainSetup
@@ -82,9 +93,20 @@ class TrainObserver : public PhaseListener {
   virtual bool wants_to_stop() { return false; }
 };
 
-/// The sequences of an epoch of `setup.train_tokens`: samples that are trained on, or, packed, rows
-/// of them. Throws UserError as Batches does.
-std::int64_t rows_per_epoch(const TrainSetup& setup);
+/// A pass over the data that is trained on.
+struct EpochFigures {
+  std::int64_t rows = 0;     // samples, or packed rows
+  std::int64_t tokens = 0;   // positions that are not padding
+  std::int64_t learned = 0;  // positions whose prediction is learned
+  std::int64_t cut = 0;      // samples longer than a row, whose tail is never seen
+};
+
+/// The figures of the setup's training tokens, without the held-out rows. Throws UserError as
+/// Batches does.
+EpochFigures epoch_figures(const TrainSetup& setup);
+
+/// Does all that train() does before the first step, and writes nothing. Throws as train() does.
+void rehearse(const TrainSetup& setup, TrainObserver& observer);
 
 /// Runs the job, whose `train.steps` is set. Writes its inputs, log.jsonl, timeline.json,
 /// summary.json and checkpoints into job.out, nothing before all that it needs is loaded. Throws

@@ -1,0 +1,50 @@
+#include "cli/tables.h"
+
+#include <gtest/gtest.h>
+
+namespace ferry {
+namespace {
+
+TEST(Tables, ARunBeginsWithWhatIsTrainedOnWhat) {
+  TrainSetup setup;
+  setup.job.model = "out/base";
+  setup.job.out = "runs/x";
+  setup.job.data.sequence = 32;
+  setup.job.train.steps = 1000;
+  setup.job.train.micro_batches = 3;
+  setup.job.train.micro_batch_size = 2;
+  setup.machine.devices.emplace_back().threads = 1;
+  BlockSpec block;
+  block.params = {{"w", {1000, 1234}}};
+  setup.model.blocks.push_back(block);
+  setup.plan.precision = Precision::fp32;
+  EXPECT_EQ(start_table(setup, {.rows = 40, .tokens = 960, .learned = 480, .cut = 7}, 14_MiB),
+            "model       out/base: 1,234,000 parameters, fp32, 1 thread per kernel\n"
+            "data        40 rows of 32 positions: 960 tokens, 50% of them learned; 25% padding; 7 "
+            "rows cut\n"
+            "steps       1,000 of 6 rows, about 144 tokens each: 150 epochs\n"
+            "checkpoint  14.0 MiB each, 2 kept: runs/x/checkpoints\n");
+}
+
+TEST(Tables, TokensPerSecondAreThoseThatAreNotPadding) {
+  StepReport report;
+  report.tokens = 900;
+  report.step_seconds = 0.5;
+  EXPECT_EQ(report.tokens_per_second(), 1800);
+  EXPECT_NE(step_line(report).find("   1800 tok/s"), std::string::npos) << step_line(report);
+  report.step_seconds = 0;
+  EXPECT_EQ(report.tokens_per_second(), 0);
+}
+
+TEST(Tables, ARunEndsWithItsTokensAndTimes) {
+  TrainSummary summary;
+  summary.tokens = 102'400;
+  summary.tokens_per_second = 1638.4;
+  summary.stepping_seconds = 62;
+  summary.seconds = 75;
+  const std::string text = summary_table(summary, from_seconds(1));
+  EXPECT_TRUE(text.ends_with("102,400 tokens in 1m02s of 1m15s, median 1638 tok/s\n")) << text;
+}
+
+}  // namespace
+}  // namespace ferry

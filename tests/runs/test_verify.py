@@ -1,0 +1,79 @@
+"""What a run says of itself before, after and instead of its steps."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ferry, states_bytes
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_verifying_a_capped_plan_finds_every_bit_equal_and_leaves_nothing(box, precision):
+    capped = {"strategy": "mobius", "budget__device": f"{states_bytes(box.model) // 8} B"}
+    name = f"verified-{precision}"
+    job, out = box.write_job(name, train__precision=precision, **capped)
+    before, beside = everything(out), set(box.folder.iterdir())
+    done = ferry("verify", str(job), "--steps", "2")
+    assert "strategy mobius" in done.stdout and "strategy resident" in done.stdout
+    losses = re.findall(r"^ +(\d) +(\S+) +(\S+) +(\S+) +(\S+)$", done.stdout, re.MULTILINE)
+    assert [step for step, *_ in losses] == ["1", "2"]
+    assert all(loss == again and norm == same for _, loss, again, norm, same in losses)
+    assert losses[0][1] != losses[1][1]
+    assert "losses 0, norms 0" in done.stdout
+    assert "equal bit for bit" in done.stdout
+    assert everything(out) == before
+    assert set(box.folder.iterdir()) == beside
+
+
+def test_a_dry_run_loads_everything_and_writes_nothing(box):
+    changes = {"train__save_every": 4, "train__keep": 3}
+    job, out = box.write_job("dry", **changes)
+    before = everything(out)
+    done = ferry("train", str(job), "--dry-run")
+    assert "dry run: all is there; without --dry-run step 1 of 10 is next" in done.stdout
+    assert "loading" in done.stderr
+    assert everything(out) == before
+    assert not (out / "checkpoints").exists()
+    run = box.train("dry", **changes)
+    before = everything(out)
+    assert "step 5 of 10 is next" in ferry("train", str(job), "--resume", "4", "--dry-run").stdout
+    assert everything(out) == before
+    assert f"{run.checkpoint.name} was saved by an earlier run" in ferry("train", str(job), "--dry-run", expect=2).stderr
+
+
+def test_a_run_tells_what_it_trains_and_what_it_ran_on(box):
+    run = box.train("told", train__steps=4)
+    assert re.search(r"^model .* parameters, fp32, 1 thread per kernel$", run.text, re.MULTILINE)
+    assert re.search(r"^data +37 rows of 32 positions: [\d,]+ tokens, \d+% of them learned", run.text, re.MULTILINE)
+    assert re.search(r"^steps +4 of 6 rows, about \d+ tokens each: 0.649 epochs$", run.text, re.MULTILINE)
+    assert re.search(r"^checkpoint .* MiB each, 2 kept: ", run.text, re.MULTILINE)
+    size = float(re.search(r"^checkpoint +([\d.]+) MiB", run.text, re.MULTILINE)[1]) * 2**20
+    stored = sum(file.stat().st_size for file in run.checkpoint.rglob("*.safetensors"))
+    assert abs(size - stored) < 0.03 * stored
+    facts = json.loads((run.out / "environment.json").read_text())
+    assert facts["torch"] == torch.__version__.split("+")[0]
+    assert facts["cpu_capability"] == torch.backends.cpu.get_cpu_capability()
+    assert facts["cores"] >= 1 and facts["memory_bytes"] > 2**20 and facts["gpus"] == []
+    assert {"ferry", "compiler", "cpu"} <= set(facts)
+    assert re.fullmatch("[0-9a-f]{16}", facts["job_xxh64"])
+
+
+def test_tokens_per_second_are_one_thing_in_line_log_and_summary(box):
+    run = box.train("rates", train__steps=4)
+    steps = [line for line in run.log if "loss" in line]
+    rates = [line["tokens"] / line["step_seconds"] for line in steps]
+    assert [line["tokens_per_second"] for line in steps] == pytest.approx(rates)
+    shown = [int(rate) for rate in re.findall(r"(\d+) tok/s  gpu0", run.text)]
+    assert shown == pytest.approx(rates, abs=0.51)
+    summary = run.summary
+    assert summary["tokens"] == sum(line["tokens"] for line in steps)
+    assert summary["tokens_per_second"] == pytest.approx(max(rates[2:]))
+    assert summary["stepping_seconds"] == pytest.approx(sum(line["step_seconds"] for line in steps))
+    assert summary["seconds"] >= summary["stepping_seconds"]
+    assert f"median {summary['tokens_per_second']:.0f} tok/s" in run.text
