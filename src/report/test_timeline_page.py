@@ -82,12 +82,13 @@ def page_of(plan: str | None, folder: Path) -> str:
 class Browser:
     """A page that has been opened."""
 
-    def __init__(self, page: str, dark: bool):
+    def __init__(self, page: str, dark: bool, canvas: str = "timeline"):
         tags = Tags(page)
         self.data = json.loads(tags.scripts[0])
         self.engine = MiniRacer()
         try:
             self.open(tags, dark)
+            self.drawn(canvas)
         except BaseException:
             self.engine.close()
             raise
@@ -97,7 +98,6 @@ class Browser:
         setup = {"ids": tags.ids, "data": tags.scripts[0], "dark": dark, "width": WIDTH}
         self.engine.eval(f"openPage({json.dumps(setup)})")
         self.engine.eval(tags.scripts[1])
-        self.drawn()
 
     def call(self, code: str):
         return json.loads(self.engine.eval(f"JSON.stringify({code})"))

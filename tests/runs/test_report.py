@@ -40,7 +40,7 @@ def run(tmp_path) -> Path:
 @pytest.fixture
 def browser(run):
     ferry("report", str(run))
-    opened = Browser((run / "report.html").read_text(), dark=False)
+    opened = Browser((run / "report.html").read_text(), dark=False, canvas="loss")
     yield opened
     opened.engine.close()
 
@@ -77,7 +77,7 @@ def test_a_curve_leads_through_every_step_and_evaluations_are_points(browser):
 
 
 def test_the_cursor_shows_a_steps_numbers(browser):
-    browser.fire("grad_norm", "pointermove", offsetX=800, offsetY=20)
+    browser.fire("grad_norm", "pointermove", offsetX=950, offsetY=20)
     assert browser.text("at") == "step 4: loss 4.0000, norm 1.5, lr 1.00e-3, 200 tok/s, stall 25.0 %"
     browser.fire("grad_norm", "pointerleave")
     assert browser.text("at") == ""
