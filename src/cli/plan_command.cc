@@ -30,9 +30,8 @@ Planner planner_for(const Question& question, const PlanCommand& command, PhaseL
 }
 
 /// Writes a plan where it was asked for, or beside the job's results unless a run is there, whose
-/// plan it is then. Returns the file; nothing when none was written, which is then said.
-std::optional<std::filesystem::path> write_answer(const Plan& plan, const std::string& out,
-                                                  const PlanCommand& command) {
+/// plan it is then. Returns the file; "" when none was written, which is then said.
+std::string write_answer(const Plan& plan, const std::string& out, const PlanCommand& command) {
   if (!command.output.empty()) {
     write_plan(plan, command.output);
     return command.output;
@@ -41,15 +40,16 @@ std::optional<std::filesystem::path> write_answer(const Plan& plan, const std::s
   try {
     const RunLock lock(out, "ferry plan " + command.job);
     if (!holds_run(out)) {
-      write_plan(plan, std::filesystem::path(out) / "plan");
-      return std::filesystem::path(out) / "plan";
+      const std::filesystem::path file = std::filesystem::path(out) / "plan";
+      write_plan(plan, file);
+      return file.string();
     }
     taken = out + " holds a run\n  try: -o FILE, or another `out`";
   } catch (const FolderInUse& error) {
     taken = error.what();
   }
   std::fprintf(stderr, "plan not written: %s\n", taken.c_str());
-  return std::nullopt;
+  return "";
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ int run_plan(const PlanCommand& command) {
     return kDoesNotFit;
   }
   const Planned& planned = std::get<Planned>(answer);
-  const auto file = write_answer(planned.plan, question.job.out, command);
+  const std::string file = write_answer(planned.plan, question.job.out, command);
   std::vector<Variation> variations;
   if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);
   if (command.json) {
@@ -76,7 +76,7 @@ int run_plan(const PlanCommand& command) {
   if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
   if (command.passes) std::fputs(passes_table(planned).c_str(), stdout);
   if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);
-  if (file) std::printf("plan written to %s\n", file->c_str());
+  if (!file.empty()) std::printf("plan written to %s\n", file.c_str());
   return kDone;
 }
 

@@ -320,7 +320,7 @@ std::string plan_summary_json(const PlanQuestion& question, const Planned& plann
   const Micros step = planned.prediction.step;
   const auto idle = bubbles(plan, planned.prediction);
   return Json{{"fits", true},
-              {"file", file},
+              {"file", file.empty() ? Json() : Json(file)},
               {"strategy", plan.strategy},
               {"timing_only", plan.timing_only},
               {"step_seconds", step.seconds()},

@@ -21,7 +21,8 @@ std::string passes_table(const Planned& planned);
 
 std::string variations_table(const std::vector<Variation>& variations);
 
-/// The answer for programs, with the plan in `file`; docs/formats/cli.md lists its fields.
+/// The answer for programs, with the plan in `file`, or nowhere when that is empty;
+/// docs/formats/cli.md lists its fields.
 std::string plan_json(const PlanQuestion& question, const Planned& planned,
                       const std::vector<Variation>& variations, const std::string& file);
 /// The same without variations and tasks.

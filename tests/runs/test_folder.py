@@ -45,14 +45,16 @@ def test_plan_answers_and_leaves_the_plan_of_a_run(box, used, tmp_path):
 
 
 def test_a_second_train_is_told_who_runs_and_the_first_goes_on(box):
-    first = box.start("pair", train__steps=100_000, train__save_every=1)
+    first = box.start("it's a pair", train__steps=100_000, train__save_every=1)
+    typed = [str(FERRY), "train", str(box.folder / "it's a pair.yaml")]
     first.wait_until(lambda: first.steps >= 2)
     for words in ([], ["--resume"], ["train.steps=1"]):
-        said = ferry("train", str(box.folder / "pair.yaml"), *words, expect=2).stderr
-        holder = int(re.search(re.escape(f"{first.out} is in use by process ") + r"(\d+) on ", said).group(1))
-        assert holder in [first.process.pid, *descendants(first.process.pid)]
-        assert f"ferry train {box.folder}/pair.yaml" in said
-    assert "plan not written" in ferry("plan", str(box.folder / "pair.yaml")).stderr
+        said = ferry(*typed[1:], *words, expect=2).stderr
+        told = re.match(re.escape(str(first.out)) + r" is in use by process (\d+) on .* UTC: (.*)\n  try: ", said)
+        assert told, said
+        assert int(told.group(1)) in [first.process.pid, *descendants(first.process.pid)]
+        assert shlex.split(told.group(2)) == typed
+    assert "plan not written" in ferry("plan", typed[2]).stderr
     first.process.send_signal(signal.SIGINT)
     text, _ = first.process.communicate(timeout=60)
     assert first.process.returncode == 130, text
@@ -60,7 +62,7 @@ def test_a_second_train_is_told_who_runs_and_the_first_goes_on(box):
     # The line that it ends with goes on.
     line = next(line for line in text.splitlines() if line.startswith("to go on: "))
     words, steps = shlex.split(line.removeprefix("to go on: ")), first.steps
-    assert words == [str(FERRY), "train", str(box.folder / "pair.yaml"), "--resume"]
+    assert words == [*typed, "--resume"]
     subprocess.run([*words, f"train.steps={steps + 1}"], check=True, capture_output=True, timeout=300)
     assert first.steps == steps + 1
 

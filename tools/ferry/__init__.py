@@ -26,10 +26,12 @@ __all__ = [
 
 
 class Plan(dict):
-    """What `ferry plan --json` answers; `file` is the plan's."""
+    """What `ferry plan --json` answers; `file` is the plan's. A folder with a run in it keeps the run's plan."""
 
     @property
     def file(self) -> Path:
+        if self["file"] is None:
+            raise FileNotFoundError("no plan was written: `out` holds a run; name an `output`")
         return Path(self["file"])
 
 
