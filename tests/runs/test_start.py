@@ -41,7 +41,7 @@ def test_a_sound_job_goes_on_with_torch(ask):
 
 
 def test_data_that_cannot_be_learned_from_is_told(ask):
-    assert "nowhere.jsonl: no such file" in ask("data.train=nowhere.jsonl")
+    assert "nowhere.jsonl: cannot be read: No such file" in ask("data.train=nowhere.jsonl")
     rows = ask.folder / "rows.jsonl"
     rows.write_text("")
     assert f"{rows}: the file is empty" in ask(f"data.train={rows}")
@@ -52,7 +52,7 @@ def test_data_that_cannot_be_learned_from_is_told(ask):
     (ask.model / "tokenizer.json").write_text(POINTER)
     assert f"tokenizer.json: {POINTED}" in ask(f"data.train={rows}")
     (ask.model / "tokenizer.json").write_text("{}")
-    assert "nowhere.jsonl: no such file" in ask(f"data.train={rows}", "data.eval=nowhere.jsonl")
+    assert "nowhere.jsonl: cannot be read: No such file" in ask(f"data.train={rows}", "data.eval=nowhere.jsonl")
 
 
 def test_a_token_file_is_looked_at_by_its_header(ask):
