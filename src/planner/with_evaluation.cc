@@ -185,6 +185,8 @@ std::variant<Plan, Shortage> plan_evaluation(const PlanQuestion& question, const
   for (const PlaceId id : devices_of(training)) {
     within.device_budgets.push_back({training.places[id].budget, "the plan"});
   }
+  const auto host = std::ranges::find(training.places, PlaceKind::host, &Place::kind);
+  if (host != training.places.end()) within.host_budget = host->budget;
   const auto strategy = std::ranges::find(strategies(), training.strategy, &Strategy::name);
   if (strategy == strategies().end()) {
     throw UserError("strategy '" + training.strategy + "' of the plan cannot evaluate; " +

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
+#include <string>
+
 #include "planner/planner.h"
 #include "planner/sample_questions.h"
 
@@ -101,8 +105,13 @@ TEST(WithEvaluation, WhatFitsOnlyWithoutItIsToldWithRemediesThatFitWithIt) {
 TEST(WithEvaluation, AGivenPlanIsEvaluatedWithinItsOwnBudgets) {
   PlanQuestion question = evaluating({.vocab = 512}, 1, "mobius");
   const Bytes least = thriftiest(question);
-  const Plan training = plan_within(question, least)->plan;
+  const Bytes host = peak_bytes(plan_within(question, least)->plan, PlaceId(1));
+  question.host_budget = host;  // as little as trains
+  const auto trained = plan_within(question, least);
+  ASSERT_TRUE(trained);
+  const Plan& training = trained->plan;
   set_device_budgets(question, least * 8);  // the plan's limits hold, not the job's
+  question.host_budget = question.machine.host.memory;
   const auto evaluation = make_evaluation(question, training);
   const Plan* plan = std::get_if<Plan>(&evaluation);
   ASSERT_NE(plan, nullptr);
