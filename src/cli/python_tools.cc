@@ -7,10 +7,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "cli/installation.h"
@@ -70,10 +72,15 @@ std::string read_all(int descriptor) {
   }
 }
 
-/// Starts the tool with its standard output at `output`. It dies with the thread that starts it,
+struct ToolStreams {
+  int input = -1;  // -1: nothing to read
+  int output = STDOUT_FILENO;
+};
+
+/// Starts the tool with these standard streams. It dies with the thread that starts it,
 /// however that ends: nothing goes on computing for a program that is gone.
 pid_t start(const std::string& python, const std::vector<char*>& command,
-            const std::vector<char*>& environment, int output) {
+            const std::vector<char*>& environment, ToolStreams streams) {
   if (access(python.c_str(), X_OK) != 0) throw system_error("cannot run " + python, errno);
   const pid_t program = getpid();
   const pid_t child = fork();
@@ -81,25 +88,30 @@ pid_t start(const std::string& python, const std::vector<char*>& command,
   if (child > 0) return child;
   // Other threads of the program may have held locks: only system calls from here on. Nobody is
   // asked anything: a library that wants to finds the end of its input.
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int input = streams.input >= 0 ? streams.input : open("/dev/null", O_RDONLY);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == program &&
-      dup2(nothing, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0) {
+      dup2(input, STDIN_FILENO) >= 0 && dup2(streams.output, STDOUT_FILENO) >= 0) {
     execve(python.c_str(), command.data(), environment.data());
   }
   _exit(kCannotStart);
 }
 
-/// Runs the tool; captures its standard output when `capture` is set.
-ToolRun run(const std::vector<std::string>& arguments, bool capture) {
+pid_t start_tool(const std::vector<std::string>& arguments, ToolStreams streams) {
   const std::string python = python_interpreter();
   std::vector<std::string> command = {python, "-P", "-m", "ferry_tools"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = tool_environment();
+  return start(python, pointers(command), pointers(variables), streams);
+}
 
+/// Runs the tool; captures its standard output when `capture` is set.
+ToolRun run(const std::vector<std::string>& arguments, bool capture) {
+  const std::string python = python_interpreter();
   std::array<int, 2> pipe_ends = {-1, -1};
   if (capture && pipe2(pipe_ends.data(), O_CLOEXEC) != 0) throw system_error("pipe", errno);
-  const pid_t child =
-      start(python, pointers(command), pointers(variables), capture ? pipe_ends[1] : STDOUT_FILENO);
+  ToolStreams streams;
+  if (capture) streams.output = pipe_ends[1];
+  const pid_t child = start_tool(arguments, streams);
   if (capture) close(pipe_ends[1]);
   PeakWatch memory([child] { return own_memory_with_children(child); });
   const std::string output = capture ? read_all(pipe_ends[0]) : "";
@@ -120,6 +132,31 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
 }
 
 }  // namespace
+
+PythonToolBeside::PythonToolBeside(const std::vector<std::string>& arguments) {
+  std::array<int, 2> ends = {-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("pipe", errno);
+  input_ = ends[1];
+  try {
+    tool_ = start_tool(arguments, {.input = ends[0]});
+  } catch (...) {
+    close(ends[0]);
+    close(input_);
+    throw;
+  }
+  close(ends[0]);
+}
+
+PythonToolBeside::~PythonToolBeside() {
+  close(input_);
+  constexpr int kPatience = 30'000;  // ms: what it has to write is little, but drives may be slow
+  for (int waited = 0; waited < kPatience; waited += 20) {
+    if (waitpid(tool_, nullptr, WNOHANG) != 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  kill(tool_, SIGKILL);
+  waitpid(tool_, nullptr, 0);
+}
 
 ToolRun run_python_tool(const std::vector<std::string>& arguments) {
   return run(arguments, /*capture=*/true);

@@ -1,5 +1,7 @@
 #include "cli/train_command.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
 #include "cli/print.h"
+#include "cli/python_tools.h"
 #include "cli/question.h"
 #include "cli/stop_signals.h"
 #include "cli/tables.h"
@@ -188,6 +191,21 @@ int dry_run(const Start& start, const TrainCommand& command, const TrainSetup& s
   return kDone;
 }
 
+/// Starts what tells TensorBoard of the run's steps, where the job asks for it. It follows the log
+/// that the run is going to begin, not the one that an earlier part of the run has left.
+std::optional<PythonToolBeside> tell_others(const Start& start, const Job& job) {
+  if (job.train.report_to == ReportTo::none) return std::nullopt;
+  const std::filesystem::path log = std::filesystem::path(job.out) / "log.jsonl";
+  struct stat earlier = {};
+  if (stat(log.c_str(), &earlier) != 0) earlier.st_ino = 0;
+  const std::string folder = (std::filesystem::path(job.out) / "tensorboard").string();
+  return std::optional<PythonToolBeside>(
+      std::in_place,
+      std::vector<std::string>{"tensorboard", "--log=" + log.string(), "--to=" + folder,
+                               "--after=" + std::to_string(start.done),
+                               "--earlier=" + std::to_string(earlier.st_ino)});
+}
+
 }  // namespace
 
 std::optional<TrainSetup> prepare_training(const TrainCommand& command, const Start& start,
@@ -224,12 +242,16 @@ int train_from(const Start& start, const TrainCommand& command) {
   PhaseLines phases;
   EventLines events(stop);
   PhaseListener& listener = command.events ? static_cast<PhaseListener&>(events) : phases;
+  if (read_job(command.job, command.overrides).train.report_to == ReportTo::tensorboard) {
+    run_python_tool({"tensorboard", "--check"});  // before anything that takes long
+  }
   const auto setup = prepare_training(command, start, listener);
   if (!setup) return kDoesNotFit;
   if (nothing_left(start, setup->job, command.events)) return kDone;
   Console console(phases, setup->job.train.log_every, stop);
   TrainObserver& observer = command.events ? static_cast<TrainObserver&>(events) : console;
   if (command.dry_run) return dry_run(start, command, *setup, observer);
+  const auto others = tell_others(start, setup->job);
   const TrainSummary summary = train(*setup, observer);
   show_end(command, summary, setup->predicted_step);
   return summary.state == RunState::interrupted ? kInterrupted : kDone;

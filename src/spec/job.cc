@@ -138,6 +138,9 @@ std::vector<Field> train_fields(TrainJob& train) {
        .least = 1,
        .most = kManySteps,
        .meaning = "print a line after every so many steps; `log.jsonl` holds every step"},
+      {.name = "train.report_to",
+       .member = choice(train.report_to, {ReportTo::none, ReportTo::tensorboard}),
+       .meaning = "tensorboard: event files in OUT/tensorboard, written while the run goes on"},
   };
 }
 
@@ -573,6 +576,10 @@ std::string to_string(RowErrors choice) {
       return "skip";
   }
   FERRY_UNREACHABLE("unknown choice for rows");
+}
+
+std::string to_string(ReportTo report_to) {
+  return report_to == ReportTo::tensorboard ? "tensorboard" : "none";
 }
 
 std::string to_string(Schedule schedule) {

@@ -40,6 +40,9 @@ struct DataJob {
   bool operator==(const DataJob&) const = default;
 };
 
+/// Who else hears of a run while it goes on.
+enum class ReportTo { none, tensorboard };
+
 struct TrainJob {
   int steps = 0;      // 0: by `epochs`, see resolve_steps()
   double epochs = 0;  // 0: by `steps`; one of the two is 0
@@ -52,6 +55,7 @@ struct TrainJob {
   double save_minutes = 30;  // 0: not by time
   int keep = 2;              // checkpoints
   int log_every = 1;         // steps
+  ReportTo report_to = ReportTo::none;
 
   bool operator==(const TrainJob&) const = default;
 };
@@ -195,6 +199,7 @@ std::vector<std::string> listed_names(const std::string& list);
 /// As written in job files: "constant"; "auto" for `automatic`; "swap-to-drive".
 std::string to_string(RowErrors choice);
 std::string to_string(Schedule schedule);
+std::string to_string(ReportTo report_to);
 std::string to_string(Partitioner partitioner);
 std::string to_string(MapRule rule);
 std::string to_string(ActivationRule rule);

@@ -103,3 +103,13 @@ def test_what_is_no_run_is_said(run, tmp_path):
     assert "no such file" in ferry("report", str(tmp_path / "none"), expect=2).stderr
     (run / "log.jsonl").write_text('{"step": 1, "loss": 2}\n')
     assert "log.jsonl:1: not a line" in ferry("report", str(run), expect=2).stderr
+
+
+def test_a_run_tells_tensorboard_its_steps(box):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = box.train("told-others", train__steps=3, train__report_to="tensorboard")
+    events = EventAccumulator(str(run.out / "tensorboard")).Reload()
+    shown = [(event.step, event.value) for event in events.Scalars("train/loss")]
+    assert shown == [(step, pytest.approx(loss)) for step, loss in enumerate(run.losses, 1)]
+    assert {"train/lr", "train/grad_norm", "train/tokens_per_second"} <= set(events.Tags()["scalars"])

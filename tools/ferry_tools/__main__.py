@@ -62,6 +62,12 @@ def parser() -> argparse.ArgumentParser:
     generate.add_argument("--chat", action="store_true", help="the prompt is a user's turn")
     generate.add_argument("--system", help="with --chat: the turn before it")
     generate.add_argument("--max-new-tokens", type=positive, default=64)
+    events = commands.add_parser("tensorboard", help="follow a run's log as event files, until standard input ends")
+    events.add_argument("--log", type=Path, default=Path("log.jsonl"))
+    events.add_argument("--to", type=Path, default=Path("tensorboard"), help="folder of the event files")
+    events.add_argument("--after", type=int, default=0, help="steps done before the run began")
+    events.add_argument("--earlier", type=int, default=0, help="inode of a log that the run is going to replace")
+    events.add_argument("--check", action="store_true", help="only say whether the package can be used")
     return top
 
 
@@ -107,6 +113,15 @@ def run(arguments: argparse.Namespace) -> None:
         from ferry_tools.make_data import write_problems
 
         write_problems(arguments.out, arguments.rows, arguments.seed)
+    elif arguments.command == "tensorboard":
+        try:
+            from ferry_tools.tensorboard import write_events
+        except ImportError as error:
+            raise DataError(
+                f"train.report_to: the package tensorboard cannot be used: {error}; try: pip install tensorboard"
+            ) from None
+        if not arguments.check:
+            write_events(arguments.log, arguments.to, arguments.after, arguments.earlier)
     else:
         from ferry_tools.generate import generate
 
