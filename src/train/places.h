@@ -30,7 +30,7 @@ class Places {
  public:
   /// Takes for every place of `plans` the largest slots_end() among them. `device_names[i]` opens
   /// the device of the i-th device place ("sim:0", "cuda:1"). Requires: all plans have equal
-  /// places, and fit there together. The listener hears how much of DRAM is taken and page-locked.
+  /// places. The listener hears how much of DRAM is taken and page-locked.
   /// Throws ResourceError when the machine refuses the memory.
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
          int touch_threads, PhaseListener& listener = nobody());

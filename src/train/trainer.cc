@@ -9,6 +9,7 @@
 #include <deque>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/version.h"
 #include "data/batches.h"
@@ -221,7 +222,10 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   question_ = question_of(setup, tokens_);
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
   for (const PlaceId id : setup.plan.places.ids()) {
-    summary_.predicted_peak[setup.plan.places[id].name] = peak_bytes(plans_, id);
+    const Place& place = setup.plan.places[id];
+    const Bytes peak = peak_bytes(plans_, id);
+    FERRY_CHECK(peak <= place.budget, place.name + ": the plans of one run fit together");
+    summary_.predicted_peak[place.name] = peak;
   }
 }
 
