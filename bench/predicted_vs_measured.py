@@ -46,6 +46,7 @@ def run(folder: Path, strategy: str, devices: int, asked: argparse.Namespace) ->
     """Measured over predicted, predicted and measured seconds per step."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(folder / ".cache" / "measured", ignore_errors=True)
     job = {
         "model": "model",
         "data": {"train": "data.jsonl", "sequence": 128, "packing": True},

@@ -3,6 +3,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <span>
+
+#include "cli/print.h"
+#include "data/checksum.h"
 
 namespace ferry {
 namespace {
@@ -31,6 +35,13 @@ fs::path cache_folder() {
   if (const fs::path users = named_by("XDG_CACHE_HOME"); !users.empty()) return users / "ferry";
   const fs::path home = named_by("HOME");
   return home.empty() ? here : home / ".cache" / "ferry";
+}
+
+fs::path cache_file(const std::string& room, const std::string& key) {
+  Xxh64 hash;
+  hash.update(std::as_bytes(std::span(key)));
+  return cache_folder() / room /
+         print("%016llx.json", static_cast<unsigned long long>(hash.value()));
 }
 
 }  // namespace ferry

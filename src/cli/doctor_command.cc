@@ -12,6 +12,7 @@
 #include "cli/examination.h"
 #include "data/files.h"
 #include "train/devices.h"
+#include "train/measure.h"
 #include "train/update_rate.h"
 
 namespace ferry {
@@ -30,6 +31,16 @@ DriveFacts drive_facts(const std::string& folder, Bytes size) {
           .rates = measure_drive(folder, size)};
 }
 
+PrecisionChoice precision_of(const MachineDevice& device) {
+  if (device.kind == DeviceKind::cuda) return precision_of_gpu(multiplies_bf16(device.index));
+  constexpr std::int64_t kHidden = 2048;
+  Machine machine;
+  machine.devices.push_back(device);
+  const OpenDevices devices(machine, {});
+  const ProductRates rates = measure_products(devices.names().front(), kHidden);
+  return faster_precision(rates.bf16, rates.fp32);
+}
+
 Probes probes_of_this_box(Bytes drive_size) {
   return {
       .cores = cores_by_affinity(),
@@ -41,6 +52,7 @@ Probes probes_of_this_box(Bytes drive_size) {
                                        working_set.count / kStatePerParameter.count);
           },
       .copies = [](std::span<const std::string> devices) { return measure_copies(devices); },
+      .precision = precision_of,
       .drive = [drive_size](const std::string& folder) { return drive_facts(folder, drive_size); },
       .say = [](const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); }};
 }

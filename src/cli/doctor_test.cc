@@ -38,6 +38,7 @@ struct Workstation {
                         .minor_number = 0,
                         .rates = DriveRates{6.5e9, 3.4e9}};
     };
+    probes.precision = [](const MachineDevice&) { return faster_precision(1e12, 5e12); };
     probes.say = [](const std::string&) {};
   }
 
@@ -87,6 +88,10 @@ TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
   EXPECT_EQ(found(examination, "host", "cores"), "8 | affinity; the box has 16");
   EXPECT_EQ(found(examination, "gpu0", "kind"),
             "cuda:0 | PCI 0000:3b:00.0, PCIe 16 GT/s x16 (31.5 GB/s)");
+  EXPECT_EQ(
+      found(examination, "gpu0", "precision"),
+      "fp32 | train.precision: auto means that, since products in bf16 take 5.0 times as long "
+      "as in fp32 here");
   EXPECT_EQ(found(examination, "root0", "name"), "pci0000:3a | gpu0, gpu1, ssd0");
   EXPECT_TRUE(warns(examination, "gpu2 has PCIe 8 GT/s x16 (15.8 GB/s) and could do"));
   EXPECT_TRUE(warns(examination, "peer-to-peer"));

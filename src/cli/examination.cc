@@ -114,6 +114,7 @@ class Examiner {
     MachineDevice& device = machine_.devices[d];
     if (device.kind == DeviceKind::sim) {
       find(device.name, "kind", "sim", "no GPU that torch can use: simulated by the CPU");
+      find_precision(device);
       return;
     }
     const std::string& address = probes_.gpus[d].pci_address;
@@ -122,6 +123,7 @@ class Examiner {
          (address.empty() ? "PCI address unknown" : "PCI " + address) +
              (pci && pci->link ? ", " + link_text(*pci->link) : ""));
     find(device.name, "memory", to_string(device.memory), "free now, as torch says");
+    find_precision(device);
     probes_.say("measuring copies of " + device.name);
     try {
       const std::string name = cuda_name(d);
@@ -145,6 +147,13 @@ class Examiner {
     members_[pci->root].devices.push_back(d);
     pci_of_device_[d] = pci;
     compare_link(device.name, *pci);
+  }
+
+  void find_precision(const MachineDevice& device) {
+    probes_.say("measuring products of " + device.name);
+    const PrecisionChoice choice = probes_.precision(device);
+    find(device.name, "precision", to_string(choice.precision),
+         "train.precision: auto means that, since " + choice.reason);
   }
 
   void find_rates(const std::string& part, Rate up, Rate down, const std::string& source) {

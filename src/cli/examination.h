@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/precision_choice.h"
 #include "spec/host_limits.h"
 #include "spec/machine.h"
 #include "store/rates.h"
@@ -32,8 +33,9 @@ struct Probes {
   std::function<double(Bytes, int)> memory_bandwidth;  // working set, threads
   std::function<double(Bytes, int)> update_rate;       // working set, threads
   std::function<CopyRates(std::span<const std::string>)> copies;
-  std::function<DriveFacts(const std::string&)> drive;  // folder, as the user wrote it
-  std::function<void(const std::string&)> say;          // hears what takes time
+  std::function<PrecisionChoice(const MachineDevice&)> precision;  // what `auto` means there
+  std::function<DriveFacts(const std::string&)> drive;             // folder, as the user wrote it
+  std::function<void(const std::string&)> say;                     // hears what takes time
 };
 
 /// One figure. `part` and `key` are those of the machine file ("host", "memory"; "gpu0", "up");

@@ -1,16 +1,13 @@
 #include "cli/plan_cache.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <sstream>
 #include <string>
 
 #include "base/input_file.h"
 #include "base/json.h"
 #include "cli/cache_folder.h"
-#include "data/checksum.h"
 #include "data/files.h"
 #include "plan/verify.h"
 
@@ -45,13 +42,7 @@ std::string question_text(const PlanQuestion& question) {
   return text.str();
 }
 
-std::filesystem::path file_of(const std::string& question) {
-  Xxh64 hash;
-  hash.update(std::as_bytes(std::span(question)));
-  char name[32];
-  std::snprintf(name, sizeof name, "%016llx.json", static_cast<unsigned long long>(hash.value()));
-  return cache_folder() / "plans" / name;
-}
+std::filesystem::path file_of(const std::string& question) { return cache_file("plans", question); }
 
 Json report_json(const PlanReport& report) {
   Json stages = Json::array();

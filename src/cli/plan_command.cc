@@ -31,7 +31,8 @@ Planner planner_for(const Question& question, const PlanCommand& command, PhaseL
 
 /// Writes a plan where it was asked for, or beside the job's results unless a run is there, whose
 /// plan it is then. Returns the file; "" when none was written, which is then said.
-std::string write_answer(const Plan& plan, const std::string& out, const PlanCommand& command) {
+std::string write_answer(const Plan& plan, const Question& question, const PlanCommand& command) {
+  const std::filesystem::path out = question.job.out;
   if (!command.output.empty()) {
     write_plan(plan, command.output);
     return command.output;
@@ -40,11 +41,12 @@ std::string write_answer(const Plan& plan, const std::string& out, const PlanCom
   try {
     const RunLock lock(out, "ferry plan " + command.job);
     if (!holds_run(out)) {
-      const std::filesystem::path file = std::filesystem::path(out) / "plan";
-      write_plan(plan, file);
-      return file.string();
+      write_plan(plan, out / "plan");
+      const std::string profile = profile_record(question);
+      if (!profile.empty()) write_file(out / "profile.yaml", profile);
+      return (out / "plan").string();
     }
-    taken = out + " holds a run\n  try: -o FILE, or another `out`";
+    taken = out.string() + " holds a run\n  try: -o FILE, or another `out`";
   } catch (const FolderInUse& error) {
     taken = error.what();
   }
@@ -65,7 +67,7 @@ int run_plan(const PlanCommand& command) {
     return kDoesNotFit;
   }
   const Planned& planned = std::get<Planned>(answer);
-  const std::string file = write_answer(planned.plan, question.job.out, command);
+  const std::string file = write_answer(planned.plan, question, command);
   std::vector<Variation> variations;
   if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);
   if (command.json) {

@@ -32,13 +32,32 @@ bool is_here(const Machine& machine) {
   });
 }
 
-Profile profile_for(const Question& question, PhaseListener& listener) {
+/// Sets the precision of job and plan, and says what `auto` has become.
+void settle_precision(Question& question, std::optional<Precision> before,
+                      PhaseListener& listener) {
+  std::optional<Precision>& precision = question.job.train.precision;
+  if (!precision && before) precision = before;
+  if (!precision) {
+    const bool asks_device = !question.job.papers.pure && is_here(question.plan.machine);
+    const PrecisionChoice choice = asks_device && !question.job.model.empty()
+                                       ? precision_here(question, listener)
+                                       : precision_elsewhere();
+    precision = choice.precision;
+    const std::string said = "precision: " + to_string(*precision) + " (auto), since ";
+    if (!question.job.papers.pure) listener.phase(said + choice.reason);
+  }
+  question.plan.precision = *precision;
+}
+
+Profile profile_for(Question& question, PhaseListener& listener) {
   const Job& job = question.job;
   if (job.plan.profile == "auto" && !job.papers.pure && is_here(question.plan.machine)) {
-    return measured_profile(question, listener);
+    MeasuredProfile measured = measured_profile(question, listener);
+    question.profile_remarks = std::move(measured.remarks);
+    return std::move(measured.profile);
   }
   if (job.plan.profile == "auto" || job.plan.profile == "estimate") {
-    return estimate_profile(question.plan.model, question.plan.machine, job.train.precision,
+    return estimate_profile(question.plan.model, question.plan.machine, question.plan.precision,
                             {job.train.micro_batch_size, job.data.sequence});
   }
   return read_profile(job.plan.profile);
@@ -55,7 +74,7 @@ std::optional<HarmonyProfile> harmony_profile(const PlanJob& plan) {
 }  // namespace
 
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
-                       PhaseListener& listener) {
+                       PhaseListener& listener, std::optional<Precision> precision) {
   Question question;
   question.job = read_job(job_file, overrides);
   const Job& job = question.job;
@@ -81,7 +100,6 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.micro_batches = job.train.micro_batches;
   plan.micro_batch_size = job.train.micro_batch_size;
   plan.sequence = job.data.sequence;
-  plan.precision = job.train.precision;
   plan.clips = job.optim.clip > 0;
   plan.evaluates =
       job.train.eval_every > 0 && (!job.data.eval.empty() || job.data.eval_fraction > 0);
@@ -92,6 +110,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.host_budget = host_capped ? *job.budget.host : plan.machine.host.memory;
   plan.host_budget_source =
       host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
+  settle_precision(question, precision, listener);  // may measure, within the budgets
   plan.harmony = harmony_profile(job.plan);
   plan.profile = plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size)
                               : profile_for(question, listener);
@@ -100,6 +119,13 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     plan.sequence = plan.profile.sequence;
   }
   return question;
+}
+
+std::string profile_record(const Question& question) {
+  if (!question.plan.profile.measured) return "";
+  std::string text;
+  for (const std::string& remark : question.profile_remarks) text += "# " + remark + "\n";
+  return text + to_yaml(question.plan.profile);
 }
 
 Planner with_origins(Planner planner, const Job& job) {

@@ -15,17 +15,22 @@
 
 namespace ferry {
 
-/// A job with everything read that it names, and its `data.sequence` set where it has a model.
+/// A job with everything read that it names; its `train.precision` is set, and its `data.sequence`
+/// where it has a model.
 struct Question {
   Job job;
   PlanQuestion plan;
+  std::vector<std::string> profile_remarks = {};  // of a measured profile: which blocks were not
 };
 
 /// Reads job, model configuration and machine, and gets a profile: the file that the job names, a
-/// measurement when the machine is here, else an estimate. A measurement is kept in job.out and
-/// used again while nothing it depends on has changed. `listener` hears what takes time.
+/// measurement when the machine is here, else an estimate. `precision`: that of a run that goes on;
+/// else `auto` is decided here. `listener` hears what takes time and what was decided.
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
-                       PhaseListener& listener);
+                       PhaseListener& listener, std::optional<Precision> precision = std::nullopt);
+
+/// The text of OUT/profile.yaml: a measured profile with its remarks; empty for another one.
+std::string profile_record(const Question& question);
 
 /// `planner` for the job's questions: what it throws about a key says where the job gave it.
 /// `job` must outlive it.

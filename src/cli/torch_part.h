@@ -10,6 +10,7 @@
 
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/precision_choice.h"
 #include "cli/question.h"
 #include "cli/start.h"
 #include "spec/machine.h"
@@ -25,9 +26,19 @@ struct TorchNeeded {
 /// The GPUs of this box that torch can use, for this_machine().
 std::vector<FoundGpu> gpus_here();
 
-/// What the model's blocks cost on the machine, which is here: measured, or as it was measured for
-/// an equal question and kept in job.out. `listener` hears what takes time.
-Profile measured_profile(const Question& question, PhaseListener& listener);
+/// A profile, and a line for each block that was not measured as a whole.
+struct MeasuredProfile {
+  Profile profile;
+  std::vector<std::string> remarks;
+};
+
+/// What the model's blocks cost on the machine, which is here: measured, or as equal blocks were
+/// measured before, by this or another job. What cannot be measured is estimated. The listener
+/// hears what takes time, and of estimates.
+MeasuredProfile measured_profile(const Question& question, PhaseListener& listener);
+
+/// What `train.precision: auto` means on the machine, which is here.
+PrecisionChoice precision_here(const Question& question, PhaseListener& listener);
 
 /// Plans and runs the job of `command` from where check_start() says. Returns the exit code.
 /// Requires: this process has the run's folder to itself (data/run_lock.h).

@@ -23,6 +23,7 @@
 #include "cli/stop_signals.h"
 #include "cli/tables.h"
 #include "cli/torch_part.h"
+#include "data/manifest.h"
 #include "data/tokens.h"
 #include "plan/verify.h"
 #include "spec/host_limits.h"
@@ -53,6 +54,15 @@ std::nullopt_t show_does_not_fit(const TrainCommand& command, const DoesNotFit& 
     std::fputs(does_not_fit_text(answer).c_str(), stdout);
   }
   return std::nullopt;
+}
+
+/// The precision of the run that goes on; nothing for a new one.
+std::optional<Precision> precision_before(const Start& start) {
+  if (!start.checkpoint) return std::nullopt;
+  const Manifest manifest = read_manifest(*start.checkpoint);
+  const auto kept = manifest.question.find("train.precision");
+  if (kept == manifest.question.end()) return std::nullopt;
+  return kept->second == to_string(Precision::fp32) ? Precision::fp32 : Precision::bf16;
 }
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
@@ -210,7 +220,8 @@ std::optional<PythonToolBeside> tell_others(const Start& start, const Job& job) 
 
 std::optional<TrainSetup> prepare_training(const TrainCommand& command, const Start& start,
                                            PhaseListener& listener) {
-  Question question = read_question(command.job, command.overrides, listener);
+  Question question =
+      read_question(command.job, command.overrides, listener, precision_before(start));
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
   const auto planned = plan_for(command, question, listener);
   if (!planned) return std::nullopt;
@@ -229,7 +240,8 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .allowed = start.allowed,
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {},
-                   .environment = environment_json(question.job, torch)};
+                   .environment = environment_json(question.job, torch),
+                   .profile = profile_record(question)};
   find_tokens(setup);
   count_steps(command, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;

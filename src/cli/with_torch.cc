@@ -1,53 +1,317 @@
-#include <filesystem>
+#include <algorithm>
+#include <fstream>
+#include <optional>
 
+#include "base/error.h"
+#include "cli/measurements.h"
 #include "cli/torch_part.h"
-#include "data/files.h"
+#include "planner/costs/estimate.h"
+#include "spec/host_limits.h"
 #include "train/devices.h"
 #include "train/measure.h"
+#include "train/update_rate.h"
 
 namespace ferry {
 namespace {
 
-/// Names everything that a measurement depends on; a measured profile carries it as its name.
-std::string measurement_key(const Question& question) {
-  const Job& job = question.job;
-  const MachineDevice& device = question.plan.machine.devices.front();
-  std::string key =
-      "measured with saved, torch " + torch_version() + " " + to_string(device.kind) + " threads " +
-      std::to_string(job.threads > 0 ? job.threads : device.threads) + " cores " +
-      std::to_string(question.plan.machine.host.cores) + " " + to_string(job.train.precision) +
-      " " + std::to_string(job.train.micro_batch_size) + "x" + std::to_string(job.data.sequence);
-  for (const BlockSpec& block : question.plan.model.blocks) {
-    const std::string block_key = similarity_key(question.plan.model, block);
-    if (block.layer <= 0) key += " " + block_key;
+/// As the driver calls it; empty where it does not tell.
+std::string gpu_name(const FoundGpu& gpu) {
+  std::ifstream lines("/proc/driver/nvidia/gpus/" + gpu.pci_address + "/information");
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("Model:")) continue;
+    const auto begin = line.find_first_not_of(" \t", std::string("Model:").size());
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+/// The first device of the machine, which is here: what measurements are made on.
+const MachineDevice& first_device(const Question& question) {
+  return question.plan.machine.devices.front();
+}
+
+int kernel_threads(const Question& question) {
+  return question.job.threads > 0 ? question.job.threads : first_device(question).threads;
+}
+
+/// Names the kernels and the device that they run on: a measurement holds for both. The processor's
+/// instructions are those that torch uses (ATEN_CPU_CAPABILITY may name fewer than there are).
+std::string device_key(const Question& question) {
+  const MachineDevice& device = first_device(question);
+  Machine alone;
+  alone.devices.push_back(device);
+  const std::string key = "torch " + torch_version() + ", " + processors_of(alone);
+  if (device.kind == DeviceKind::sim) {
+    return key + ", " + std::to_string(kernel_threads(question)) + " threads";
+  }
+  for (const FoundGpu& gpu : find_gpus()) {
+    if (gpu.index == device.index) return key + ", " + gpu_name(gpu) + " " + gpu.pci_address;
   }
   return key;
 }
+
+/// Names everything that the costs of a block depend on beside the device.
+std::string block_key(const Question& question, const BlockSpec& block) {
+  const ModelSpec& model = question.plan.model;
+  const Job& job = question.job;
+  const bool table = block.kind == BlockKind::embedding || block.kind == BlockKind::head;
+  return "block " + similarity_key(model, block) + (table && model.tied ? " tied" : "") + " norm " +
+         std::to_string(static_cast<int>(model.norm)) + " activation " +
+         std::to_string(static_cast<int>(model.activation)) + " positions " +
+         std::to_string(static_cast<int>(model.positions)) +
+         (model.input_first ? " [in, out]" : "") + ", " + to_string(question.plan.precision) + " " +
+         std::to_string(job.train.micro_batch_size) + "x" + std::to_string(job.data.sequence);
+}
+
+/// The figures of a block, by name.
+struct NamedMicros {
+  const char* name;
+  Micros BlockProfile::*member;
+};
+struct NamedBytes {
+  const char* name;
+  Bytes BlockProfile::*member;
+};
+constexpr NamedMicros kTimes[] = {{"forward_us", &BlockProfile::forward},
+                                  {"backward_us", &BlockProfile::backward},
+                                  {"saved_backward_us", &BlockProfile::saved_backward}};
+constexpr NamedBytes kSizes[] = {{"weights", &BlockProfile::weights},
+                                 {"gradients", &BlockProfile::gradients},
+                                 {"forward_workspace", &BlockProfile::forward_workspace},
+                                 {"backward_workspace", &BlockProfile::backward_workspace},
+                                 {"saved", &BlockProfile::saved},
+                                 {"saving_workspace", &BlockProfile::saving_workspace},
+                                 {"activation", &BlockProfile::activation},
+                                 {"activation_gradient", &BlockProfile::activation_gradient}};
+
+Measurement to_measurement(const MeasuredBlock& block) {
+  Measurement kept{.figures = {{"cores", block.cores},
+                               {"parameters", static_cast<double>(block.costs.parameters)}},
+                   .remark = block.remark};
+  for (const auto& [name, member] : kTimes) kept.figures[name] = (block.costs.*member).count;
+  for (const auto& [name, member] : kSizes) {
+    kept.figures[name] = static_cast<double>((block.costs.*member).count);
+  }
+  return kept;
+}
+
+MeasuredBlock from_measurement(const Measurement& kept, const std::string& key) {
+  MeasuredBlock block;
+  block.costs.key = key;
+  block.cores = kept.figures.at("cores");
+  block.remark = kept.remark;
+  block.costs.parameters = static_cast<std::int64_t>(kept.figures.at("parameters"));
+  for (const auto& [name, member] : kTimes) block.costs.*member = {kept.figures.at(name)};
+  for (const auto& [name, member] : kSizes) {
+    block.costs.*member = {static_cast<std::int64_t>(kept.figures.at(name))};
+  }
+  return block;
+}
+
+/// Figures that were kept, or are measured now and kept, unless one is 0: there was no room.
+template <typename Measure>
+std::map<std::string, double> kept_figures(const std::string& key, const Measure& measure) {
+  if (const auto found = find_measurement(key)) return found->figures;
+  const std::map<std::string, double> figures = measure();
+  const bool whole =
+      std::ranges::all_of(figures, [](const auto& figure) { return figure.second > 0; });
+  if (whole) keep_measurement(key, {.figures = figures});
+  return figures;
+}
+
+/// Measures for one question, on its first device, which is opened when something has to be
+/// measured.
+class Measurements {
+ public:
+  Measurements(const Question& question, PhaseListener& listener)
+      : question_(question), listener_(listener), device_key_(device_key(question)) {}
+
+  MeasuredProfile profile() {
+    list_blocks();
+    measure_missing();
+    MeasuredProfile result;
+    result.profile.name = "measured, " + device_key_;
+    result.profile.micro_batch_size = question_.job.train.micro_batch_size;
+    result.profile.sequence = question_.job.data.sequence;
+    result.profile.measured = true;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) add_block(i, result);
+    for (const BlockSpec& block : model().blocks) {
+      const std::string key = similarity_key(model(), block);
+      const auto entry = std::ranges::find(result.profile.blocks, key, &BlockProfile::key);
+      result.profile.chain.push_back(static_cast<int>(entry - result.profile.blocks.begin()));
+    }
+    take_rates(result.profile);
+    return result;
+  }
+
+  ProductRates products() {
+    const std::int64_t hidden = model().hidden;
+    const auto figures = kept_figures(device_key_ + "; products " + std::to_string(hidden), [&] {
+      const ProductRates rates = measure_products(device(), hidden);
+      return std::map<std::string, double>{{"bf16", rates.bf16}, {"fp32", rates.fp32}};
+    });
+    return {.bf16 = figures.at("bf16"), .fp32 = figures.at("fp32")};
+  }
+
+ private:
+  const ModelSpec& model() const { return question_.plan.model; }
+
+  std::string key_of(BlockId block) const {
+    return device_key_ + "; " + block_key(question_, model().blocks[block]);
+  }
+
+  /// One block of every kind that costs the same.
+  void list_blocks() {
+    std::vector<std::string> keys;
+    for (const BlockId b : model().blocks.ids()) {
+      const std::string key = similarity_key(model(), model().blocks[b]);
+      if (std::ranges::find(keys, key) != keys.end()) continue;
+      keys.push_back(key);
+      blocks_.push_back(b);
+      const auto kept = find_measurement(key_of(b));
+      found_.push_back(kept ? std::optional(from_measurement(*kept, key)) : std::nullopt);
+    }
+  }
+
+  void measure_missing() {
+    std::vector<BlockId> missing;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (!found_[i]) missing.push_back(blocks_[i]);
+    }
+    if (missing.empty()) return;
+    const Precision precision = question_.plan.precision;
+    const ProductRates rates = products();
+    const std::vector<MeasuredBlock> measured =
+        measure_blocks({.model = model(),
+                        .micro_batch_size = question_.job.train.micro_batch_size,
+                        .sequence = question_.job.data.sequence,
+                        .precision = precision,
+                        .device = device(),
+                        .memory = room(),
+                        .flops = precision == Precision::bf16 ? rates.bf16 : rates.fp32},
+                       missing, listener_);
+    for (std::size_t i = 0, next = 0; i < blocks_.size(); ++i) {
+      if (found_[i]) continue;
+      found_[i] = measured[next++];
+      const BlockKind kind = model().blocks[blocks_[i]].kind;
+      // What had no room to keep anything may have it under another budget.
+      const bool whole =
+          found_[i]->costs.saved > 0_B || (kind != BlockKind::attention && kind != BlockKind::mlp);
+      if (found_[i]->measured && whole)
+        keep_measurement(key_of(blocks_[i]), to_measurement(*found_[i]));
+    }
+  }
+
+  void add_block(std::size_t i, MeasuredProfile& result) {
+    const MeasuredBlock& block = *found_[i];
+    const std::string key = similarity_key(model(), model().blocks[blocks_[i]]);
+    if (!block.measured) {
+      result.remarks.push_back("block " + key + ": estimated, since " + block.remark);
+      listener_.phase(result.remarks.back());
+      result.profile.blocks.push_back(estimate(key));
+      return;
+    }
+    if (!block.remark.empty()) result.remarks.push_back("block " + key + ": " + block.remark);
+    const auto count =
+        static_cast<double>(std::ranges::count_if(model().blocks, [&](const BlockSpec& each) {
+          return similarity_key(model(), each) == key;
+        }));
+    const double time = count * (block.costs.forward + block.costs.backward).count;
+    time_ += time;
+    core_time_ += time * block.cores;
+    result.profile.blocks.push_back(block.costs);
+  }
+
+  /// By the rate of the device's products, where that is known.
+  BlockProfile estimate(const std::string& key) {
+    Machine machine = question_.plan.machine;
+    const ProductRates rates = products();
+    for (MachineDevice& each : machine.devices) {
+      if (each.flops_bf16 <= 0) each.flops_bf16 = rates.bf16;
+      if (each.flops_fp32 <= 0) each.flops_fp32 = rates.fp32;
+    }
+    const Profile profile =
+        estimate_profile(model(), machine, question_.plan.precision,
+                         {question_.job.train.micro_batch_size, question_.job.data.sequence});
+    return *find_block(profile, key);
+  }
+
+  void take_rates(Profile& profile) {
+    const Precision precision = question_.plan.precision;
+    const int cores = question_.plan.machine.host.cores;
+    const std::int64_t size = update_size(profile);
+    const std::string updates =
+        device_key_ + "; updates " + to_string(precision) + " " + std::to_string(size);
+    const auto rates = kept_figures(updates, [&] {
+      const DeviceRates measured = measure_device_rates(device(), precision, size);
+      return std::map<std::string, double>{{"update", measured.update},
+                                           {"task_us", measured.task.count}};
+    });
+    const auto host = kept_figures(
+        device_key_ + "; host updates " + to_string(precision) + " cores " + std::to_string(cores),
+        [&] {
+          return std::map<std::string, double>{{"update", measure_update_rate(precision, cores)}};
+        });
+    profile.update_rate = host.at("update");
+    profile.device_update_rate = rates.at("update");
+    profile.task_overhead = profile.copy_overhead = {rates.at("task_us")};
+    if (time_ > 0) profile.compute_cores = core_time_ / time_;
+  }
+
+  /// Of the size that updates on the device mostly have: caches make small ones faster.
+  static std::int64_t update_size(const Profile& profile) {
+    constexpr std::int64_t kUnit = 256, kFewest = 1 << 14, kMost = 1 << 20;
+    const std::int64_t largest =
+        std::ranges::max(profile.blocks, {}, &BlockProfile::parameters).parameters;
+    return std::clamp((largest + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
+  }
+
+  /// What a block's tensors may take: the device's budget; of a simulated device, whose memory is
+  /// DRAM, what the budgets leave of what is free.
+  Bytes room() const {
+    const Bytes budget = device_budget(question_.plan, 0).bytes;
+    if (first_device(question_).kind != DeviceKind::sim) return budget;
+    const Bytes free = host_limits("/", cores_by_affinity()).memory;
+    return std::min(budget + question_.plan.host_budget, Bytes{free.count / 10 * 9});
+  }
+
+  /// The first device. All are opened: torch counts the devices of a process once.
+  const std::string& device() {
+    if (!opened_) {
+      Machine machine = question_.plan.machine;
+      for (MachineDevice& device : machine.devices) {
+        if (device.kind == DeviceKind::sim) device.memory = room();
+      }
+      opened_.emplace(machine, SimulationChoices{.threads = question_.job.threads});
+    }
+    return opened_->names().front();
+  }
+
+  const Question& question_;
+  PhaseListener& listener_;
+  const std::string device_key_;
+  std::optional<OpenDevices> opened_;
+  std::vector<BlockId> blocks_;                      // one of each similarity key
+  std::vector<std::optional<MeasuredBlock>> found_;  // of each
+  double time_ = 0, core_time_ = 0;                  // of a micro-batch through measured blocks
+};
 
 }  // namespace
 
 std::vector<FoundGpu> gpus_here() { return find_gpus(); }
 
-Profile measured_profile(const Question& question, PhaseListener& listener) {
-  const std::filesystem::path kept = std::filesystem::path(question.job.out) / "profile.yaml";
-  const std::string key = measurement_key(question);
-  if (std::filesystem::exists(kept)) {
-    Profile profile = read_profile(kept.string());
-    const auto blocks = question.plan.model.blocks.size();
-    if (profile.name == key && profile.chain.size() == blocks) return profile;
+MeasuredProfile measured_profile(const Question& question, PhaseListener& listener) {
+  return Measurements(question, listener).profile();
+}
+
+PrecisionChoice precision_here(const Question& question, PhaseListener& listener) {
+  const MachineDevice& device = first_device(question);
+  if (device.kind == DeviceKind::cuda) return precision_of_gpu(multiplies_bf16(device.index));
+  const ProductRates rates = Measurements(question, listener).products();
+  if (rates.bf16 <= 0 || rates.fp32 <= 0) {
+    return {Precision::fp32, "the budgets leave no room to measure products"};
   }
-  listener.phase("measuring the model's blocks");
-  const OpenDevices devices(question.plan.machine, {.threads = question.job.threads});
-  Profile profile = measure_profile({.model = question.plan.model,
-                                     .micro_batch_size = question.job.train.micro_batch_size,
-                                     .sequence = question.job.data.sequence,
-                                     .precision = question.job.train.precision,
-                                     .device = devices.names().front(),
-                                     .update_threads = question.plan.machine.host.cores});
-  profile.name = key;
-  std::filesystem::create_directories(kept.parent_path());
-  write_file(kept, to_yaml(profile));
-  return profile;
+  return faster_precision(rates.bf16, rates.fp32);
 }
 
 }  // namespace ferry

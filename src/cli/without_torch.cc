@@ -14,7 +14,11 @@ int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 
 std::vector<FoundGpu> gpus_here() { throw TorchNeeded(); }
 
-Profile measured_profile(const Question& /*question*/, PhaseListener& /*listener*/) {
+MeasuredProfile measured_profile(const Question& /*question*/, PhaseListener& /*listener*/) {
+  throw TorchNeeded();
+}
+
+PrecisionChoice precision_here(const Question& /*question*/, PhaseListener& /*listener*/) {
   throw TorchNeeded();
 }
 

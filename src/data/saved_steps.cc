@@ -131,11 +131,11 @@ UnsavedStep SavedSteps::begin(std::int64_t step) const {
 }
 
 fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest,
-                            std::optional<std::int64_t> last_good) const {
+                            std::optional<std::int64_t> last_good, PhaseListener& listener) const {
   const fs::path final_path = root_ / folder_name(manifest.step);
   FERRY_CHECK(step.folder().stem() == final_path.filename(), "the manifest of another step");
   try {
-    write_manifest(step.folder(), manifest);
+    write_manifest(step.folder(), manifest, listener);
     take_name(step.folder(), final_path);
     step.folder_.clear();
     sync_folder(root_);

@@ -53,7 +53,8 @@ class SavedSteps {
   /// A file or folder that stands in the link's place stays, and there is no link. Requires:
   /// `manifest.step` is the step it was begun with. Returns the final path.
   std::filesystem::path commit(UnsavedStep step, const Manifest& manifest,
-                               std::optional<std::int64_t> last_good = std::nullopt) const;
+                               std::optional<std::int64_t> last_good = std::nullopt,
+                               PhaseListener& listener = nobody()) const;
 
  private:
   void remove_outdated(std::int64_t step, std::optional<std::int64_t> last_good) const;

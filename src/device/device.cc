@@ -123,4 +123,13 @@ std::vector<PresentGpu> present_gpus() {
   return found;
 }
 
+std::optional<int> compute_capability(int index) {
+  constexpr int kCapabilityMajor = 75;  // cudaDevAttrComputeCapabilityMajor
+  const auto attribute =
+      reinterpret_cast<int (*)(int*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceGetAttribute"));
+  int major = 0;
+  if (attribute == nullptr || attribute(&major, kCapabilityMajor, index) != 0) return std::nullopt;
+  return major;
+}
+
 }  // namespace ferry

@@ -7,6 +7,7 @@
 #include <c10/core/Stream.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,5 +62,9 @@ struct PresentGpu {
 
 /// The GPUs that torch can use here; none without a CUDA build of torch or without a driver.
 std::vector<PresentGpu> present_gpus();
+
+/// The first part of the compute capability of GPU cuda:`index`, 8 of "8.6". Nothing where its
+/// runtime does not tell.
+std::optional<int> compute_capability(int index);
 
 }  // namespace ferry

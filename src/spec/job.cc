@@ -80,6 +80,24 @@ std::vector<Field> data_fields(DataJob& data) {
   };
 }
 
+// "auto" stands for none.
+Choice precision_choice(std::optional<Precision>& precision) {
+  constexpr std::array kKnown = {Precision::bf16, Precision::fp32};
+  Choice result{
+      .words = {"auto"},
+      .get = [&precision]() -> std::size_t {
+        if (!precision) return 0;
+        return 1 + static_cast<std::size_t>(std::ranges::find(kKnown, *precision) - kKnown.begin());
+      },
+      .set =
+          [&precision](std::size_t index) {
+            precision.reset();
+            if (index > 0) precision = kKnown.at(index - 1);
+          }};
+  for (const Precision one : kKnown) result.words.push_back(to_string(one));
+  return result;
+}
+
 std::vector<Field> train_fields(TrainJob& train) {
   return {
       {.name = "train.steps",
@@ -106,8 +124,11 @@ std::vector<Field> train_fields(TrainJob& train) {
        .most = kManySequences,
        .meaning = "sequences that go through a block at once"},
       {.name = "train.precision",
-       .member = choice(train.precision, {Precision::bf16, Precision::fp32}),
-       .meaning = "bf16: compute in bf16, exact fp32 master; fp32: everything in fp32"},
+       .member = precision_choice(train.precision),
+       .meaning =
+           "bf16: compute in bf16, exact fp32 master; fp32: everything in fp32; auto: the one "
+           "whose products are faster on the first device, bf16 when it is not here; a "
+           "resumed run's stays"},
       {.name = "train.seed",
        .member = &train.seed,
        .most = kMostSeed,

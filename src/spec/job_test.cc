@@ -82,7 +82,7 @@ TEST(Job, EveryKeyOfTheFileArrives) {
 TEST(Job, WhatTheFileLeavesOutHasItsDefault) {
   const Job job = parse(kSmallest);
   EXPECT_EQ(job.train.micro_batches, 1);
-  EXPECT_EQ(job.train.precision, Precision::bf16);
+  EXPECT_EQ(job.train.precision, std::nullopt);
   EXPECT_EQ(job.optim.clip, 1);
   EXPECT_EQ(job.optim.lr, 2e-5);
   EXPECT_EQ(job.optim.schedule, Schedule::cosine);

@@ -57,7 +57,8 @@ std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t elem
 /// Moves parameters between files and their homes, piece by piece.
 class Pieces {
  public:
-  explicit Pieces(const ModelSpec& model) {
+  /// `count` counts bytes in files and must outlive it.
+  Pieces(const ModelSpec& model, ProgressCount& count) : count_(count) {
     std::int64_t longest = 0;
     for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
       longest = std::max(longest, param.numel());
@@ -81,6 +82,7 @@ class Pieces {
       }
       at.element = first;
       to.write(part, at, values);
+      count_.advance(element_size(entry.type).count * std::ssize(values));
     });
   }
 
@@ -103,6 +105,7 @@ class Pieces {
       at.element = first;
       from.read(part, at, values);
       to.write_part(name, {4 * first}, std::as_bytes(values));
+      count_.advance(4 * std::ssize(values));
     });
   }
 
@@ -115,6 +118,7 @@ class Pieces {
       at.element = first;
       from.read_hi(at, halves);
       to.write_part(param.name, {2 * first}, std::as_bytes(halves));
+      count_.advance(2 * std::ssize(halves));
     });
   }
 
@@ -130,9 +134,24 @@ class Pieces {
     }
   }
 
+  ProgressCount& count_;
   std::vector<float> values_;
   std::vector<std::uint16_t> halves_;
 };
+
+/// Where a run's master weight of a parameter is: in the optimizer's file, or the weight itself.
+struct MasterPlace {
+  const Checkpoint* checkpoint;
+  const TensorEntry* entry;
+};
+
+MasterPlace master_of(const Checkpoint& weights, const Checkpoint& optimizer,
+                      const ModelSpec& model, const ParamSpec& param) {
+  const TensorEntry& weight = weight_of(weights, model, param);
+  const TensorEntry* master = optimizer.find(part_name(param.name, StatePart::master));
+  if (master != nullptr) return {&optimizer, master};
+  return {&weights, &weight};
+}
 
 void write_model(const CheckpointContents& contents, const std::filesystem::path& folder,
                  Pieces& pieces) {
@@ -162,6 +181,13 @@ void copy_chat_template(const std::filesystem::path& file, const std::filesystem
   }
 }
 
+/// Of weights and optimizer together.
+Bytes tensor_bytes(const ModelSpec& model, Precision precision) {
+  const Bytes element = element_size(type_of_weights(precision)) +
+                        std::ssize(parts_kept(precision)) * element_size(ElementType::f32);
+  return parameters(model) * element;
+}
+
 void write_optimizer(const CheckpointContents& contents, const std::filesystem::path& folder,
                      Pieces& pieces) {
   const auto parts = parts_kept(contents.precision);
@@ -183,9 +209,14 @@ void write_optimizer(const CheckpointContents& contents, const std::filesystem::
 }  // namespace
 
 void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
-                     HomeStates& states) {
+                     HomeStates& states, PhaseListener& listener) {
   const Checkpoint checkpoint = open_checkpoint(folder);
-  Pieces pieces(model);
+  Bytes total;
+  for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
+    total += weight_of(checkpoint, model, param).size;
+  });
+  ProgressCount count(listener, "loading " + folder.string(), total.count);
+  Pieces pieces(model, count);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
     pieces.read(checkpoint, weight_of(checkpoint, model, param), param, StatePart::master, at,
                 states);
@@ -194,17 +225,23 @@ void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder
 }
 
 Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
-                         HomeStates& states) {
+                         HomeStates& states, PhaseListener& listener) {
   Manifest manifest = read_manifest(folder);
-  verify_checksums(folder, manifest);
+  verify_checksums(folder, manifest, listener);
   const Checkpoint weights = open_checkpoint(folder);
   const Checkpoint optimizer = open_checkpoint(folder / kStateFolder, kOptimizerStem);
-  Pieces pieces(model);
+  Bytes total;
+  for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
+    total += master_of(weights, optimizer, model, param).entry->size;
+    for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
+      total += optimizer.at(part_name(param.name, part)).size;
+    }
+  });
+  ProgressCount count(listener, "loading " + folder.string(), total.count);
+  Pieces pieces(model, count);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
-    const TensorEntry& weight = weight_of(weights, model, param);
-    const TensorEntry* master = optimizer.find(part_name(param.name, StatePart::master));
-    pieces.read(master != nullptr ? optimizer : weights, master != nullptr ? *master : weight,
-                param, StatePart::master, at, states);
+    const MasterPlace master = master_of(weights, optimizer, model, param);
+    pieces.read(*master.checkpoint, *master.entry, param, StatePart::master, at, states);
     for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
       pieces.read(optimizer, optimizer.at(part_name(param.name, part)), param, part, at, states);
     }
@@ -212,15 +249,18 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
   return manifest;
 }
 
-std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved) {
+std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved,
+                                      PhaseListener& listener) {
   UnsavedStep step = saved.begin(contents.manifest.step);
   const std::filesystem::path state = step.folder() / kStateFolder;
-  Pieces pieces(contents.model);
+  ProgressCount count(listener, "saving a checkpoint",
+                      tensor_bytes(contents.model, contents.precision).count);
+  Pieces pieces(contents.model, count);
   write_model(contents, step.folder(), pieces);
   write_optimizer(contents, state, pieces);
   copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision));
   if (contents.chat_template) copy_chat_template(*contents.chat_template, step.folder());
-  return saved.commit(std::move(step), contents.manifest, contents.last_good);
+  return saved.commit(std::move(step), contents.manifest, contents.last_good, listener);
 }
 
 }  // namespace ferry

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/progress.h"
 #include "data/manifest.h"
 #include "data/saved_steps.h"
 #include "spec/model_spec.h"
@@ -17,14 +18,15 @@
 namespace ferry {
 
 /// Fills the master weights from a Hugging Face directory; moments become zero. Throws UserError
-/// for a tensor that is missing, has another shape, or a value that is not finite.
+/// for a tensor that is missing, has another shape, or a value that is not finite. The listener
+/// hears of bytes, here and below.
 void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
-                     HomeStates& states);
+                     HomeStates& states, PhaseListener& listener);
 
 /// Fills master weights and moments from one of save_checkpoint()'s folders, after checking every
 /// checksum. Returns its manifest. Throws UserError.
 Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
-                         HomeStates& states);
+                         HomeStates& states, PhaseListener& listener);
 
 struct CheckpointContents {
   const ModelSpec& model;
@@ -38,6 +40,7 @@ struct CheckpointContents {
 
 /// Writes a checkpoint through `saved`; it appears complete or not at all. Returns its folder.
 /// Throws ResourceError; the checkpoints before it stay as they are.
-std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved);
+std::filesystem::path save_checkpoint(const CheckpointContents& contents, const SavedSteps& saved,
+                                      PhaseListener& listener);
 
 }  // namespace ferry

@@ -120,4 +120,9 @@ std::vector<FoundGpu> find_gpus() {
   return found;
 }
 
+bool multiplies_bf16(int index) {
+  constexpr int kAmpere = 8;
+  return compute_capability(index).value_or(kAmpere) >= kAmpere;
+}
+
 }  // namespace ferry

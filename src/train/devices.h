@@ -45,4 +45,7 @@ std::string processors_of(const Machine& machine);
 /// The GPUs of this box, for this_machine().
 std::vector<FoundGpu> find_gpus();
 
+/// Whether the matrix units of GPU cuda:`index` take bf16; those of unknown GPUs do.
+bool multiplies_bf16(int index);
+
 }  // namespace ferry

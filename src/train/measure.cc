@@ -5,19 +5,18 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
+#include <chrono>
 #include <map>
-#include <numeric>
+#include <memory>
+#include <optional>
 #include <utility>
-#include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "device/tensor_views.h"
 #include "plan/task_signature.h"
 #include "train/block_math.h"
-#include "train/host_math.h"
 #include "train/places.h"
 #include "train/stopwatch.h"
 #include "train/update_rate.h"
@@ -25,29 +24,69 @@
 namespace ferry {
 namespace {
 
-constexpr int kMicroBatches =
-    3;  // the first sets the gradient sum, the others add, the last ends it
+constexpr int kMicroBatches = 2;  // the first sets the gradient sum, the last adds and ends it
+constexpr int kFirstRuns = 12;    // forwards' worth of a block's first runs, about
+/// Weights and gradients of an embedding or a head that is measured as a whole. A part of a larger
+/// one has half of that, and as much again gives what grows with the rows.
+constexpr Bytes kLargestTable = 256_MiB;
+/// Blocks are timed in turns while together they take no more.
+constexpr Bytes kTimedTogether = 1_GiB;
 
-/// The model with one layer: every distinct block once.
-ModelSpec one_layer(const ModelSpec& model) {
+constexpr Micros kLeastPerBlock{2e6};
+
+/// A block that the device or the budget has no room for.
+struct NoRoom {
+  Bytes need;
+};
+
+/// A block that would take longer than there is time.
+struct TooSlow {
+  Micros expected;
+};
+
+/// The time that measuring may take, from now on.
+class TimeLimit {
+ public:
+  explicit TimeLimit(Micros longest) : longest_(longest) {}
+
+  Micros left() const {
+    const auto taken = std::chrono::steady_clock::now() - start_;
+    return longest_ - Micros{std::chrono::duration<double, std::micro>(taken).count()};
+  }
+
+  /// Throws TooSlow when so much more would be too much.
+  void require(Micros expected) const {
+    if (expected > left()) throw TooSlow{std::max(expected, longest_)};
+  }
+
+ private:
+  const Micros longest_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The model with one layer, so every distinct block once, and so many rows of the vocabulary.
+ModelSpec one_layer(const ModelSpec& model, std::int64_t vocab) {
   ModelSpec small = model;
   small.layers = 1;
-  small.blocks.clear();
-  small.edges.clear();
-  for (const BlockSpec& block : model.blocks) {
-    if (block.layer <= 0) small.blocks.push_back(block);
-  }
-  for (int i = 1; i < static_cast<int>(small.blocks.size()); ++i) small.edges.push_back({i - 1, i});
+  small.vocab = vocab;
+  build_blocks(small);
   return small;
 }
 
-/// A plan whose tasks are run one by one: every value has its own slot on one device. `saved`: what
-/// each block's forward keeps, 0 for nothing.
+/// The block of one_layer() that costs as much as `block`.
+BlockId counterpart(const ModelSpec& small, const BlockSpec& block) {
+  for (const BlockId b : small.blocks.ids()) {
+    if (small.blocks[b].kind == block.kind) return b;
+  }
+  FERRY_UNREACHABLE("a layer has every kind of block");
+}
+
+/// A plan whose tasks are run one by one, of one block of the chain: every value has its own slot
+/// on one device. `saved`: what the block's forward keeps, 0 for nothing.
 class BenchPlan {
  public:
-  BenchPlan(const ModelSpec& model, const MeasureRequest& request,
-            const IdVector<BlockId, Bytes>& saved)
-      : model_(model) {
+  BenchPlan(const ModelSpec& model, const MeasureRequest& request, BlockId block, Bytes saved)
+      : model_(model), block_(block) {
     plan.strategy = "measure";
     plan.micro_batches = kMicroBatches;
     plan.micro_batch_size = request.micro_batch_size;
@@ -56,28 +95,25 @@ class BenchPlan {
     plan.places = {{"device", PlaceKind::device, {}, {}}, {"host", PlaceKind::host, {}, {}}};
     plan.resources = {{"compute", ResourceKind::compute, kDevice, 0, {}, {}},
                       {"up", ResourceKind::copy, kDevice, 0, {}, {}}};
-    const Bytes element{weight_element_bytes(request.precision)};
-    boundary_ = activation_bytes(model, {request.micro_batch_size, request.sequence}, element);
+    for (const BlockSpec& each : model.blocks) {
+      const bool head = each.kind == BlockKind::head, tied = head && model.tied;
+      plan.blocks.push_back({to_string(each.kind), 0, !tied, head, tied ? BlockId(0) : BlockId()});
+    }
     add({ValueKind::tokens, {}, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
     add({ValueKind::loss, {}, 0, 4_B});
-    for (const BlockId b : model.blocks.ids()) {
-      add_block(b);
-      if (saved.has(b) && saved[b] > 0_B) add({ValueKind::saved, b, 0, saved[b]});
-    }
-    const TaskSignatures signatures(plan);
-    for (const BlockId b : model.blocks.ids()) {
-      add_tasks(b, saved.has(b) && saved[b] > 0_B, signatures);
-    }
+    add_boundaries(request);
+    add_states();
+    if (saved > 0_B) add({ValueKind::saved, block, 0, saved});
+    add_tasks(saved > 0_B);
   }
 
   static constexpr PlaceId kDevice{0};
   static constexpr ResourceId kCompute{0};
 
   Plan plan;
-  IdVector<BlockId, TaskId> forward;                // none for the head
-  IdVector<BlockId, std::vector<TaskId>> backward;  // first, middle and last micro-batch
-  // None where nothing is kept: a forward that keeps and the last micro-batch's backward.
-  IdVector<BlockId, TaskId> saving_forward, saved_backward;
+  TaskId forward;                         // none for the head
+  TaskId first_backward, last_backward;   // of a step's micro-batches
+  TaskId saving_forward, saved_backward;  // none where nothing is kept; of the last micro-batch
 
  private:
   void add(Value value) {
@@ -87,28 +123,40 @@ class BenchPlan {
     end_ += value.bytes;
   }
 
-  void add_block(BlockId b) {
-    const BlockSpec& block = model_.blocks[b];
-    const bool head = block.kind == BlockKind::head, tied = head && model_.tied;
-    plan.blocks.push_back({to_string(block.kind), 0, !tied, head, tied ? BlockId(0) : BlockId()});
-    if (block.kind != BlockKind::embedding) {
-      add({ValueKind::activation, b, 0, boundary_});
-      add({ValueKind::activation_gradient, b, 0, boundary_});
+  void add_boundaries(const MeasureRequest& request) {
+    const Bytes bytes = activation_bytes(model_, {request.micro_batch_size, request.sequence},
+                                         Bytes{weight_element_bytes(request.precision)});
+    BlockId above = block_;
+    for (const BlockId b : {block_, ++above}) {
+      if (b == BlockId(0) || !model_.blocks.has(b)) continue;
+      add({ValueKind::activation, b, 0, bytes});
+      add({ValueKind::activation_gradient, b, 0, bytes});
     }
-    if (!tied) {
-      add({ValueKind::weight, b, -1, weight_bytes(layout_of(block), plan.precision)});
-      add({ValueKind::norm, b, -1, 8_B});
-    }
-    add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, block))});
   }
 
-  void add_tasks(BlockId b, bool keeps, const TaskSignatures& signatures) {
+  void add_states() {
+    const BlockId tied = plan.blocks[block_].reads_weight;
+    const BlockId owner = tied.valid() ? tied : block_;
+    add({ValueKind::weight, owner, -1,
+         weight_bytes(layout_of(model_.blocks[owner]), plan.precision)});
+    add({ValueKind::norm, owner, -1, 8_B});
+    for (const BlockId b : model_.blocks.ids()) {
+      // The embedding's last backward adds the sum of a tied head.
+      const bool added = plan.blocks[b].reads_weight.valid() && block_ == BlockId(0);
+      if (b != block_ && !added) continue;
+      add({ValueKind::gradient, b, -1,
+           gradient_bytes(gradient_layout_of(model_, model_.blocks[b]))});
+    }
+  }
+
+  void add_tasks(bool keeps) {
+    const TaskSignatures signatures(plan);
     const auto add_task = [&](TaskKind kind, int m, bool keeping) {
       Task task;
       task.name = kind == TaskKind::forward ? "F" : "B";
       task.kind = kind;
       task.resource = kCompute;
-      task.block = b;
+      task.block = block_;
       task.micro_batch = m;
       signatures.write(task, keeping, [&](const Access& access, bool) {
         return places_.at({access.value.kind, access.value.block});
@@ -116,19 +164,17 @@ class BenchPlan {
       task.micro_batch = 0;  // all run on the one batch
       return plan.tasks.add(std::move(task));
     };
-    const bool head = model_.blocks[b].kind == BlockKind::head;
-    forward.push_back(head ? TaskId() : add_task(TaskKind::forward, 0, false));
-    backward.emplace_back();
-    for (int m = 0; m < kMicroBatches; ++m) {
-      backward.back().push_back(add_task(TaskKind::backward, m, false));
-    }
-    saving_forward.push_back(keeps ? add_task(TaskKind::forward, 0, true) : TaskId());
-    saved_backward.push_back(keeps ? add_task(TaskKind::backward, kMicroBatches - 1, true)
-                                   : TaskId());
+    const bool head = model_.blocks[block_].kind == BlockKind::head;
+    if (!head) forward = add_task(TaskKind::forward, 0, false);
+    first_backward = add_task(TaskKind::backward, 0, false);
+    last_backward = add_task(TaskKind::backward, kMicroBatches - 1, false);
+    if (!keeps) return;
+    saving_forward = add_task(TaskKind::forward, 0, true);
+    saved_backward = add_task(TaskKind::backward, kMicroBatches - 1, true);
   }
 
   const ModelSpec& model_;
-  Bytes boundary_;
+  const BlockId block_;
   Bytes end_;
   std::map<std::pair<ValueKind, BlockId>, InstanceId> places_;
 };
@@ -155,7 +201,7 @@ void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
 
 /// One step's numbers. `documents`: every token is a document of its own, else every row is one.
 StepNumbers bench_numbers(const MeasureRequest& request, bool documents) {
-  const auto count = static_cast<std::size_t>(request.micro_batch_size * request.sequence);
+  const auto count = static_cast<std::size_t>(request.micro_batch_size) * request.sequence;
   StepNumbers numbers;
   Batch& batch = numbers.batches.emplace_back();
   batch.ids.assign(count, 0);
@@ -167,174 +213,376 @@ StepNumbers bench_numbers(const MeasureRequest& request, bool documents) {
   return numbers;
 }
 
-/// A bench plan on the device, ready to run.
+const Plan* require_room(const Plan& plan, const MeasureRequest& request) {
+  const Bytes need = slots_end(plan, BenchPlan::kDevice);
+  if (need > request.memory) throw NoRoom{need};
+  return &plan;
+}
+
+/// A bench plan on the device, ready to run. The model and the request must outlive it.
 struct Bench {
-  Bench(const ModelSpec& model, const MeasureRequest& request,
-        const IdVector<BlockId, Bytes>& saved)
-      : made(model, request, saved),
-        plan(&made.plan),
+  Bench(const ModelSpec& model, const MeasureRequest& request, BlockId block, Bytes saved_bytes)
+      : made(model, request, block, saved_bytes),
+        plan(require_room(made.plan, request)),
+        saved(saved_bytes),
         places({&plan, 1}, {&request.device, 1}, 1),
         binding(*plan, places),
         math(model, *plan, binding),
         device(*places[BenchPlan::kDevice].device),
-        watch(device, device.stream("compute")) {
+        watch(device, device.stream("compute")),
+        numbers(bench_numbers(request, /*documents=*/false)) {
     const c10::StreamGuard current(device.stream("compute"));
     fill(model, *plan, binding);
   }
 
+  Stopwatch::Work work(TaskId id) {
+    return [this, id] { math.enqueue(id, numbers); };
+  }
+
+  Bytes bytes() const { return slots_end(*plan, BenchPlan::kDevice); }
+
   const BenchPlan made;
   const Plan* const plan;
+  const Bytes saved;
   Places places;
   const Binding binding;
   BlockMath math;
   Device& device;
   const Stopwatch watch;
+  const StepNumbers numbers;
 };
 
-/// What each block's forward may keep, whatever the documents: model/block.h says which are worst.
-IdVector<BlockId, Bytes> count_saved(const ModelSpec& model, const MeasureRequest& request) {
-  Bench bench(model, request, {});
-  IdVector<BlockId, Bytes> saved(model.blocks.size());
-  for (const BlockId b : model.blocks.ids()) {
-    if (!can_save(model.blocks[b])) continue;
-    for (const bool documents : {false, true}) {
-      const StepNumbers numbers = bench_numbers(request, documents);
-      const auto count = [&] {
-        saved[b] = std::max(saved[b], bench.math.saved_bytes(bench.made.forward[b], numbers));
-      };
-      bench.watch.run(count, 1);
-    }
+/// What the block's forward may keep, whatever the documents: model/block.h says which are worst.
+Bytes count_saved(Bench& bench, const MeasureRequest& request) {
+  Bytes saved;
+  for (const bool documents : {false, true}) {
+    const StepNumbers numbers = bench_numbers(request, documents);
+    const auto count = [&] {
+      saved = std::max(saved, bench.math.saved_bytes(bench.made.forward, numbers));
+    };
+    bench.watch.run(count, 1);
   }
   return saved;
 }
 
-/// The tasks of one block that are timed, by their places in the list of works.
-struct TimedTasks {
-  int forward = -1;  // -1: there is none
-  int first_backward = -1, last_backward = -1;
-  int saved_backward = -1;
+/// What was seen of one task, and of all tasks of a block; of a task that there is not, zeros.
+struct Seen {
+  Stopwatch::Timing timing;
+  Bytes peak;
+};
+struct BlockRuns {
+  Seen forward, first_backward, last_backward, saving_forward, saved_backward;
 };
 
-TimedTasks list_works(Bench& bench, BlockId b, const StepNumbers& numbers,
-                      std::vector<Stopwatch::Work>& works) {
-  const auto list = [&](TaskId id) {
-    if (!id.valid()) return -1;
-    works.push_back([&bench, &numbers, id] { bench.math.enqueue(id, numbers); });
-    return static_cast<int>(works.size()) - 1;
-  };
-  const TaskId saving = bench.made.saving_forward[b];
-  // A backward goes on from what forward kept, however often.
-  if (saving.valid()) bench.watch.run([&] { bench.math.enqueue(saving, numbers); }, 1);
-  return {list(bench.made.forward[b]), list(bench.made.backward[b].front()),
-          list(bench.made.backward[b].back()), list(bench.made.saved_backward[b])};
-}
-
-/// Keeping is a copy per product, little beside it: such a forward takes a forward's time.
-void take_times(const TimedTasks& tasks, const std::vector<Stopwatch::Timing>& timings,
-                BlockProfile& costs) {
-  const auto time = [&](int at) { return at < 0 ? Micros{} : timings[at].device; };
-  costs.forward = time(tasks.forward);
-  costs.backward = (time(tasks.first_backward) + time(tasks.last_backward)) * 0.5;
-  // It does less than backward: whatever else is measured is noise.
-  costs.saved_backward = std::min(time(tasks.saved_backward), costs.backward);
-}
-
-void weigh(Bench& bench, BlockId b, const StepNumbers& numbers, BlockProfile& costs) {
-  const auto peak = [&](TaskId id) {
-    return !id.valid() ? Bytes{} : bench.watch.weigh([&] { bench.math.enqueue(id, numbers); });
-  };
-  costs.forward_workspace = peak(bench.made.forward[b]);
-  costs.saving_workspace = peak(bench.made.saving_forward[b]);
-  costs.backward_workspace = peak(bench.made.saved_backward[b]);
-  for (const TaskId id : bench.made.backward[b]) {
-    costs.backward_workspace = std::max(costs.backward_workspace, peak(id));
+/// The tasks whose times count. Keeping is a copy per product, little beside it: such a forward
+/// takes a forward's time.
+std::vector<std::pair<TaskId, Seen BlockRuns::*>> timed_tasks(const BenchPlan& made) {
+  std::vector<std::pair<TaskId, Seen BlockRuns::*>> tasks = {
+      {made.first_backward, &BlockRuns::first_backward},
+      {made.last_backward, &BlockRuns::last_backward}};
+  if (made.forward.valid()) tasks.emplace_back(made.forward, &BlockRuns::forward);
+  if (made.saved_backward.valid()) {
+    tasks.emplace_back(made.saved_backward, &BlockRuns::saved_backward);
   }
+  return tasks;
 }
 
-/// Busy while a device runs forward and backward of the chain.
-double compute_cores(const std::vector<int>& chain, const IdVector<BlockId, TimedTasks>& tasks,
-                     const std::vector<Stopwatch::Timing>& timings) {
-  Micros cores, device;
-  for (const int at : chain) {
-    const TimedTasks& block = tasks[BlockId(at)];
-    for (const int task : {block.forward, block.last_backward}) {
-      if (task < 0) continue;
-      cores += timings[task].cores;
-      device += timings[task].device;
+/// Every task once.
+BlockRuns run_once(Bench& bench, const TimeLimit& limit) {
+  BlockRuns runs;
+  const auto see = [&](TaskId id, Seen& seen) {
+    if (!id.valid()) return;
+    limit.require({});
+    const auto [timing, peak] = bench.watch.weigh(bench.work(id));
+    seen = {timing, peak};
+  };
+  see(bench.made.forward, runs.forward);
+  limit.require(runs.forward.timing.device * (kFirstRuns - 1));
+  see(bench.made.saving_forward, runs.saving_forward);  // before a backward that goes on from it
+  see(bench.made.saved_backward, runs.saved_backward);
+  see(bench.made.first_backward, runs.first_backward);
+  see(bench.made.last_backward, runs.last_backward);
+  return runs;
+}
+
+/// A block on the device, whose tasks ran once.
+struct Measuring {
+  std::size_t place;  // in what was asked for
+  BlockId block;      // of `model`
+  std::unique_ptr<ModelSpec> model;
+  std::unique_ptr<Bench> bench;
+  BlockRuns runs;
+};
+
+/// A bench whose block keeps what it can, or nothing where room is short.
+void run_first(const MeasureRequest& request, const TimeLimit& limit, Measuring& measuring) {
+  const ModelSpec& model = *measuring.model;
+  const auto run = [&](Bytes saved) {
+    measuring.bench = std::make_unique<Bench>(model, request, measuring.block, saved);
+    measuring.runs = run_once(*measuring.bench, limit);
+  };
+  if (can_save(model.blocks[measuring.block])) {
+    try {
+      measuring.bench = std::make_unique<Bench>(model, request, measuring.block, 0_B);
+      const Bytes saved = count_saved(*measuring.bench, request);
+      measuring.bench.reset();  // both at once may have no room
+      return run(saved);
+    } catch (const NoRoom&) {
+    } catch (const c10::OutOfMemoryError&) {
+    }
+    measuring.bench.reset();
+  }
+  run(0_B);
+}
+
+/// The rows of the vocabulary to measure: all, or the first of two parts.
+std::int64_t measured_rows(const ModelSpec& model, const BlockSpec& block) {
+  const bool table = block.kind == BlockKind::embedding || block.kind == BlockKind::head;
+  const Bytes row{model.hidden * (4 + 4)};  // weight and gradient
+  if (!table || model.vocab * row <= kLargestTable) return model.vocab;
+  return kLargestTable.count / 2 / row.count;
+}
+
+Bytes backward_peak(const BlockRuns& runs) {
+  return std::max({runs.first_backward.peak, runs.last_backward.peak, runs.saved_backward.peak});
+}
+
+BlockProfile costs_of(const Measuring& measuring) {
+  const BlockRuns& runs = measuring.runs;
+  BlockProfile costs;
+  costs.saved = measuring.bench->saved;
+  costs.forward = runs.forward.timing.device;
+  costs.backward = (runs.first_backward.timing.device + runs.last_backward.timing.device) * 0.5;
+  // It does less than backward: whatever else is measured is noise.
+  costs.saved_backward = std::min(runs.saved_backward.timing.device, costs.backward);
+  costs.forward_workspace = runs.forward.peak;
+  costs.saving_workspace = runs.saving_forward.peak;
+  costs.backward_workspace = backward_peak(runs);
+  return costs;
+}
+
+/// From two parts of the rows to all of them: bytes in a straight line; times as the rows, but of
+/// an embedding's forward, which looks few rows up.
+void continue_to(std::int64_t all, const Measuring& part, const MeasureRequest& request,
+                 MeasuredBlock& result) {
+  const std::int64_t rows = part.model->vocab, fewer = rows / 2;
+  Measuring half{.place = part.place,
+                 .block = part.block,
+                 .model = std::make_unique<ModelSpec>(one_layer(request.model, fewer)),
+                 .bench = nullptr,
+                 .runs = {}};
+  run_first(request, TimeLimit(Stopwatch::kUnlimited), half);
+  const BlockProfile less = costs_of(half);
+  const auto line = [&](Bytes& bytes, Bytes before) {
+    const Bytes gained = std::max(bytes - before, 0_B);
+    bytes += Bytes{(gained.count * (all - rows) + rows - fewer - 1) / (rows - fewer)};
+  };
+  BlockProfile& costs = result.costs;
+  line(costs.forward_workspace, less.forward_workspace);
+  line(costs.backward_workspace, less.backward_workspace);
+  const double factor = static_cast<double>(all) / static_cast<double>(rows);
+  costs.backward = costs.backward * factor;
+  if (part.model->blocks[part.block].kind != BlockKind::embedding) {
+    costs.forward = costs.forward * factor;
+  }
+  result.remark = "measured on " + std::to_string(rows) + " of its " + std::to_string(all) +
+                  " rows, and continued";
+}
+
+/// Measures the blocks of one request; those that are quick take turns at the end.
+class BlockMeasurements {
+ public:
+  BlockMeasurements(const MeasureRequest& request, std::span<const BlockId> blocks,
+                    PhaseListener& listener)
+      : request_(request), blocks_(blocks), listener_(listener), results_(blocks.size()) {}
+
+  std::vector<MeasuredBlock> run() {
+    Progress progress{"measuring", 0, std::ssize(blocks_), "blocks"};
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      progress.part = similarity_key(request_.model, request_.model.blocks[blocks_[i]]);
+      listener_.progress(progress);
+      begin(i);
+      ++progress.done;
+    }
+    progress.part.clear();
+    listener_.progress(progress);
+    time_together();
+    return std::move(results_);
+  }
+
+ private:
+  void refuse(std::size_t place, const std::string& why) {
+    results_[place].measured = false;
+    results_[place].remark = why;
+  }
+
+  /// What the first runs take by the rate of products; 0: unknown.
+  Micros expected(const Measuring& measuring) const {
+    if (request_.flops <= 0) return {};
+    const BatchShape shape{request_.micro_batch_size, request_.sequence};
+    const BlockSpec& block = measuring.model->blocks[measuring.block];
+    return from_seconds(kFirstRuns * forward_flops(*measuring.model, block, shape) /
+                        request_.flops);
+  }
+
+  void begin(std::size_t place) {
+    const BlockSpec& block = request_.model.blocks[blocks_[place]];
+    const std::int64_t rows = measured_rows(request_.model, block);
+    Measuring measuring{.place = place,
+                        .block = {},
+                        .model = std::make_unique<ModelSpec>(one_layer(request_.model, rows)),
+                        .bench = nullptr,
+                        .runs = {}};
+    measuring.block = counterpart(*measuring.model, block);
+    // Half of what is left: one that is slow in an unforeseen way leaves time for the others.
+    const TimeLimit limit(std::max(limit_.left() * 0.5, kLeastPerBlock));
+    try {
+      limit.require(expected(measuring));
+      run_beside_others(measuring, limit);
+    } catch (const TooSlow& slow) {
+      return refuse(place, "measuring it would take about " + to_string(slow.expected));
+    } catch (const NoRoom& lacking) {
+      return refuse(place, "it needs " + to_string(lacking.need) + ", and there are " +
+                               to_string(request_.memory));
+    } catch (const c10::OutOfMemoryError&) {
+      return refuse(place, "its kernels need more than " + to_string(request_.memory));
+    }
+    together_ += measuring.bench->bytes();
+    measuring_.push_back(std::move(measuring));
+    if (together_ > kTimedTogether) time_together();
+  }
+
+  /// Those that wait on the device for their turns make room when that is short.
+  void run_beside_others(Measuring& measuring, const TimeLimit& limit) {
+    try {
+      run_first(request_, limit, measuring);
+    } catch (const c10::OutOfMemoryError&) {
+      if (measuring_.empty()) throw;
+      measuring.bench.reset();
+      time_together();
+      run_first(request_, limit, measuring);
     }
   }
-  return cores.count / device.count;
-}
 
-/// Of the size that updates on the device mostly have: caches make small ones faster.
-std::int64_t update_size(const Profile& profile) {
-  constexpr std::int64_t kUnit = 256, kFewest = 1 << 14, kMost = 1 << 20;
-  const std::int64_t largest =
-      std::ranges::max(profile.blocks, {}, &BlockProfile::parameters).parameters;
-  return std::clamp((largest + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
-}
-
-Profile measure_here(const MeasureRequest& request, bool saving) {
-  const ModelSpec model = one_layer(request.model);
-  const IdVector<BlockId, Bytes> saved =
-      saving ? count_saved(model, request) : IdVector<BlockId, Bytes>(model.blocks.size());
-  Bench bench(model, request, saved);
-  const StepNumbers numbers = bench_numbers(request, /*documents=*/false);
-
-  Profile profile;
-  profile.name = request.device;
-  profile.micro_batch_size = request.micro_batch_size;
-  profile.sequence = request.sequence;
-  profile.measured = true;
-  std::vector<Stopwatch::Work> works;
-  IdVector<BlockId, TimedTasks> tasks;
-  for (const BlockId b : model.blocks.ids()) {
-    tasks.push_back(list_works(bench, b, numbers, works));
+  /// Times the blocks that are on the device in turns, as far as their part of the time allows, and
+  /// takes them off it.
+  void time_together() {
+    std::vector<Stopwatch::Work> works;
+    std::vector<Seen*> seen;
+    for (Measuring& measuring : measuring_) {
+      for (const auto& [id, part] : timed_tasks(measuring.bench->made)) {
+        works.push_back(measuring.bench->work(id));
+        seen.push_back(&(measuring.runs.*part));
+      }
+    }
+    if (measuring_.empty()) return;
+    const double share =
+        static_cast<double>(measuring_.size()) / static_cast<double>(blocks_.size());
+    const Micros most = request_.time * share;
+    Micros once;
+    for (const Seen* each : seen) once += each->timing.device;
+    if (once * 2 < most) time(works, most, seen);
+    for (Measuring& measuring : measuring_) take(measuring);
+    measuring_.clear();
+    together_ = {};
   }
-  const std::vector<Stopwatch::Timing> timings = bench.watch.time(works);
-  for (const BlockId b : model.blocks.ids()) {
-    const BlockSpec& block = model.blocks[b];
-    BlockProfile costs;
+
+  void time(const std::vector<Stopwatch::Work>& works, Micros most,
+            const std::vector<Seen*>& seen) const {
+    try {
+      const auto timings = measuring_.front().bench->watch.time(works, most);
+      for (std::size_t i = 0; i < timings.size(); ++i) seen[i]->timing = timings[i];
+    } catch (const c10::OutOfMemoryError&) {
+      // Each had room for its kernels beside fewer others: the first runs stand.
+    }
+  }
+
+  void take(Measuring& measuring) {
+    MeasuredBlock& result = results_[measuring.place];
+    result.costs = costs_of(measuring);
+    const Stopwatch::Timing &forward = measuring.runs.forward.timing,
+                            &backward = measuring.runs.last_backward.timing;
+    result.cores = (forward.cores + backward.cores).count /
+                   std::max((forward.device + backward.device).count, 1.0);
+    measuring.bench.reset();
+    if (measuring.model->vocab < request_.model.vocab) {
+      continue_to(request_.model.vocab, measuring, request_, result);
+    }
+    describe(request_.model.blocks[blocks_[measuring.place]], result.costs);
+  }
+
+  /// What the model says of the block, whatever was measured.
+  void describe(const BlockSpec& block, BlockProfile& costs) const {
+    const ModelSpec& model = request_.model;
     costs.key = similarity_key(model, block);
-    costs.weights = weight_bytes(layout_of(block), request.precision);
+    costs.weights = weight_bytes(layout_of(block), request_.precision);
     costs.gradients = gradient_bytes(gradient_layout_of(model, block));
     costs.parameters = block.numel();
-    costs.saved = saved[b];
-    if (bench.made.forward[b].valid()) {
-      costs.activation = costs.activation_gradient =
-          activation_bytes(model, {request.micro_batch_size, request.sequence},
-                           Bytes{weight_element_bytes(request.precision)});
-    }
-    take_times(tasks[b], timings, costs);
-    weigh(bench, b, numbers, costs);
-    profile.blocks.push_back(costs);
+    if (block.kind == BlockKind::head) return;
+    costs.activation = costs.activation_gradient =
+        activation_bytes(model, {request_.micro_batch_size, request_.sequence},
+                         Bytes{weight_element_bytes(request_.precision)});
   }
-  for (const BlockSpec& block : request.model.blocks) {
-    const std::string key = similarity_key(request.model, block);
-    const auto entry = std::ranges::find(profile.blocks, key, &BlockProfile::key);
-    profile.chain.push_back(static_cast<int>(entry - profile.blocks.begin()));
+
+  const MeasureRequest& request_;
+  const std::span<const BlockId> blocks_;
+  PhaseListener& listener_;
+  const TimeLimit limit_{request_.longest};
+  std::vector<MeasuredBlock> results_;
+  std::vector<Measuring> measuring_;  // on the device, to be timed in turns
+  Bytes together_;                    // what they take of it
+};
+
+/// Runs `measure`; what torch throws names what was measured.
+template <typename Measure>
+auto with_torch_errors(const std::string& what, const Measure& measure) {
+  try {
+    return measure();
+  } catch (const c10::Error& error) {
+    throw ResourceError("measuring " + what + ": " + error.what_without_backtrace());
   }
-  profile.update_rate = measure_update_rate(request.precision, request.update_threads);
-  profile.device_update_rate =
-      measure_device_update_rate(bench.device, request.precision, update_size(profile));
-  profile.compute_cores = compute_cores(profile.chain, tasks, timings);
-  profile.task_overhead = profile.copy_overhead = hop_time(bench.device);
-  return profile;
 }
 
 }  // namespace
 
-Profile measure_profile(const MeasureRequest& request) {
-  try {
+std::vector<MeasuredBlock> measure_blocks(const MeasureRequest& request,
+                                          std::span<const BlockId> blocks,
+                                          PhaseListener& listener) {
+  return with_torch_errors("the model's blocks on " + request.device,
+                           [&] { return BlockMeasurements(request, blocks, listener).run(); });
+}
+
+DeviceRates measure_device_rates(const std::string& device, Precision precision,
+                                 std::int64_t parameters) {
+  return with_torch_errors(device, [&] {
+    Device opened = Device::open(device);
+    return DeviceRates{.update = measure_device_update_rate(opened, precision, parameters),
+                       .task = hop_time(opened)};
+  });
+}
+
+ProductRates measure_products(const std::string& device, std::int64_t hidden) {
+  constexpr std::int64_t kRows = 64, kMostHidden = 2048;
+  constexpr Micros kLongest{500'000};
+  const std::int64_t size = std::min(hidden, kMostHidden);
+  const auto rate = [&](Device& opened, at::ScalarType type) {
+    const c10::Stream stream = opened.stream("compute");
+    const c10::StreamGuard current(stream);
+    const auto options = at::TensorOptions(type).device(opened.torch_device());
+    const at::Tensor x = at::ones({kRows, size}, options), w = at::ones({size, size}, options);
+    at::Tensor y = at::empty({kRows, size}, options);
+    const Stopwatch::Work product = [&] { at::mm_out(y, x, w.t()); };
+    const Micros taken = Stopwatch(opened, stream).time({product}, kLongest).front().device;
+    return static_cast<double>(2 * kRows * size * size) / taken.seconds();
+  };
+  return with_torch_errors("products on " + device, [&] {
     try {
-      return measure_here(request, /*saving=*/true);
+      Device opened = Device::open(device);
+      return ProductRates{.bf16 = rate(opened, at::kBFloat16), .fp32 = rate(opened, at::kFloat)};
     } catch (const c10::OutOfMemoryError&) {
-      return measure_here(request, /*saving=*/false);  // a device that small recomputes
+      return ProductRates{};
     }
-  } catch (const c10::Error& error) {
-    throw ResourceError("measuring the model's blocks on " + request.device + ": " +
-                        error.what_without_backtrace());
-  }
+  });
 }
 
 std::string torch_version() { return TORCH_VERSION; }

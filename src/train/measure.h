@@ -1,10 +1,14 @@
-// Measures what a model's blocks cost on a device that is here: times, kernels' own memory, copy
-// and update rates. One layer stands for all: equal blocks cost the same (Mobius section 3.2,
-// "layer similarity").
+// Measures what a model's blocks cost on a device that is here: times and kernels' own memory. One
+// block stands for all that are equal (Mobius section 3.2, "layer similarity"). Beside that, what
+// the device's optimizer, its tasks and its matrix products take.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/progress.h"
 #include "spec/model_spec.h"
 #include "spec/precision.h"
 #include "spec/profile.h"
@@ -16,13 +20,46 @@ struct MeasureRequest {
   int micro_batch_size = 1;
   int sequence = 1;
   Precision precision = Precision::fp32;
-  std::string device;      // "sim:0", "cuda:0"; its memory must hold one layer, embedding and head
-  int update_threads = 1;  // of the host's optimizer
+  std::string device;  // "sim:0", "cuda:0"
+  Bytes memory;        // most that one block's tensors may take there
+  double flops = 0;    // FLOP/s of its matrix products; 0: unknown
+  Micros time{20e6};   // for all blocks together, about; a block whose turn is over runs once
+  Micros longest{
+      60e6};  // a block that would take more than half of what is left of it is not measured
 };
 
-/// Runs every distinct block forward and backward a few times, with the kernels that training uses.
-/// Takes a few seconds. Throws ResourceError when the device lacks memory for one layer.
-Profile measure_profile(const MeasureRequest& request);
+/// A block, or why it has none.
+struct MeasuredBlock {
+  BlockProfile costs;
+  double cores = 0;  // of the host, busy while the device runs forward and backward
+  bool measured = true;
+  std::string remark = {};  // how, when not as a whole; or why it could not be measured
+};
+
+/// Runs forward and backward of each block of the model that is named, with the kernels that
+/// training uses: several times where time allows, else once. Of a large vocabulary a part of the
+/// rows is measured. The listener hears of blocks. Throws ResourceError when the device fails.
+std::vector<MeasuredBlock> measure_blocks(const MeasureRequest& request,
+                                          std::span<const BlockId> blocks, PhaseListener& listener);
+
+/// What a device takes beside blocks.
+struct DeviceRates {
+  double update = 0;  // parameters per second of its optimizer; 0: no room to try
+  Micros task;        // of starting one task
+};
+
+/// Measures updates of `parameters` at once, fewer where room is short.
+DeviceRates measure_device_rates(const std::string& device, Precision precision,
+                                 std::int64_t parameters);
+
+/// FLOP/s of matrix products; 0: no room to try.
+struct ProductRates {
+  double bf16 = 0;
+  double fp32 = 0;
+};
+
+/// Measures products of 64 rows with [hidden, hidden], of at most 2048. Takes about a second.
+ProductRates measure_products(const std::string& device, std::int64_t hidden);
 
 /// The torch that kernels come from: a measurement holds for one version only.
 std::string torch_version();

@@ -79,17 +79,16 @@ std::optional<std::string> StepLog::new_trouble() {
 }
 
 nlohmann::json step_fields(const StepReport& report) {
-  return {
-      {"step", report.step},
-      {"loss", report.loss},
-      {"lr", report.lr},
-      {"grad_norm", report.grad_norm},
-      {"tokens", report.tokens},
-      {"learned_tokens", report.learned},
-      {"step_seconds", report.step_seconds},
-      {"tokens_per_second", report.tokens_per_second()},
-      {"stall", report.stall},
-      {"peak_bytes", bytes_per_place(report.peak_bytes)}};
+  return {{"step", report.step},
+          {"loss", report.loss},
+          {"lr", report.lr},
+          {"grad_norm", report.grad_norm},
+          {"tokens", report.tokens},
+          {"learned_tokens", report.learned},
+          {"step_seconds", report.step_seconds},
+          {"tokens_per_second", report.tokens_per_second()},
+          {"stall", report.stall},
+          {"peak_bytes", bytes_per_place(report.peak_bytes)}};
 }
 
 void StepLog::step(const StepReport& report) { line(step_fields(report).dump()); }
@@ -103,6 +102,7 @@ void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup) 
   write_file(folder / "machine.yaml", to_yaml(setup.machine));
   write_plan(setup.plan, folder / "plan");
   if (!setup.environment.empty()) write_file(folder / "environment.json", setup.environment);
+  if (!setup.profile.empty()) write_file(folder / "profile.yaml", setup.profile);
 }
 
 std::string summary_json(const TrainSummary& summary, Micros predicted_step) {

@@ -29,10 +29,9 @@ Saving::Saving(Setup setup, int done, std::filesystem::path newest)
 bool Saving::is_due(int done) const { return times_.is_due(done, now()); }
 
 void Saving::save(int done, std::optional<int> last_good) {
-  setup_.observer.phase("saving a checkpoint");
   CheckpointContents contents = setup_.contents(done);
   contents.last_good = last_good;
-  newest_ = save_checkpoint(contents, setup_.saved);
+  newest_ = save_checkpoint(contents, setup_.saved, setup_.observer);
   times_.succeeded(done, now());
   setup_.observer.saved(done, newest_);
 }

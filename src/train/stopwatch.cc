@@ -49,19 +49,24 @@ Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
   return {since(start), core_time() - used};
 }
 
-std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works) const {
+std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, Micros most) const {
   struct Samples {
     int repeats = 1;
     std::vector<double> device, cores;
   };
   std::vector<Samples> samples;
+  Micros left = most, round_length;
   for (const Work& work : works) {
-    for (int i = 0; i < kWarmUps; ++i) run(work, 1);
-    const double once = std::max(run(work, 1).device.count, 1.0);
-    samples.push_back(
-        {static_cast<int>(std::clamp(kRoundLength.count / once, 1.0, 200.0)), {}, {}});
+    Micros once = run(work, 1).device;
+    left = left - once;
+    for (int i = 0; i < kWarmUps && once < kRoundLength; ++i) once = run(work, 1).device;
+    const double repeats = std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0);
+    samples.push_back({static_cast<int>(repeats), {}, {}});
+    round_length += once * samples.back().repeats;
   }
-  for (int round = 0; round < kRounds; ++round) {
+  const int rounds = static_cast<int>(
+      std::clamp(left.count / std::max(round_length.count, 1.0), 1.0, double{kRounds}));
+  for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < works.size(); ++i) {
       Samples& found = samples[i];
       const Timing taken = run(works[i], found.repeats);
@@ -76,11 +81,11 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works) c
   return timings;
 }
 
-Bytes Stopwatch::weigh(const Work& work) const {
+Stopwatch::Weighed Stopwatch::weigh(const Work& work) const {
   device_.reset_peak();
   const Bytes before = device_.memory_use().live;
-  run(work, 1);
-  return device_.memory_use().peak - before;
+  const Timing timing = run(work, 1);
+  return {timing, device_.memory_use().peak - before};
 }
 
 Micros hop_time(Device& device) {

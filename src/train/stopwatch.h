@@ -17,6 +17,7 @@ double median(std::vector<double> values);
 class Stopwatch {
  public:
   using Work = std::function<void()>;
+  static constexpr Micros kUnlimited{1e15};
 
   /// What one `work` takes when several follow each other.
   struct Timing {
@@ -30,11 +31,16 @@ class Stopwatch {
   Timing run(const Work& work, int repeats) const;
 
   /// The medians over a number of rounds in which every work has its turn: a bad moment of
-  /// a shared machine meets one round of each, not most rounds of one.
-  std::vector<Timing> time(const std::vector<Work>& works) const;
+  /// a shared machine meets one round of each, not most rounds of one. There are fewer rounds, one
+  /// at least, where all together would take longer than `most`.
+  std::vector<Timing> time(const std::vector<Work>& works, Micros most = kUnlimited) const;
 
-  /// What `work` allocates at most beside what is alive.
-  Bytes weigh(const Work& work) const;
+  /// One run, and what it allocates at most beside what is alive.
+  struct Weighed {
+    Timing timing;
+    Bytes peak;
+  };
+  Weighed weigh(const Work& work) const;
 
  private:
   Device& device_;

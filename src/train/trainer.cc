@@ -249,8 +249,7 @@ StepNumbers Run::make_numbers(int step) {
 
 void Run::restore() {
   if (!setup_.checkpoint) {
-    observer_.phase("loading " + job_.model);
-    load_pretrained(setup_.model, job_.model, states_);
+    load_pretrained(setup_.model, job_.model, states_, observer_);
     return;
   }
   const std::filesystem::path& checkpoint = *setup_.checkpoint;
@@ -261,7 +260,7 @@ void Run::restore() {
     observer_.phase("changed since step " + std::to_string(manifest.step) + ": " + to_text(change));
   }
   try {
-    load_checkpoint(setup_.model, checkpoint, states_);
+    load_checkpoint(setup_.model, checkpoint, states_, observer_);
   } catch (const UserError& error) {
     throw with_older_checkpoint(error, job_.out, manifest.step);
   }
@@ -399,7 +398,7 @@ void Run::evaluate() {
 CheckpointContents Run::contents(int done) const {
   return {.model = setup_.model,
           .states = states_,
-          .precision = job_.train.precision,
+          .precision = setup_.plan.precision,
           .model_folder = job_.model,
           .chat_template = setup_.chat_template,
           .manifest = {.step = done,

@@ -33,8 +33,9 @@ struct TrainSetup {
   std::optional<std::filesystem::path> checkpoint;  // to go on from; none: a new run
   std::vector<std::string> allowed;  // names of what may be other than the checkpoint's
   Micros predicted_step;             // for the summary and the time left
-  Bytes tokenising_peak;    // what a process that made the token files held of DRAM; 0: none did
-  std::string environment;  // what environment.json of the run's folder says; empty: there is none
+  Bytes tokenising_peak;     // what a process that made the token files held of DRAM; 0: none did
+  std::string environment;   // what environment.json of the run's folder says; empty: there is none
+  std::string profile = {};  // the text of profile.yaml, a record; empty: none
 };
 
 struct StepReport {

@@ -51,7 +51,6 @@ def attempt(box, shim: Path, name: str, small: dict, kind: str, n: int) -> Trial
     job = box.job(name, **small)
     file = box.folder / f"{name}.yaml"
     file.write_text(json.dumps(job))
-    box.reuse_measurement(job)
     told = box.folder / f"{name}.told"
     told.unlink(missing_ok=True)
     names = {"LD_PRELOAD": shim, "FERRY_FAIL": f"{kind}:{n}", "FERRY_FAIL_BELOW": job["out"], "FERRY_FAIL_TOLD": told}

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import random
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -52,8 +51,6 @@ class Box:
         job = self.job(name, **changes)
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(job))  # JSON is YAML
-        if job.get("plan", {}).get("profile", "auto") == "auto":
-            self.reuse_measurement(job)
         return file, Path(job["out"])
 
     def train(self, name: str, *flags: str, expect: int = 0, **changes) -> "Run":
@@ -68,19 +65,6 @@ class Box:
         command = [FERRY, "train", str(file), *flags]
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
         return Started(process, out)
-
-    def reuse_measurement(self, job: dict) -> None:
-        """Lays the profile of an equal model and batch into the run's folder: measuring takes seconds."""
-        kept = self.folder / f"profile-{job['train']['precision']}-{job['train']['micro_batch_size']}.yaml"
-        if not kept.exists():
-            out = kept.with_suffix(".measured")
-            file = kept.with_suffix(".job.yaml")
-            roomy = {"out": str(out), "strategy": "resident", "budget": {"host": "1 GiB"}}
-            file.write_text(json.dumps(job | roomy))
-            ferry("plan", str(file))
-            shutil.copy(out / "profile.yaml", kept)
-        Path(job["out"]).mkdir(exist_ok=True)
-        shutil.copy(kept, Path(job["out"]) / "profile.yaml")
 
 
 @dataclass(frozen=True)
@@ -283,6 +267,12 @@ def states_bytes(model: Path) -> int:
     with safe_open(model / "model.safetensors", "pt") as file:
         numel = sum(file.get_tensor(name).numel() for name in file.keys())
     return 12 * numel
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory) -> None:
+    """One cache for all tests: measuring takes seconds."""
+    os.environ["FERRY_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

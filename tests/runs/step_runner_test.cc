@@ -20,6 +20,7 @@
 #include "train/home_states.h"
 #include "train/measure.h"
 #include "train/places.h"
+#include "train/stopwatch.h"
 
 namespace ferry {
 namespace {
@@ -468,34 +469,103 @@ TEST(Estimate, SavedBytesAndTimesGrowWithTheBatch) {
   }
 }
 
-// A device that holds a layer but not what its forward would keep beside it is measured without.
-TEST(Measure, SaysWhatIsKeptUnlessTheDeviceLacksMemoryForIt) {
+struct Measuring {
   std::string config = kConfig;
-  config.replace(config.find("96,"), 3, "2048,");
-  const ModelSpec model = parse_model_spec(config, "config");
-  const auto measured = [&](Bytes memory) {
-    const OpenDevices devices = open_devices(memory, /*checked=*/false);
-    return measure_profile(
-        {.model = model, .micro_batch_size = 8, .sequence = 64, .device = "sim:0"});
-  };
-  const Profile profile = measured(1_GiB);
-  const Profile estimate = estimate_profile(model, machine(1), Precision::fp32, {8, 64});
-  Bytes need, workspace, saved;
-  for (const BlockProfile& block : profile.blocks) {
-    EXPECT_EQ(block.saved, find_block(estimate, block.key)->saved) << block.key;
-    EXPECT_EQ(block.saved > 0_B, block.saved_backward > Micros{}) << block.key;
-    EXPECT_EQ(block.saved > 0_B, block.saving_workspace > 0_B) << block.key;
-    need += block.weights + block.gradients + block.activation + block.activation_gradient;
-    workspace = std::max(workspace, block.backward_workspace);
-    saved = std::max(saved, block.saved);
+  MeasureRequest request(const ModelSpec& model) const {
+    return {.model = model,
+            .micro_batch_size = rows,
+            .sequence = tokens,
+            .device = "sim:0",
+            .memory = memory,
+            .flops = flops,
+            .time = Micros{100'000}};
   }
-  ASSERT_GT(saved, 4_MiB);
+  Bytes memory = 1_GiB;
+  double flops = 0;
+  int rows = 8, tokens = 64;
+};
 
-  const Profile tight = measured(need + workspace + Bytes{saved.count / 2});
-  for (const BlockProfile& block : tight.blocks) {
-    EXPECT_EQ(block.saved, 0_B) << block.key;
-    EXPECT_GT(block.backward, Micros{}) << block.key;
+/// Every block of one layer, measured.
+std::vector<MeasuredBlock> measured(const Measuring& how) {
+  const ModelSpec model = parse_model_spec(how.config, "config");
+  const OpenDevices devices = open_devices(1_GiB, /*checked=*/false);
+  const std::vector<BlockId> blocks = {BlockId(0), BlockId(1), BlockId(2),
+                                       BlockId(static_cast<int>(model.blocks.size()) - 2),
+                                       BlockId(static_cast<int>(model.blocks.size()) - 1)};
+  return measure_blocks(how.request(model), blocks, nobody());
+}
+
+std::string with_vocabulary(int rows, bool tied) {
+  std::string config = kConfig;
+  config.replace(config.find("\"vocab_size\": 96"), 16, "\"vocab_size\": " + std::to_string(rows));
+  if (tied) config.replace(config.find("false}"), 6, "true}");
+  return config;
+}
+
+// A block whose bench has room, but not for what its forward would keep, is measured without.
+TEST(Measure, SaysWhatIsKeptUnlessRoomIsShort) {
+  const ModelSpec model = parse_model_spec(kConfig, "config");
+  const Profile estimate = estimate_profile(model, machine(1), Precision::fp32, {8, 64});
+  Bytes need, saved;  // of the MLP
+  for (const MeasuredBlock& block : measured({})) {
+    const BlockProfile& costs = block.costs;
+    EXPECT_TRUE(block.measured) << block.remark;
+    EXPECT_EQ(costs.saved, find_block(estimate, costs.key)->saved) << costs.key;
+    EXPECT_EQ(costs.saved > 0_B, costs.saved_backward > Micros{}) << costs.key;
+    EXPECT_EQ(costs.saved > 0_B, costs.saving_workspace > 0_B) << costs.key;
+    EXPECT_GT(costs.backward, Micros{}) << costs.key;
+    EXPECT_GT(block.cores, 0) << costs.key;
+    if (!costs.key.starts_with("mlp")) continue;
+    need = costs.weights + costs.gradients + 2 * (costs.activation + costs.activation_gradient);
+    saved = costs.saved;
   }
+  ASSERT_GT(saved, 64_KiB);
+
+  const MeasuredBlock tight = measured({.memory = need + Bytes{saved.count / 2}})[2];
+  EXPECT_TRUE(tight.measured) << tight.remark;
+  EXPECT_EQ(tight.costs.saved, 0_B);
+  EXPECT_GT(tight.costs.backward, Micros{});
+}
+
+TEST(Measure, ABlockWithoutRoomOrTimeSaysSo) {
+  for (const MeasuredBlock& block : measured({.memory = 1_KiB})) {
+    EXPECT_FALSE(block.measured);
+    EXPECT_NE(block.remark.find("and there are 1.0 KiB"), std::string::npos) << block.remark;
+  }
+  const auto slow = measured({.flops = 1000});
+  EXPECT_FALSE(slow[1].measured);
+  EXPECT_NE(slow[1].remark.find("measuring it would take about"), std::string::npos);
+  EXPECT_TRUE(slow[0].measured) << "a look-up takes no products: " << slow[0].remark;
+}
+
+// What is continued from two parts of the rows is what the whole takes.
+TEST(Measure, ALargeVocabularyIsMeasuredInPart) {
+  for (const bool tied : {false, true}) {
+    const int part = 128 * 1024 * 1024 / (64 * 8);  // rows: weights and gradients take 128 MiB
+    const auto small = measured({.config = with_vocabulary(part, tied), .rows = 1, .tokens = 16});
+    const auto large =
+        measured({.config = with_vocabulary(3 * part, tied), .rows = 1, .tokens = 16});
+    EXPECT_EQ(large[4].remark, "measured on 262144 of its 786432 rows, and continued");
+    EXPECT_EQ(small[4].remark, "");
+    EXPECT_EQ(large[0].costs.weights, 3 * small[0].costs.weights);
+    EXPECT_EQ(large[4].costs.gradients, 3 * small[4].costs.gradients);
+    EXPECT_EQ(large[0].costs.forward_workspace, small[0].costs.forward_workspace);
+    // Logits grow with the rows, the gradient of the input does not.
+    EXPECT_GT(large[4].costs.backward_workspace, 2 * small[4].costs.backward_workspace);
+    EXPECT_LE(large[4].costs.backward_workspace, 3 * small[4].costs.backward_workspace);
+    EXPECT_GT(large[4].costs.backward, Micros{});
+  }
+}
+
+TEST(Measure, AWorkHasARoundHoweverLittleTimeThereIs) {
+  const OpenDevices devices = open_devices(1_MiB, /*checked=*/false);
+  Device device = Device::open("sim:0");
+  const Stopwatch watch(device, device.stream("compute"));
+  int runs = 0;
+  EXPECT_GT(watch.time({[&] { ++runs; }}, Micros{1}).front().device, Micros{});
+  const int few = std::exchange(runs, 0);
+  watch.time({[&] { ++runs; }});
+  EXPECT_GT(runs, 5 * few) << "nine rounds, where time does not matter";
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ COLUMNS = 50
 @pytest.fixture(scope="module")
 def job(box):
     content = box.job("console", train__steps=2)
-    box.reuse_measurement(content)
     file = box.folder / "console.yaml"
     file.write_text(json.dumps(content))
     return file

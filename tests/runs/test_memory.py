@@ -16,7 +16,6 @@ def thriftiest(box: Box, name: str, **changes) -> int:
         job = box.job(name, budget__device=f"{budget} B", **changes)
         file = box.folder / f"{name}.yaml"
         file.write_text(json.dumps(job))
-        box.reuse_measurement(job)
         done = subprocess.run([FERRY, "plan", file, "--json"], capture_output=True, text=True, timeout=300)
         assert done.returncode in (0, 4), done.stderr
         if done.returncode == 0:
@@ -46,7 +45,6 @@ def test_a_plan_file_is_evaluated_within_its_own_budgets(box):
     job = box.job("given", budget__device="1 MiB", **EVALUATES)
     file = box.folder / "given.yaml"
     file.write_text(json.dumps(job))
-    box.reuse_measurement(job)
     plan = box.folder / "given.plan"
     ferry("plan", str(file), "-o", str(plan))
     run = box.train("given", "--plan", str(plan), budget__device="1 MiB", **EVALUATES)
@@ -62,7 +60,6 @@ def test_a_machine_file_that_promises_more_memory_than_this_box_has_is_refused_w
     plan = box.folder / "large.plan"
     job = box.folder / "large-job.yaml"
     job.write_text(json.dumps(box.job("large", machine=str(file), budget__host="1000 TiB")))
-    box.reuse_measurement(json.loads(job.read_text()))
     ferry("plan", str(job), "-o", str(plan))
     lines = plan.read_text().splitlines()
     host = next(number for number, line in enumerate(lines) if line.startswith("place host"))

@@ -41,7 +41,6 @@ def test_commands_without_tensors_load_no_torch(box, planned, tmp_path, command)
 
 def test_training_goes_on_with_torch_in_the_same_process(box, tmp_path):
     job = box.job("startup-train", train__steps=1)
-    box.reuse_measurement(job)
     file = box.folder / "startup-train.yaml"
     file.write_text(json.dumps(job))
     assert [name for name in loaded(tmp_path, "train", str(file)) if "libtorch_cpu" in name]

@@ -49,7 +49,6 @@ def test_a_signal_that_the_program_was_started_to_ignore_is_ignored(box):
     job = box.job("ignoring", train__steps=3)
     file = box.folder / "ignoring.yaml"
     file.write_text(json.dumps(job))
-    box.reuse_measurement(job)
     command = f"trap '' HUP; {FERRY} train {file} & child=$!; while kill -HUP $child; do sleep 0.1; done; wait $child"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -76,7 +75,6 @@ def test_a_standard_output_that_is_closed_leaves_the_log_alone(box):
     job = box.job("closed", train__steps=3)
     file = box.folder / "closed.yaml"
     file.write_text(json.dumps(job))
-    box.reuse_measurement(job)
     subprocess.run(["sh", "-c", f"exec {FERRY} train {file} >&-"], check=True, timeout=120, capture_output=True)
     lines = (Path(job["out"]) / "log.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]

@@ -1,0 +1,44 @@
+#include "cli/measurements.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/cache_folder.h"
+#include "data/files.h"
+
+namespace ferry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRoom = "measured";
+
+}  // namespace
+
+std::optional<Measurement> find_measurement(const std::string& key) {
+  std::ifstream file(cache_file(kRoom, key));
+  const Json kept = Json::parse(file, nullptr, false);
+  if (!kept.is_object()) return std::nullopt;
+  try {
+    if (kept.at("key").get<std::string>() != key) return std::nullopt;
+    Measurement found;
+    kept.at("figures").get_to(found.figures);
+    kept.at("remark").get_to(found.remark);
+    return found;
+  } catch (const Json::exception&) {  // of another release: it is measured again
+    return std::nullopt;
+  }
+}
+
+void keep_measurement(const std::string& key, const Measurement& measurement) {
+  const Json kept{{"key", key}, {"figures", measurement.figures}, {"remark", measurement.remark}};
+  try {
+    const std::filesystem::path file = cache_file(kRoom, key);
+    std::filesystem::create_directories(file.parent_path());
+    write_file(file, kept.dump(1) + "\n");
+  } catch (const std::exception&) {
+    // A read-only folder: it is measured again next time.
+  }
+}
+
+}  // namespace ferry

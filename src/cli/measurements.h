@@ -1,0 +1,22 @@
+// Measured figures, kept in `measured` of the cache folder and found again by everything that they
+// depend on: a second model with equal blocks measures nothing.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace ferry {
+
+struct Measurement {
+  std::map<std::string, double> figures;
+  std::string remark = {};  // how it was measured, where that needs a word
+};
+
+/// What was measured for an equal key, or nothing. A damaged file is no answer.
+std::optional<Measurement> find_measurement(const std::string& key);
+
+/// Keeps a measurement. A cache that cannot be written is done without.
+void keep_measurement(const std::string& key, const Measurement& measurement);
+
+}  // namespace ferry

@@ -1,0 +1,24 @@
+// What `train.precision: auto` means on a device.
+#pragma once
+
+#include <string>
+
+#include "spec/precision.h"
+
+namespace ferry {
+
+struct PrecisionChoice {
+  Precision precision = Precision::bf16;
+  std::string reason;
+};
+
+/// The precision in which products are faster, bf16 where both are equal; rates in FLOP/s.
+PrecisionChoice faster_precision(double bf16, double fp32);
+
+/// bf16 where the GPU's matrix units take it.
+PrecisionChoice precision_of_gpu(bool multiplies_bf16);
+
+/// bf16, where no device can be asked.
+PrecisionChoice precision_elsewhere();
+
+}  // namespace ferry

@@ -1,0 +1,68 @@
+"""Measuring: once for equal blocks, within the budget, and what `train.precision: auto` makes of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ferry, make_model
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("FERRY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def write_job(box, name: str, **changes) -> Path:
+    file = box.folder / f"{name}.yaml"
+    job = box.job(name, **changes)
+    file.write_text(json.dumps(job))
+    return file
+
+
+def products(cache: Path) -> list[Path]:
+    """The files of measured matrix products."""
+    return [file for file in cache.glob("measured/*.json") if "; products" in json.loads(file.read_text())["key"]]
+
+
+def test_equal_blocks_of_another_model_and_folder_are_not_measured_again(box, tmp_path, own_cache):
+    first = ferry("plan", str(write_job(box, "measured-first")))
+    assert "measuring  5 blocks" in first.stderr
+    deeper = make_model(tmp_path / "deeper", num_hidden_layers=16)
+    second = ferry("plan", str(write_job(box, "measured-second", model=str(deeper))))
+    assert "measuring" not in second.stderr
+    profiles = [(box.folder / name / "profile.yaml").read_text() for name in ("measured-first", "measured-second")]
+    first_blocks, second_blocks = (text.partition("blocks:")[2].partition("chain:")[0] for text in profiles)
+    assert first_blocks == second_blocks
+
+
+def test_a_block_that_the_budget_has_no_room_for_is_estimated_with_a_word(box, own_cache):
+    job = write_job(box, "no-room", budget={"host": "1 KiB", "device": "1 KiB"})
+    done = ferry("plan", str(job), expect=4)
+    assert "estimated, since it needs" in done.stderr
+
+
+def test_auto_is_decided_once_said_and_kept_by_a_resumed_run(box, own_cache):
+    job = write_job(box, "auto", train__precision="auto", train__steps=1, plan__profile="estimate")
+    said = ferry("plan", str(job)).stderr
+    chosen = "bf16" if "precision: bf16 (auto)" in said else "fp32"
+    assert f"precision: {chosen} (auto), since products in bf16" in said
+    ferry("train", str(job))
+    assert f"precision: {chosen}\n" in (box.folder / "auto" / "job.yaml").read_text()
+
+    (file,) = products(own_cache)  # another measurement: now the other one is faster
+    kept = json.loads(file.read_text())
+    kept["figures"] = {"bf16": kept["figures"]["fp32"], "fp32": kept["figures"]["bf16"]}
+    file.write_text(json.dumps(kept))
+    assert f"precision: {chosen} (auto)" not in ferry("plan", str(job), f"out={box.folder}/other").stderr
+    resumed = ferry("train", str(job), "--resume", "train.steps=2")
+    assert "(auto)" not in resumed.stderr
+    assert f"precision: {chosen}\n" in (box.folder / "auto" / "job.yaml").read_text()
+
+
+def test_fewer_instructions_are_measured_on_their_own(box, own_cache, monkeypatch):
+    job = write_job(box, "instructions", train__precision="auto", plan__profile="estimate")
+    ferry("plan", str(job))
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    ferry("plan", str(job))
+    assert len(products(own_cache)) == 2
