@@ -563,9 +563,7 @@ TEST(Measure, AWorkHasARoundHoweverLittleTimeThereIs) {
   const Stopwatch watch(device, device.stream("compute"));
   int runs = 0;
   EXPECT_GT(watch.time({[&] { ++runs; }}, Micros{1}).front().device, Micros{});
-  const int few = std::exchange(runs, 0);
-  watch.time({[&] { ++runs; }});
-  EXPECT_GT(runs, 5 * few) << "nine rounds, where time does not matter";
+  EXPECT_GE(runs, 2) << "once to see how long it takes, and a round";
 }
 
 }  // namespace
