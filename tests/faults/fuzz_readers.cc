@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +28,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/mutation.h"
 #include "data/manifest.h"
 #include "data/safetensors.h"
@@ -37,7 +37,6 @@
 #include "plan/plan.h"
 #include "plan/verify.h"
 #include "planner/planner.h"
-#include "spec/document.h"
 #include "spec/harmony_profile.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -53,24 +52,24 @@ constexpr unsigned kLongestSeconds = 60;         // for one input, on a busy box
 constexpr rlim_t kMostMemory = rlim_t{4} << 30;  // for one input
 constexpr int kInputsPerChild = 500;
 
-/// A file that readers of files are given, in a folder of this process's own.
-class ScratchFile {
+/// A folder of this process's own, for readers of files.
+class ScratchFolder {
  public:
-  explicit ScratchFile(const std::string& name)
-      : folder_(fs::temp_directory_path() / ("ferry-fuzz-" + std::to_string(getpid()))),
-        file_(folder_ / name) {
-    fs::create_directories(file_.parent_path());
-  }
-  ~ScratchFile() { fs::remove_all(folder_); }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
+  ScratchFolder() : path_(fs::temp_directory_path() / ("ferry-fuzz-" + std::to_string(getpid()))) {}
+  ~ScratchFolder() { fs::remove_all(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  void put(const std::string& bytes) const { std::ofstream(file_, std::ios::binary) << bytes; }
-  const fs::path& folder() const { return folder_; }
-  const fs::path& path() const { return file_; }
+  fs::path put(const std::string& name, const std::string& bytes) const {
+    const fs::path file = path_ / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << bytes;
+    return file;
+  }
+  const fs::path& path() const { return path_; }
 
  private:
-  fs::path folder_, file_;
+  fs::path path_;
 };
 
 void read_plan_text(const std::string& text) {
@@ -79,27 +78,41 @@ void read_plan_text(const std::string& text) {
   if (!verify(plan)) (void)simulate(plan);
 }
 
-void read_checkpoint(const std::string& bytes, const std::string& name) {
-  const ScratchFile file(name);
-  file.put(bytes);
-  const Checkpoint checkpoint = open_checkpoint(file.folder());
+void read_header(const std::string& text) { (void)parse_safetensors_header(text, "header", 20_B); }
+
+void read_tensors(const Checkpoint& checkpoint) {
   for (const TensorEntry& entry : checkpoint.tensors()) {
     std::vector<std::byte> tensor(static_cast<std::size_t>(entry.size.count));
     checkpoint.read(entry, tensor);
   }
 }
 
+void read_weights(const std::string& bytes) {
+  const ScratchFolder folder;
+  folder.put("model.safetensors", bytes);
+  read_tensors(open_checkpoint(folder.path()));
+}
+
+void read_index(const std::string& text) {
+  const ScratchFolder folder;
+  folder.put("model.safetensors.index.json", text);
+  folder.put("x.safetensors", safetensors_header({{"a", ElementType::u8, {1}, 0_B, 1_B}}) + "x");
+  read_tensors(open_checkpoint(folder.path()));
+}
+
 void read_tokens(const std::string& bytes) {
-  const ScratchFile file("x.tokens");
-  file.put(bytes);
-  const TokenFile tokens(file.path());
+  const ScratchFolder folder;
+  const TokenFile tokens(folder.put("x.tokens", bytes));
   for (std::int64_t i = 0; i < tokens.size(); ++i) (void)tokens.sample(i);
 }
 
 void read_manifest_text(const std::string& text) {
-  const ScratchFile file(kManifestName);
-  file.put(text);
-  verify_checksums(file.folder(), read_manifest(file.folder()));
+  const ScratchFolder folder;
+  for (const char* name : {"config.json", "model.safetensors", "ferry/optimizer.safetensors"}) {
+    folder.put(name, "abc");
+  }
+  folder.put(kManifestName, text);
+  verify_checksums(folder.path(), read_manifest(folder.path()));
 }
 
 /// A whole answer of the planner for a machine that may be anything a file can say.
@@ -126,18 +139,15 @@ const std::map<std::string, Reader>& readers() {
   static const std::map<std::string, Reader> all = {
       {"config", {15, [](const std::string& text) { (void)parse_model_spec(text, "config"); }}},
       {"harmony", {10, [](const std::string& text) { (void)parse_harmony_profile(text, "h"); }}},
-      {"header",
-       {15, [](const std::string& text) { (void)parse_safetensors_header(text, "header", 20_B); }}},
-      {"index",
-       {5, [](const std::string& text) { read_checkpoint(text, "model.safetensors.index.json"); }}},
+      {"header", {15, read_header}},
+      {"index", {5, read_index}},
       {"job", {15, [](const std::string& text) { (void)to_yaml(parse_job(text, "job")); }}},
       {"machine", {13, [](const std::string& text) { (void)to_yaml(parse_machine(text, "m")); }}},
       {"manifest", {5, read_manifest_text}},
       {"plan", {5, read_plan_text}},
       {"planning", {1, plan_for_machine}},
       {"profile", {10, [](const std::string& text) { (void)to_yaml(parse_profile(text, "p")); }}},
-      {"safetensors",
-       {3, [](const std::string& bytes) { read_checkpoint(bytes, "model.safetensors"); }}},
+      {"safetensors", {3, read_weights}},
       {"tokens", {3, read_tokens}},
   };
   return all;

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from ferry_tools import token_file
 from ferry_tools.errors import DataError
-from ferry_tools.rows import read_rows
+from ferry_tools.json_file import read_json
+from ferry_tools.records import Records
+from ferry_tools.rows import detect_keys, row_of, value_of
 from ferry_tools.samples import Sample
 
-INPUTS = int(os.environ.get("FERRY_FUZZ_INPUTS", 10_000))  # of each reader
+INPUTS = int(os.environ.get("FERRY_FUZZ_INPUTS", 3_000))  # of each reader
 PIECES = [b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\n", b"\r", b"\0", b"\xff\xfe", b"\\ud800", b"1e999",
           b"-1", b"null", b'"text":', b"[" * 2000, b"9" * 5000]  # fmt: skip
 
@@ -55,16 +57,60 @@ def expect_value_or_data_error(originals: list[bytes], file: Path, read: Callabl
         try:
             read(file)
         except DataError as error:
-            assert str(error).startswith(str(file)), f"seed {seed}, input {number}, kept as {file}: {error}"
+            assert str(error).startswith(str(file.parent)), f"seed {seed}, input {number}, kept as {file}: {error}"
             refused += 1
         except Exception as error:
             raise AssertionError(f"seed {seed}, input {number}, kept as {file}: {error!r}") from error
     assert INPUTS / 10 < refused < INPUTS  # else the changes do not reach the reader, or it refuses everything
 
 
-def test_changed_rows_are_read_or_refused(tmp_path, seed):
-    originals = ["\n".join(map(json.dumps, rows)).encode() for rows in ROWS]
-    expect_value_or_data_error(originals, tmp_path / "rows.jsonl", lambda file: list(read_rows(file, None)), seed)
+def read_rows(file: Path) -> None:
+    """Every row of a file and what it means."""
+    keys = None
+    for record in Records(file):
+        value = value_of(record)
+        keys = keys or detect_keys(record.where, value, None)
+        row_of(record.where, value, keys)
+
+
+def csv_of(rows: list[dict]) -> bytes:
+    values = [",".join(f'"{value}"' for value in row.values()) for row in rows]
+    return "\r\n".join([",".join(rows[0]), *values]).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("rows.jsonl", lambda rows: "\n".join(map(json.dumps, rows)).encode()),
+        ("rows.json", lambda rows: json.dumps(rows).encode()),
+        ("rows.csv", csv_of),
+    ],
+)
+def test_changed_rows_are_read_or_refused(tmp_path, seed, name, written):
+    originals = [written(rows) for rows in ROWS]
+    expect_value_or_data_error(originals, tmp_path / name, read_rows, seed)
+
+
+def test_a_changed_parquet_file_is_read_or_refused(tmp_path, seed):
+    import pyarrow
+    from pyarrow import parquet
+
+    file = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"prompt": ["p", "q"], "completion": ["c", "d"]}), file)
+    expect_value_or_data_error([file.read_bytes()], file, read_rows, seed)
+
+
+@pytest.mark.parametrize("name", ["state.json", "data-00000-of-00001.arrow"])
+def test_a_changed_folder_of_datasets_is_read_or_refused(tmp_path, seed, name):
+    import pyarrow
+
+    folder = tmp_path / "set"
+    folder.mkdir()
+    table = pyarrow.table({"prompt": ["p", "q"], "completion": ["c", "d"]})
+    with pyarrow.ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as file:
+        file.write_table(table)
+    (folder / "state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_data_files": null}')
+    expect_value_or_data_error([(folder / name).read_bytes()], folder / name, lambda _: read_rows(folder), seed)
 
 
 @pytest.mark.parametrize("read", [token_file.read_counts, token_file.read], ids=["counts", "whole"])
@@ -72,3 +118,8 @@ def test_a_changed_token_file_is_read_or_refused(tmp_path, seed, read):
     file = tmp_path / "rows.tokens"
     token_file.write(file, 96, 95, b"\1" * 32, [Sample([1, 2, 3], b"\0\1\1"), Sample([4, 95], b"\1\1")])
     expect_value_or_data_error([file.read_bytes()], file, read, seed)
+
+
+def test_a_changed_json_file_of_a_folder_is_read_or_refused(tmp_path, seed):
+    originals = [b'{"eos_token": {"content": "</s>"}, "chat_template": "{{ x }}", "sizes": [1, 2.5, null, true]}', b"[" * 100_000]
+    expect_value_or_data_error(originals, tmp_path / "tokenizer_config.json", read_json, seed)

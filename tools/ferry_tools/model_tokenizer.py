@@ -1,6 +1,5 @@
 """The tokenizer of a model's folder, by Hugging Face tokenizers; templates by transformers."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers
 
 from ferry_tools.errors import DataError
+from ferry_tools.json_file import read_json
 from ferry_tools.long_text import PIECE, encode_pieces, in_pieces
 from ferry_tools.template_limits import bounded
 from ferry_tools.templates import ChatTemplate, asked_template, named_template
@@ -31,19 +31,6 @@ FILES = [
     "chat_template.jinja",
     "chat_template.json",
 ]
-
-
-def read_json(path: Path) -> dict:
-    """An object from a file; {} when there is no such file."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: expected a JSON object")
-    return value
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

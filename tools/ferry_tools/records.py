@@ -7,11 +7,13 @@ Memory holds a few rows at a time, and no row larger than ROW_LIMIT.
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ferry_tools.errors import DataError, RowError
+from ferry_tools.json_file import read_json
 
 BOM = b"\xef\xbb\xbf"
 ROW_LIMIT = 16 << 20  # bytes: more tokens than the longest data.sequence, of 1,048,576, has
@@ -107,7 +109,7 @@ class Records:
             with pyarrow.parquet.ParquetFile(self.path, memory_map=True) as file:
                 batches = file.iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False)
                 yield from self._columns(batches, file.metadata.num_rows, 0)
-        except pyarrow.ArrowException as error:
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise DataError(f"{self.path}: not a Parquet file that can be read: {error}") from None
 
     def _arrow_folder(self) -> Iterator[Record]:
@@ -123,13 +125,14 @@ class Records:
                         self.fraction = place / len(names)
                         first += 1
                         yield record
-            except (pyarrow.ArrowException, OSError) as error:
+            except (pyarrow.ArrowException, OSError, ValueError) as error:
                 raise DataError(f"{self.path / name}: cannot be read: {error}") from None
 
     def _columns(self, batches, rows: int, first: int) -> Iterator[Record]:
         """The rows of columnar batches; the first one has the number `first` + 1."""
         number = first
         for batch in batches:
+            batch.validate(full=True)  # a damaged one may point outside of itself
             for start in range(0, batch.num_rows, ROWS_AT_ONCE):
                 for value in batch.slice(start, ROWS_AT_ONCE).to_pylist():
                     number += 1
@@ -241,23 +244,23 @@ def csv_row(where: str, header: list[str], fields: list[str]) -> dict | RowError
 def arrow_files(folder: Path) -> list[str]:
     """The data files of a folder that `save_to_disk` wrote."""
     if (folder / "dataset_dict.json").is_file():
-        splits = json.loads((folder / "dataset_dict.json").read_text()).get("splits", [])
+        splits = read_json(folder / "dataset_dict.json").get("splits")
+        splits = splits if isinstance(splits, list) else []
         raise DataError(
             f"{folder}: a data set of several splits; name one: "
-            + ", ".join(str(folder / split) for split in splits)
+            + ", ".join(str(folder / str(split)) for split in splits)
         )
     if not (folder / "state.json").is_file():
         raise DataError(f"{folder}: a folder without state.json; expected a file, or what save_to_disk wrote")
+    state = read_json(folder / "state.json")
     try:
-        state = json.loads((folder / "state.json").read_text())
-        names = [file["filename"] for file in state["_data_files"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder / 'state.json'}: not what save_to_disk writes: {error}") from None
+        names = [str(file["filename"]) for file in state["_data_files"]]
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{folder / 'state.json'}: not what save_to_disk writes: {error!r}") from None
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise DataError(f"{folder}: rows chosen by indices; save it again with a newer `datasets`")
     if any(Path(name).name != name for name in names):
         raise DataError(f"{folder / 'state.json'}: names a file outside of its folder")
-    for name in names:
-        if not (folder / name).is_file():
-            raise DataError(f"{folder / name}: no such file, which state.json names")
+    if missing := [name for name in names if not os.path.isfile(folder / name)]:  # also of names that none can have
+        raise DataError(f"{folder / missing[0][:200]}: no such file, which state.json names")
     return names
