@@ -1,5 +1,6 @@
 #include "cli/measurements.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,8 @@ constexpr const char* kRoom = "measured";
 
 }  // namespace
 
-std::optional<Measurement> find_measurement(const std::string& key) {
+std::optional<Measurement> find_measurement(const std::string& key,
+                                            const std::vector<std::string>& names) {
   std::ifstream file(cache_file(kRoom, key));
   const Json kept = Json::parse(file, nullptr, false);
   if (!kept.is_object()) return std::nullopt;
@@ -24,7 +26,9 @@ std::optional<Measurement> find_measurement(const std::string& key) {
     Measurement found;
     kept.at("figures").get_to(found.figures);
     kept.at("remark").get_to(found.remark);
-    return found;
+    const bool whole = std::ranges::all_of(
+        names, [&](const std::string& name) { return found.figures.contains(name); });
+    return whole ? std::optional(found) : std::nullopt;
   } catch (const Json::exception&) {  // of another release: it is measured again
     return std::nullopt;
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -13,8 +14,10 @@ struct Measurement {
   std::string remark = {};  // how it was measured, where that needs a word
 };
 
-/// What was measured for an equal key, or nothing. A damaged file is no answer.
-std::optional<Measurement> find_measurement(const std::string& key);
+/// What was measured for an equal key, or nothing. A damaged file is no answer, nor is one that
+/// lacks a figure of `names`.
+std::optional<Measurement> find_measurement(const std::string& key,
+                                            const std::vector<std::string>& names);
 
 /// Keeps a measurement. A cache that cannot be written is done without.
 void keep_measurement(const std::string& key, const Measurement& measurement);

@@ -84,6 +84,13 @@ constexpr NamedBytes kSizes[] = {{"weights", &BlockProfile::weights},
                                  {"activation", &BlockProfile::activation},
                                  {"activation_gradient", &BlockProfile::activation_gradient}};
 
+std::vector<std::string> names_of_block() {
+  std::vector<std::string> names = {"cores", "parameters"};
+  for (const auto& [name, member] : kTimes) names.emplace_back(name);
+  for (const auto& [name, member] : kSizes) names.emplace_back(name);
+  return names;
+}
+
 Measurement to_measurement(const MeasuredBlock& block) {
   Measurement kept{.figures = {{"cores", block.cores},
                                {"parameters", static_cast<double>(block.costs.parameters)}},
@@ -110,8 +117,10 @@ MeasuredBlock from_measurement(const Measurement& kept, const std::string& key) 
 
 /// Figures that were kept, or are measured now and kept, unless one is 0: there was no room.
 template <typename Measure>
-std::map<std::string, double> kept_figures(const std::string& key, const Measure& measure) {
-  if (const auto found = find_measurement(key)) return found->figures;
+std::map<std::string, double> kept_figures(const std::string& key,
+                                           const std::vector<std::string>& names,
+                                           const Measure& measure) {
+  if (const auto found = find_measurement(key, names)) return found->figures;
   const std::map<std::string, double> figures = measure();
   const bool whole =
       std::ranges::all_of(figures, [](const auto& figure) { return figure.second > 0; });
@@ -146,10 +155,11 @@ class Measurements {
 
   ProductRates products() {
     const std::int64_t hidden = model().hidden;
-    const auto figures = kept_figures(device_key_ + "; products " + std::to_string(hidden), [&] {
-      const ProductRates rates = measure_products(device(), hidden);
-      return std::map<std::string, double>{{"bf16", rates.bf16}, {"fp32", rates.fp32}};
-    });
+    const auto figures =
+        kept_figures(device_key_ + "; products " + std::to_string(hidden), {"bf16", "fp32"}, [&] {
+          const ProductRates rates = measure_products(device(), hidden);
+          return std::map<std::string, double>{{"bf16", rates.bf16}, {"fp32", rates.fp32}};
+        });
     return {.bf16 = figures.at("bf16"), .fp32 = figures.at("fp32")};
   }
 
@@ -168,7 +178,7 @@ class Measurements {
       if (std::ranges::find(keys, key) != keys.end()) continue;
       keys.push_back(key);
       blocks_.push_back(b);
-      const auto kept = find_measurement(key_of(b));
+      const auto kept = find_measurement(key_of(b), names_of_block());
       found_.push_back(kept ? std::optional(from_measurement(*kept, key)) : std::nullopt);
     }
   }
@@ -242,14 +252,14 @@ class Measurements {
     const std::int64_t size = update_size(profile);
     const std::string updates =
         device_key_ + "; updates " + to_string(precision) + " " + std::to_string(size);
-    const auto rates = kept_figures(updates, [&] {
+    const auto rates = kept_figures(updates, {"update", "task_us"}, [&] {
       const DeviceRates measured = measure_device_rates(device(), precision, size);
       return std::map<std::string, double>{{"update", measured.update},
                                            {"task_us", measured.task.count}};
     });
     const auto host = kept_figures(
         device_key_ + "; host updates " + to_string(precision) + " cores " + std::to_string(cores),
-        [&] {
+        {"update"}, [&] {
           return std::map<std::string, double>{{"update", measure_update_rate(precision, cores)}};
         });
     profile.update_rate = host.at("update");

@@ -36,6 +36,14 @@ def test_equal_blocks_of_another_model_and_folder_are_not_measured_again(box, tm
     assert first_blocks == second_blocks
 
 
+def test_a_kept_measurement_that_lacks_a_figure_is_made_again(box, own_cache):
+    job = str(write_job(box, "measured-again"))
+    ferry("plan", job)
+    for file in (own_cache / "measured").iterdir():
+        file.write_text(file.read_text().replace('"cores"', '"kernels"'))
+    assert "measuring  5 blocks" in ferry("plan", job).stderr
+
+
 def test_a_block_that_the_budget_has_no_room_for_is_estimated_with_a_word(box, own_cache):
     job = write_job(box, "no-room", budget={"host": "1 KiB", "device": "1 KiB"})
     done = ferry("plan", str(job), expect=4)
