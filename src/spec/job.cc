@@ -82,7 +82,7 @@ std::vector<Field> data_fields(DataJob& data) {
 
 // "auto" stands for none.
 Choice precision_choice(std::optional<Precision>& precision) {
-  constexpr std::array kKnown = {Precision::bf16, Precision::fp32};
+  static constexpr std::array kKnown = {Precision::bf16, Precision::fp32};
   Choice result{
       .words = {"auto"},
       .get = [&precision]() -> std::size_t {
