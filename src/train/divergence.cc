@@ -36,13 +36,13 @@ std::vector<TaskId> writers_of(const Plan& plan, InstanceId instance) {
 
 /// Where the sum that an update is going to read lies: at the update, or, when it was not copied
 /// there yet, where it is copied from.
-std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan,
-                                          const StartedSteps& started, int step) {
-  if (started[update] >= step) return std::nullopt;  // its slot may hold something else by now
+std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan, const LastRuns& ran,
+                                          int step) {
+  if (ran[update] >= step) return std::nullopt;  // its slot may hold something else by now
   InstanceId instance = operands_of(plan)[update][Part::gradient];
   for (std::size_t hops = 0; hops < plan.places.size() + 1; ++hops) {
     const auto writers = writers_of(plan, instance);
-    const auto has_run = [&](TaskId id) { return started[id] == step; };
+    const auto has_run = [&](TaskId id) { return ran[id] == step; };
     if (std::ranges::all_of(writers, has_run)) return instance;
     if (writers.size() != 1 || plan.tasks[writers.front()].kind != TaskKind::copy) break;
     instance = plan.tasks[writers.front()].reads.front();
@@ -63,16 +63,16 @@ std::optional<std::string> bad_part(const BlockSpec& block, const Binding& bindi
 
 }  // namespace
 
-bool is_untouched(const Plan& plan, const StartedSteps& started, int done) {
+bool is_untouched(const Plan& plan, const LastRuns& ran, int done) {
   return std::ranges::none_of(plan.tasks.ids(), [&](TaskId id) {
-    return started[id] >= done && std::ranges::any_of(plan.tasks[id].writes, [&](InstanceId write) {
+    return ran[id] >= done && std::ranges::any_of(plan.tasks[id].writes, [&](InstanceId write) {
              return plan.instances[write].home;
            });
   });
 }
 
 std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan& plan,
-                                              const Binding& binding, const StartedSteps& started,
+                                              const Binding& binding, const LastRuns& ran,
                                               int step) {
   IdVector<BlockId, TaskId> updates(plan.blocks.size());
   for (const TaskId id : plan.tasks.ids()) {
@@ -81,7 +81,7 @@ std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan
   for (auto b = updates.size(); b-- > 0;) {
     const BlockId block{b};
     if (!updates[block].valid()) continue;
-    const auto gradient = gradient_before(updates[block], plan, started, step);
+    const auto gradient = gradient_before(updates[block], plan, ran, step);
     if (!gradient) continue;
     if (auto name = bad_part(model.blocks[block], binding, *gradient)) return name;
   }

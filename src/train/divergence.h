@@ -29,18 +29,18 @@ class Diverged : public UserError {
   std::vector<int> micro_batches_;
 };
 
-/// The last step in which each task was started; -1: in none.
-using StartedSteps = IdVector<TaskId, int>;
+/// The last step in which each task ran (StepRunner::last_runs()); -1: in none.
+using LastRuns = IdVector<TaskId, int>;
 
 /// Whether weights and states at home are still those after `done` steps: nothing of a later step
-/// has begun to write there. Requires: the steps before are finished, nothing is in flight.
-bool is_untouched(const Plan& plan, const StartedSteps& started, int done);
+/// has written there. Requires: the steps before are finished, nothing is in flight.
+bool is_untouched(const Plan& plan, const LastRuns& ran, int done);
 
 /// The parameter whose gradient of `step` is not finite and was made first: backward goes from the
 /// last block to the first. Nothing when there is none, or none to look at any more.
 /// Requires: nothing is in flight.
 std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan& plan,
-                                              const Binding& binding, const StartedSteps& started,
+                                              const Binding& binding, const LastRuns& ran,
                                               int step);
 
 /// "rows of the step: 3, 4": which samples of the data the step learned from, counted from 1; where

@@ -43,6 +43,7 @@ void HostQueue::push(TaskRun run, std::function<void()> work) {
 }
 
 void HostQueue::serve() {
+  std::exception_ptr failure;
   for (;;) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closing_ || !items_.empty(); });
@@ -53,10 +54,11 @@ void HostQueue::serve() {
 
     HostCompletion completion{.run = item.run, .start = now_(), .end = {}, .error = nullptr};
     try {
-      item.work();
+      if (!failure) item.work();
     } catch (...) {
-      completion.error = std::current_exception();
+      failure = std::current_exception();
     }
+    completion.error = failure;
     completion.end = now_();
     completions_.add(std::move(completion));
   }

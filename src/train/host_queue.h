@@ -20,7 +20,7 @@ struct HostCompletion {
   TaskRun run;
   Micros start;
   Micros end;
-  std::exception_ptr error;  // null when the task succeeded
+  std::exception_ptr error;  // null when the task succeeded; of a task that did not run, its cause
 };
 
 /// Where host queues leave what they finished. Threads: from any.
@@ -37,8 +37,9 @@ class Completions {
   std::deque<HostCompletion> done_;
 };
 
-/// Runs pushed closures one at a time, in order, on its own thread. The destructor lets the
-/// closures already pushed finish. `completions` and `now` must outlive the queue.
+/// Runs pushed closures one at a time, in order, on its own thread. Behind one that throws none
+/// runs any more: each completes with that error. The destructor lets the closures already pushed
+/// finish. `completions` and `now` must outlive the queue.
 class HostQueue {
  public:
   HostQueue(Completions& completions, std::function<Micros()> now);

@@ -45,6 +45,7 @@ StepRunner::StepRunner(Setup setup)
       binding_(plan_, places_),
       block_math_(setup.model, plan_, binding_),
       host_math_(setup.model, plan_, binding_, setup.clip, setup.update_threads),
+      last_runs_(plan_.tasks.size(), -1),
       starts_(plan_.tasks.size()) {
   for (const std::size_t side : {0U, 1U}) {
     ends_[side].resize(plan_.tasks.size());
@@ -122,6 +123,7 @@ void StepRunner::for_each_dependency(TaskRun run, const Task& task,
 
 void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
   const c10::StreamGuard current(*queue.stream);
+  last_runs_[run.task] = run.step;
   simdev_set_label(task.name);
   for (const InstanceId id : task.writes) binding_.name_slot(id);
   for_each_dependency(run, task, [&](TaskRun earlier) {
@@ -155,6 +157,7 @@ void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
 }
 
 void StepRunner::run_host_task(TaskRun run, const Task& task) {
+  last_runs_[run.task] = run.step;
   const StepNumbers& step = *numbers_[parity(run.step)];
   switch (task.kind) {
     case TaskKind::load:

@@ -57,6 +57,10 @@ class StepRunner final : public TaskRunner {
   /// The step's numbers; kept until step + 2.
   const StepNumbers& numbers(int step) const;
 
+  /// The last step in which each task began to run; -1: in none. What was started behind a host
+  /// task that failed did not run. Only while nothing is in flight.
+  const IdVector<TaskId, int>& last_runs() const { return last_runs_; }
+
   /// Spans of everything that finished since the last call, on the host's clock. A device task ends
   /// when its event says, and starts when it was enqueued and its queue and what it waits for were
   /// done.
@@ -102,6 +106,7 @@ class StepRunner final : public TaskRunner {
   std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 2> events_;
   std::array<IdVector<TaskId, Micros>, 2> ends_;      // likewise
   int first_step_ = std::numeric_limits<int>::max();  // that was started
+  IdVector<TaskId, int> last_runs_;        // of host tasks written by their queue's thread
   std::map<PlaceId, DeviceEvent> epochs_;  // per device: done at epoch_ of the host's clock
   Micros epoch_;
   IdVector<TaskId, Micros> starts_;

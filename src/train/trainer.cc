@@ -120,7 +120,6 @@ class Run final : public Observer {
   void restore();
 
   bool wants_step(int step) override;
-  void started(TaskRun run) override { started_[run.task] = run.step; }
   void step_finished(int step) override;
 
  private:
@@ -156,7 +155,6 @@ class Run final : public Observer {
   std::optional<StepLog> log_;
   std::optional<Saving> saving_;
   CollapseWatch collapse_;
-  StartedSteps started_;
 
   int done_ = 0;
   const Clock::time_point begun_ = Clock::now();
@@ -216,8 +214,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       states_(setup.model, setup.plan, runner_.binding()),
       saved_(checkpoints_in(setup.job.out), setup.job.train.keep,
              std::filesystem::path(setup.job.out) / "model"),
-      collapse_(setup.model.vocab),
-      started_(setup.plan.tasks.size(), -1) {
+      collapse_(setup.model.vocab) {
   tokens_.require_vocabulary(setup.model.vocab);
   question_ = question_of(setup, tokens_);
   if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
@@ -417,7 +414,7 @@ std::string Run::after_divergence(const Diverged& error) {
     text = "step " + std::to_string(error.step() + 1) + ": " + error.what() + "\n  " +
            rows_text(batches_, error);
     if (const auto gradient = first_bad_gradient(setup_.model, setup_.plan, runner_.binding(),
-                                                 started_, error.step())) {
+                                                 runner_.last_runs(), error.step())) {
       text += "\n  the first gradient that is not finite, in the order of backward: " + *gradient;
     }
   }
@@ -429,7 +426,7 @@ std::string Run::after_divergence(const Diverged& error) {
 std::string Run::save_before_divergence() {
   const std::string state = "the state after step " + std::to_string(done_);
   std::string lost;
-  if (!is_untouched(setup_.plan, started_, done_)) {
+  if (!is_untouched(setup_.plan, runner_.last_runs(), done_)) {
     lost = state + " is gone: updates had begun; ";
   } else if (const auto bad = first_bad_state(setup_.model, states_)) {
     lost = state + " is of no use: " + *bad + " is not finite in it; ";
