@@ -87,7 +87,11 @@ void add_help(CLI::App& program, std::vector<std::string>& words, int& exit_code
     if (named.get_help_ptr() == nullptr) {  // answered by the tool
       show_python_tool({named.get_name(), "--help"});
     } else {
-      std::fputs(named.help().c_str(), stdout);
+      // Not help(), which is that of the command that was typed, and that is `help`.
+      std::string name = program.get_name();
+      for (const std::string& word : words) name += " " + word;
+      const auto normal = CLI::AppFormatMode::Normal;
+      std::fputs(named.get_formatter()->make_help(&named, name, normal).c_str(), stdout);
     }
     exit_code = kDone;
   });

@@ -37,7 +37,7 @@ def on_terminal(job, out) -> list[str]:
             pass
         assert process.wait(timeout=60) == 0
     os.close(main)
-    return [line.split("\r\x1b[K")[-1] for line in text.decode().replace("\r\n", "\n").splitlines()]
+    return [line.split("\r\x1b[K")[-1] for line in text.decode().replace("\r\n", "\n").split("\n")]
 
 
 def run_lines(lines: list[str]) -> list[str]:
