@@ -16,6 +16,11 @@ std::span<T> elements(const at::Tensor& cpu) {
   return {static_cast<T*>(cpu.data_ptr()), static_cast<std::size_t>(cpu.numel())};
 }
 
+/// `home` itself in DRAM; for one on a device a tensor in DRAM, to be copied there.
+at::Tensor writable_here(const at::Tensor& home) {
+  return home.is_cpu() ? home : at::empty(home.sizes(), home.options().device(at::kCPU));
+}
+
 }  // namespace
 
 HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding)
@@ -71,15 +76,16 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
     weight(begin, values.size()).copy_(source);
     return;
   }
-  const at::Tensor high = at::empty({count}, at::kShort), low = at::empty({count}, at::kShort);
+  const at::Tensor high_home = weight(begin, values.size()), low_home = lo(begin, values.size());
+  const at::Tensor high = writable_here(high_home), low = writable_here(low_home);
   const auto hi = elements<std::uint16_t>(high), bottom = elements<std::uint16_t>(low);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
     hi[i] = split_hi(bits);
     bottom[i] = split_lo(bits);
   }
-  weight(begin, values.size()).copy_(high);
-  lo(begin, values.size()).copy_(low);
+  if (!high.is_same(high_home)) high_home.copy_(high);
+  if (!low.is_same(low_home)) low_home.copy_(low);
 }
 
 void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<float> values) const {
