@@ -4,6 +4,7 @@ import json
 import os
 import re
 import random
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -232,6 +233,20 @@ def make_model(folder: Path, **changes) -> Path:
     }
     LlamaForCausalLM(LlamaConfig(**sizes | changes)).save_pretrained(folder)
     return folder
+
+
+def add_tokenizer(model: Path) -> None:
+    """A tokenizer of single characters, for a vocabulary of 96."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    letters = ["<end>", *sorted({chr(c) for c in range(32, 123)} - set("~{}`^")), "\n"]
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(["<end>"])
+    tokenizer.save(str(model / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<end>"}
+    (model / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def make_gpt2(folder: Path) -> Path:

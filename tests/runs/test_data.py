@@ -2,11 +2,12 @@
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Box, ferry
+from conftest import Box, add_tokenizer, ferry
 
 QUESTIONS = [f"{n} + 1?" for n in range(12)]
 
@@ -14,18 +15,9 @@ QUESTIONS = [f"{n} + 1?" for n in range(12)]
 @pytest.fixture(scope="session")
 def chat_box(box, tmp_path_factory) -> Box:
     """The tiny model with a tokenizer of single characters, and chats that it is to learn."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
     folder = tmp_path_factory.mktemp("data")
     shutil.copytree(box.model, folder / "base")
-    letters = ["<end>", *sorted({chr(c) for c in range(32, 123)} - set("~{}`^")), "\n"]
-    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_special_tokens(["<end>"])
-    tokenizer.save(str(folder / "base" / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<end>"}
-    (folder / "base" / "tokenizer_config.json").write_text(json.dumps(settings))
+    add_tokenizer(folder / "base")
     chats = [
         {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": str(n + 1)}]}
         for n, asked in enumerate(QUESTIONS)
@@ -51,7 +43,7 @@ def test_files_with_weights_are_trained_on_and_bad_rows_are_told(chat_box, monke
     assert len(run.losses) == 2
     assert "1 rows skipped (data.on_error: skip)" in run.text
     assert "chat.json: row 13: no turn has the role assistant" in run.text
-    mixed = next(Path(".cache/tokens").glob("mixed-*.tokens"))
+    mixed = next((Path(os.environ["FERRY_CACHE"]) / "tokens").glob("mixed-*.tokens"))
     from ferry_tools import token_file
 
     # Of 12 and 12 rows 3 each are held out; of the others the first file's come twice, half of the second's once.

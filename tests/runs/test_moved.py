@@ -17,6 +17,7 @@ def test_a_moved_folder_uses_its_own_python_and_tools(tmp_path: Path):
     (tmp_path / ".venv").symlink_to(ROOT / ".venv")
     tools = tmp_path / "tools/ferry_tools"
     tools.mkdir(parents=True)
+    (tools / "__init__.py").touch()  # else a package of this name elsewhere on the path comes first
     (tools / "__main__.py").write_text("import sys; print(sys.executable, __file__)")
     done = subprocess.run([there / "ferry", "init", "x"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(tmp_path / ".venv/bin/python"), str(tools / "__main__.py")]

@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import FERRY, descendants, has_ended, wait_for_ends
+from conftest import FERRY, add_tokenizer, descendants, has_ended, wait_for_ends
 
 MANY = 100000  # steps
 
@@ -54,10 +55,12 @@ def test_a_signal_that_the_program_was_started_to_ignore_is_ignored(box):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_signal_before_the_first_step_ends_the_program_and_its_children(box):
-    rows = box.folder / "rows.jsonl"
+def test_a_signal_before_the_first_step_ends_the_program_and_its_children(box, tmp_path):
+    model = shutil.copytree(box.model, tmp_path / "base")
+    add_tokenizer(model)
+    rows = tmp_path / "rows.jsonl"
     rows.write_text('{"text": "words"}\n')
-    run = box.start("untokenised", data__train=str(rows))
+    run = box.start("untokenised", model=str(model), data__train=str(rows))
 
     def tokenisers() -> list[int]:
         tree = [pid for pid in descendants(run.process.pid) if not has_ended(pid)]
