@@ -33,6 +33,7 @@ DriveFacts drive_facts(const std::string& folder, Bytes size) {
 
 PrecisionChoice precision_of(const MachineDevice& device) {
   if (device.kind == DeviceKind::cuda) return precision_of_gpu(multiplies_bf16(device.index));
+  if (auto choice = precision_of_cpu(cpu_capability())) return *choice;
   constexpr std::int64_t kHidden = 2048;
   Machine machine;
   machine.devices.push_back(device);

@@ -211,5 +211,11 @@ TEST(Doctor, JsonHasTheMachineTheFindingsAndTheWarnings) {
   EXPECT_EQ(json["warnings"].size(), examination.warnings.size());
 }
 
+TEST(PrecisionChoice, KernelsThatEmulateBf16AreNotMeasured) {
+  EXPECT_EQ(precision_of_cpu("AVX2")->precision, Precision::fp32);
+  EXPECT_EQ(precision_of_cpu("DEFAULT")->precision, Precision::fp32);
+  EXPECT_FALSE(precision_of_cpu("AVX512").has_value());
+}
+
 }  // namespace
 }  // namespace ferry

@@ -13,6 +13,12 @@ PrecisionChoice faster_precision(double bf16, double fp32) {
           print("products in bf16 take %.1f times as long as in fp32 here", fp32 / bf16)};
 }
 
+std::optional<PrecisionChoice> precision_of_cpu(const std::string& capability) {
+  if (capability == "AVX512") return std::nullopt;
+  return PrecisionChoice{
+      Precision::fp32, "products in bf16 are emulated by this CPU's kernels (" + capability + ")"};
+}
+
 PrecisionChoice precision_of_gpu(bool multiplies_bf16) {
   if (multiplies_bf16) return {Precision::bf16, "the GPU's matrix units take bf16"};
   return {Precision::fp32,

@@ -562,23 +562,35 @@ DeviceRates measure_device_rates(const std::string& device, Precision precision,
 }
 
 ProductRates measure_products(const std::string& device, std::int64_t hidden) {
-  constexpr std::int64_t kRows = 64, kMostHidden = 2048;
-  constexpr Micros kLongest{500'000};
+  constexpr std::int64_t kRows = 128, kMostHidden = 512;
+  constexpr int kRounds = 15;
+  constexpr Micros kLongest{1e6};
   const std::int64_t size = std::min(hidden, kMostHidden);
-  const auto rate = [&](Device& opened, at::ScalarType type) {
-    const c10::Stream stream = opened.stream("compute");
-    const c10::StreamGuard current(stream);
-    const auto options = at::TensorOptions(type).device(opened.torch_device());
-    const at::Tensor x = at::ones({kRows, size}, options), w = at::ones({size, size}, options);
-    at::Tensor y = at::empty({kRows, size}, options);
-    const Stopwatch::Work product = [&] { at::mm_out(y, x, w.t()); };
-    const Micros taken = Stopwatch(opened, stream).time({product}, kLongest).front().device;
-    return static_cast<double>(2 * kRows * size * size) / taken.seconds();
-  };
   return with_torch_errors("products on " + device, [&] {
     try {
       Device opened = Device::open(device);
-      return ProductRates{.bf16 = rate(opened, at::kBFloat16), .fp32 = rate(opened, at::kFloat)};
+      const c10::Stream stream = opened.stream("compute");
+      const c10::StreamGuard current(stream);
+      const auto products = [&](at::ScalarType type) -> Stopwatch::Work {
+        const auto options = at::TensorOptions(type).device(opened.torch_device());
+        const at::Tensor x = at::ones({kRows, size}, options), w = at::ones({size, size}, options);
+        return [x, w] {
+          at::mm(x, w.t());
+          at::mm(x, w);
+          at::mm(x.t(), x);
+        };
+      };
+      const Stopwatch::Work bf16 = products(at::kBFloat16), fp32 = products(at::kFloat);
+      const Stopwatch watch(opened, stream);
+      Micros least_bf16 = Stopwatch::kUnlimited, least_fp32 = Stopwatch::kUnlimited;
+      const TimeLimit limit(kLongest);
+      for (int round = 0; round < kRounds && (round < 2 || limit.left() > Micros{}); ++round) {
+        least_bf16 = std::min(least_bf16, watch.run(bf16, 1).device);
+        least_fp32 = std::min(least_fp32, watch.run(fp32, 1).device);
+      }
+      const auto flops = static_cast<double>(6 * kRows * size * size);
+      return ProductRates{.bf16 = flops / least_bf16.seconds(),
+                          .fp32 = flops / least_fp32.seconds()};
     } catch (const c10::OutOfMemoryError&) {
       return ProductRates{};
     }
