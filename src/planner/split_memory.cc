@@ -31,7 +31,9 @@ class SplitSearch {
       if (!lacking->shared || simulated_ == 0) return std::move(*lacking);
     }
     for (const Bytes each : shares_of_devices(roomy)) try_split(each);
-    if (!best_) return std::move(*lacking_);
+    if (!best_) {  // next to nothing cannot be split: no place gets any
+      return lacking_ ? std::move(*lacking_) : std::get<Shortage>(std::move(whole));
+    }
     if (roomy != nullptr) best_->lower_bound = roomy->lower_bound;  // of any split
     return with_shares(std::move(*best_));
   }

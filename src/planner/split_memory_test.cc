@@ -86,6 +86,14 @@ TEST(SplitMemory, WhatFitsNowhereIsToldForAllPlacesWithARemedyThatFits) {
   EXPECT_TRUE(more);
 }
 
+// A control group that is smaller than ferry itself.
+TEST(SplitMemory, WhereNoMemoryIsLeftTheLackIsTold) {
+  const PlanAnswer answer = make_plan(on_box(sample(1), 0_B));
+  const auto& no = std::get<DoesNotFit>(answer);
+  EXPECT_GT(no.need, no.have);
+  EXPECT_EQ(no.have, 0_B);
+}
+
 TEST(SplitMemory, ABudgetOfTheJobHoldsAndTheHostHasTheRest) {
   PlanQuestion question = on_box(sample(1, 2), states_of(sample(1, 2)) * 4 + 1_MiB);
   question.strategy = "mobius";
