@@ -5,6 +5,9 @@
 namespace ferry {
 
 PrecisionChoice faster_precision(double bf16, double fp32) {
+  if (bf16 <= 0 || fp32 <= 0) {
+    return {Precision::fp32, "the budgets leave no room to measure products"};
+  }
   if (bf16 >= fp32) {
     return {Precision::bf16,
             print("products in bf16 are %.1f times as fast as in fp32 here", bf16 / fp32)};

@@ -13,7 +13,8 @@ struct PrecisionChoice {
   std::string reason;
 };
 
-/// The precision in which products are faster, bf16 where both are equal; rates in FLOP/s.
+/// The precision in which products are faster, bf16 where both are equal; rates in FLOP/s, 0 where
+/// there was no room to measure.
 PrecisionChoice faster_precision(double bf16, double fp32);
 
 /// For a CPU whose kernels are of `capability` (cpu_capability()): fp32 where they only emulate

@@ -319,9 +319,6 @@ PrecisionChoice precision_here(const Question& question, PhaseListener& listener
   if (device.kind == DeviceKind::cuda) return precision_of_gpu(multiplies_bf16(device.index));
   if (auto choice = precision_of_cpu(cpu_capability())) return *choice;
   const ProductRates rates = Measurements(question, listener).products();
-  if (rates.bf16 <= 0 || rates.fp32 <= 0) {
-    return {Precision::fp32, "the budgets leave no room to measure products"};
-  }
   return faster_precision(rates.bf16, rates.fp32);
 }
 
