@@ -6,16 +6,11 @@ What the rows of a file mean is read off the keys of its first row; every later 
 import json
 from dataclasses import dataclass
 
+from ferry_tools.alpaca import BEFORE_INSTRUCTION, alpaca_messages, alpaca_prompt
 from ferry_tools.conversations import messages_of, tools_of
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.records import Record, not_an_object, unique_keys
 from ferry_tools.strings import found_keys, string_of
-
-ALPACA = "Below is an instruction that describes a task."
-ALPACA_WITH_INPUT = (
-    "Below is an instruction that describes a task, paired with an input that provides further context."
-)
-ALPACA_END = " Write a response that appropriately completes the request.\n\n"
 
 
 @dataclass(frozen=True)
@@ -44,12 +39,13 @@ class Chat:
 
 Row = Text | Completion | Chat
 
-# The first set that the first row has decides; `input` of `instruction` may be missing or empty.
+# The first set that the first row has decides.
 KINDS = [
     ("messages",),
     ("conversations",),
     ("prompt", "completion"),
     ("question", "answer"),
+    *(("instruction", "output", before) for before in BEFORE_INSTRUCTION),
     ("instruction", "output"),
     ("text",),
 ]
@@ -111,10 +107,11 @@ def detect_keys(where: str, first: dict, text_key: str | None) -> tuple[str, ...
 
 def row_of(where: str, value: dict, keys: tuple[str, ...]) -> Row:
     """What the row means. docs/formats/data.md states how prompts are joined."""
-    for key in keys:
+    required = keys[:2]  # what may come before an instruction is the third
+    for key in required:
         if key not in value:
             raise RowError(
-                f"{where}: '{key}' is missing; expected keys {', '.join(keys)} (as in line 1); "
+                f"{where}: '{key}' is missing; expected keys {', '.join(required)} (as in line 1); "
                 f"found {found_keys(value)}"
             )
     if keys in (("messages",), ("conversations",)):
@@ -125,6 +122,8 @@ def row_of(where: str, value: dict, keys: tuple[str, ...]) -> Row:
         return Completion(string_of(where, value, "question") + "\n", string_of(where, value, "answer"))
     if keys == ("instruction", "output"):
         return Completion(alpaca_prompt(where, value), string_of(where, value, "output"))
+    if required == ("instruction", "output"):
+        return conversation(where, value, alpaca_messages(where, value))
     return Text(string_of(where, value, keys[0]))
 
 
@@ -150,15 +149,3 @@ def prompt_and_completion(where: str, value: dict) -> Row:
         return Completion(string_of(where, value, "prompt"), string_of(where, value, "completion"))
     asked = messages_of(where, "prompt", prompt)
     return conversation(where, value, asked + messages_of(where, "completion", completion), len(asked))
-
-
-def alpaca_prompt(where: str, value: dict) -> str:
-    """The prompt that Stanford Alpaca was trained with."""
-    for key in ("system", "history"):
-        if value.get(key):
-            raise RowError(f"{where}: '{key}' beside instruction and output; expected 'messages' for such rows")
-    instruction = string_of(where, value, "instruction")
-    given = string_of(where, value, "input") if value.get("input") else ""
-    start = (ALPACA_WITH_INPUT if given else ALPACA) + ALPACA_END
-    middle = f"### Instruction:\n{instruction}\n\n"
-    return start + middle + (f"### Input:\n{given}\n\n" if given else "") + "### Response:\n"

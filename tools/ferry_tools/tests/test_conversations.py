@@ -6,6 +6,7 @@ from ferry_tools.errors import RowError
 from ferry_tools.rows import Chat, Completion, detect_keys, row_of
 
 CALL = {"name": "add", "arguments": {"a": 1}}
+ALPACA = {"instruction": "i", "output": "o"}
 NULL = {"role": "assistant", "content": None}
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
 
@@ -82,10 +83,20 @@ def test_prompts_as_messages_are_not_learned():
         ({"prompt": [user("u")], "completion": "x"}, "'prompt' is list and 'completion' is str; expected two texts"),
         ({"prompt": [user("u")], "completion": [user("u")]}, "no turn has the role assistant"),
         ({"messages": [user("u"), assistant("a")], "tools": {"a": 1}}, "'tools' is dict; expected a list of JSON"),
-        ({"instruction": "i", "output": "o", "history": [["a", "b"]]}, "'history' beside instruction and output"),
+        ({**ALPACA, "history": "a"}, "'history' is str; expected a list of [instruction, response]"),
+        ({**ALPACA, "history": [["a"]]}, "pair 1 of 'history': expected [instruction, response]; found a list of 1"),
+        ({**ALPACA, "history": [["a", "b"], "c"]}, "pair 2 of 'history': expected [instruction, response]; found str"),
+        ({**ALPACA, "history": [["a", 3]]}, "pair 1 of 'history': 'response' is int; expected a string"),
+        ({**ALPACA, "system": 3}, "'system' is int; expected a string"),
+        ({**ALPACA, "history": [], "instruction": 3}, "'instruction' is int; expected a string"),
     ],
 )
 def test_what_is_wrong_names_the_turn(value, message):
     with pytest.raises(RowError) as error:
         row(value)
     assert str(error.value).startswith("d:1: ") and message in str(error.value)
+
+
+def test_a_history_that_only_later_rows_have_is_refused():
+    with pytest.raises(RowError, match="d:2: 'history' beside instruction and output, which the first row does not"):
+        row_of("d:2", {**ALPACA, "history": [["a", "b"]]}, detect_keys("d:1", ALPACA, None))

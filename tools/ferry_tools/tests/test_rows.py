@@ -44,6 +44,37 @@ def test_an_instruction_becomes_the_alpaca_prompt(jsonl):
     assert "### Input" not in second.prompt and "paired" not in second.prompt
 
 
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict:
+    return {"role": "assistant", "content": text}
+
+
+def test_an_instruction_with_system_or_history_ends_a_conversation(jsonl):
+    asked = {"instruction": "Add.", "input": "1 2", "output": "3"}
+    path = jsonl(
+        {**asked, "history": [["Hi", "Hello"], ["Count.", "1 2"]], "system": "Be short."},
+        {**asked, "history": None, "input": ""},
+        asked,
+    )
+    first, second, third = read_rows(path)
+    assert first.messages == [
+        {"role": "system", "content": "Be short."},
+        user("Hi"), assistant("Hello"), user("Count."), assistant("1 2"), user("Add.\n1 2"), assistant("3"),
+    ]  # fmt: skip
+    assert first.first == 0, "every answer is learned, as in messages"
+    assert second == Chat([user("Add."), assistant("3")]) and third == Chat([user("Add.\n1 2"), assistant("3")])
+    assert read_rows(jsonl({**asked, "system": ""})) == [third]
+
+
+def test_what_a_conversation_of_alpacas_has_in_every_row_is_named(jsonl):
+    path = jsonl({"instruction": "i", "output": "o", "history": []}, {"instruction": "i"})
+    with pytest.raises(DataError, match=":2: 'output' is missing; expected keys instruction, output"):
+        read_rows(path)
+
+
 def test_a_named_text_key_wins(jsonl):
     path = jsonl({"body": "b", "text": "t"})
     assert read_rows(path, "body") == [Text("b")]
