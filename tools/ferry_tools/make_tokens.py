@@ -13,6 +13,7 @@ from ferry_tools import token_file
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.mix import Part, mixed_file
 from ferry_tools.model_tokenizer import FILES, ModelTokenizer
+from ferry_tools.packed_file import format_of
 from ferry_tools.processes import cores, samples_in_order
 from ferry_tools.progress import Progress
 from ferry_tools.records import PlainText, Record, Records
@@ -59,11 +60,11 @@ def input_hash(question: Question, source: Path, tokens: ModelTokenizer) -> byte
         "format": token_file.VERSION,
         "rules": RULES_VERSION,
         "text_key": question.text_key,
-        "sequence": question.sequence if source.suffix == ".txt" else None,
+        "sequence": question.sequence if format_of(source) == ".txt" else None,
         "end_token": tokens.end_token,
         "chat_template": asked.text if asked else None,
         "skips": question.skips,
-        "suffix": source.suffix,
+        "rows": format_of(source),
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     inputs = sorted(path for path in source.iterdir() if path.is_file()) if source.is_dir() else [source]
@@ -99,7 +100,7 @@ def rules_of(
 
 def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) -> Iterator[tuple[Samples, float]]:
     """Samples, and how much of the file has been read for them at most."""
-    if source.suffix == ".txt":
+    if format_of(source) == ".txt":
         text = PlainText(source)
         for made in plain_text_samples(tokens, text, question.sequence):
             yield made, text.fraction

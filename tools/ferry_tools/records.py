@@ -1,4 +1,5 @@
-"""Reads the rows of a file, whatever its format: JSONL, a JSON array, CSV, Parquet, a folder of `datasets`.
+"""Reads the rows of a file, whatever its format: JSONL, a JSON array, CSV (each also packed by gzip), Parquet,
+a folder of `datasets`.
 
 A row that cannot be read is a record too, one that says why, so that whoever counts rows may skip it.
 Memory holds a few rows at a time, and no row larger than ROW_LIMIT.
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.json_file import read_json
+from ferry_tools.packed_file import format_of, opened
 
 BOM = b"\xef\xbb\xbf"
 ROW_LIMIT = 16 << 20  # bytes: more tokens than the longest data.sequence, of 1,048,576, has
@@ -47,40 +49,35 @@ class Records:
     def _read(self) -> Iterator[Record]:
         if self.path.is_dir():
             return self._arrow_folder()
-        suffix = self.path.suffix.lower()
-        if suffix == ".csv":
+        form = format_of(self.path)
+        if form == ".csv":
             return self._csv()
-        if suffix == ".parquet":
+        if form == ".parquet":
             return self._parquet()
         return self._json_array() if starts_an_array(self.path) else self._lines()
 
     def _lines(self) -> Iterator[Record]:
         """One JSON object per line; the last newline may be missing."""
-        size = max(self.path.stat().st_size, 1)
-        read = 0
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             number = 0
-            while line := file.readline(ROW_LIMIT + 1):
+            while line := file.content.readline(ROW_LIMIT + 1):
                 number += 1
                 where = f"{self.path}:{number}"
                 value: bytes | RowError = line.removeprefix(BOM) if number == 1 else line
                 if len(line) > ROW_LIMIT:
                     value = too_long(where)
                 while len(line) > ROW_LIMIT and not line.endswith(b"\n"):
-                    read += len(line)
-                    line = file.readline(ROW_LIMIT + 1) or b"\n"
-                read += len(line)
-                self.fraction = min(read / size, 1.0)
+                    line = file.content.readline(ROW_LIMIT + 1) or b"\n"
+                self.fraction = file.fraction
                 yield Record(where, value)
 
     def _json_array(self) -> Iterator[Record]:
         """`[{...}, {...}]`, object by object: the whole of it may be larger than memory."""
-        size = max(self.path.stat().st_size, 1)
-        with self.path.open(encoding="utf-8-sig") as file:
+        with opened(self.path) as file, io.TextIOWrapper(file.content, encoding="utf-8-sig") as text:
             try:
-                for number, value in enumerate(array_items(file, self.path), 1):
+                for number, value in enumerate(array_items(text, self.path), 1):
                     where = f"{self.path}: row {number}"
-                    self.fraction = min(file.buffer.tell() / size, 1.0)
+                    self.fraction = file.fraction
                     yield Record(where, value if isinstance(value, dict) else not_an_object(where, value))
             except UnicodeDecodeError as error:
                 raise DataError(f"{self.path}: not UTF-8: found 0x{error.object[error.start]:02x}") from None
@@ -88,14 +85,13 @@ class Records:
     def _csv(self) -> Iterator[Record]:
         """A header, then a row per record; every value is a text."""
         csv.field_size_limit(ROW_LIMIT)
-        size = max(self.path.stat().st_size, 1)
-        with self.path.open("rb") as raw:
-            text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        with opened(self.path) as file:
+            text = io.TextIOWrapper(file.content, encoding="utf-8-sig", errors="surrogateescape", newline="")
             reader = csv.reader(text, strict=True)
             try:
                 header = next(reader, [])
                 for number, fields in enumerate((fields for fields in reader if fields), 1):
-                    self.fraction = min(raw.tell() / size, 1.0)
+                    self.fraction = file.fraction
                     where = f"{self.path}: row {number}"
                     yield Record(where, csv_row(where, header, fields))
             except csv.Error as error:
@@ -151,13 +147,11 @@ class PlainText:
         self.fraction = 0.0
 
     def __iter__(self) -> Iterator[str]:
-        size = self.path.stat().st_size
-        if size == 0:
-            raise DataError(f"{self.path}: empty; expected text")
-        line, held = 1, b""
-        with self.path.open("rb") as file:
-            while piece := file.read(TEXT_PIECE):
-                self.fraction = min(file.tell() / size, 1.0)
+        line, held, is_empty = 1, b"", True
+        with opened(self.path) as file:
+            while piece := file.content.read(TEXT_PIECE):
+                is_empty = False
+                self.fraction = file.fraction
                 held += piece
                 text = self._decoded(held, line)
                 if text.endswith("\r"):  # a newline may follow
@@ -168,6 +162,8 @@ class PlainText:
                 line += text.count("\n")
                 held = held[len(text.encode()) :]
                 yield text.replace("\r\n", "\n")
+        if is_empty:
+            raise DataError(f"{self.path}: empty; expected text")
         if held not in (b"", b"\r"):
             raise DataError(f"{self.path}:{line}: not UTF-8: found 0x{held[0]:02x}")
         yield held.decode()
@@ -192,8 +188,8 @@ def not_an_object(where: str, value: object) -> RowError:
 
 
 def starts_an_array(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4096).removeprefix(BOM).lstrip()[:1] == b"["
+    with opened(path) as file:
+        return file.content.read(4096).removeprefix(BOM).lstrip()[:1] == b"["
 
 
 def array_items(file: io.TextIOBase, path: Path) -> Iterator[object]:

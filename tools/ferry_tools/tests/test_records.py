@@ -1,7 +1,9 @@
 """The same rows from every format, and what is wrong with one named."""
 
 import csv
+import gzip
 import json
+import tracemalloc
 
 import pyarrow
 import pyarrow.parquet
@@ -9,11 +11,14 @@ import pytest
 
 from ferry_tools import records
 from ferry_tools.errors import DataError, RowError
-from ferry_tools.records import Records
+from ferry_tools.records import PlainText, Records
 from ferry_tools.rows import value_of
 
 ROWS = [{"question": f"{n} + 1?", "answer": f"It is\n{n + 1}, \u00e9."} for n in range(2500)]
+FORMATS = ["x.jsonl", "x.json", "x.csv", "x.parquet", "x.jsonl.gz", "x.json.gz", "x.csv.GZ"]
 CHATS = [{"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": str(n)}]} for n in range(3)]
+
+PACKED = gzip.compress("\n".join(f"{n},{n * n}" for n in range(1000)).encode(), mtime=0)
 
 
 def save_to_disk(folder, rows) -> None:
@@ -31,6 +36,9 @@ def save_to_disk(folder, rows) -> None:
 
 def write(path, rows) -> None:
     match path.suffix:
+        case ".gz" | ".GZ":
+            write(path.with_suffix(""), rows)
+            path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
         case ".jsonl":
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         case ".json":
@@ -44,7 +52,7 @@ def write(path, rows) -> None:
             pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=700)
 
 
-@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.csv", "x.parquet"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_rows(tmp_path, name, monkeypatch):
     monkeypatch.setattr(records, "JSON_PIECE", 1000)  # of an array, several
     write(tmp_path / name, ROWS)
@@ -72,6 +80,32 @@ def test_a_row_above_the_limit_is_one_record_that_says_so(tmp_path, monkeypatch)
     assert str(second.value) == f"{path}:2: longer than 1 MiB, the most that a row may have; split it"
 
 
+def test_a_packed_row_above_the_limit_is_never_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "ROW_LIMIT", 1 << 20)
+    path = tmp_path / "x.jsonl.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(64):
+            file.write(b"b" * (1 << 20))
+        file.write(b'\n{"text": "c"}\n')
+    tracemalloc.start()
+    first, second = Records(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "x.jsonl.gz:1: longer than 1 MiB" in str(first.value) and value_of(second) == {"text": "c"}
+    assert most < 8 << 20
+
+
+def test_a_packed_text_is_the_text(tmp_path):
+    for content in (b"a\r\nb\xc3\xa9", b""):
+        (tmp_path / "x.txt.gz").write_bytes(gzip.compress(content))
+        text = PlainText(tmp_path / "x.txt.gz")
+        if content:
+            assert "".join(text) == "a\nb\u00e9" and text.fraction == 1
+        else:
+            with pytest.raises(DataError, match="x.txt.gz: empty; expected text"):
+                list(text)
+
+
 def test_a_csv_row_of_another_length_is_named(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"prompt,completion\na,b\nc\n\xff,d\n")
     first, second, third = Records(tmp_path / "x.csv")
@@ -87,6 +121,10 @@ def test_a_csv_row_of_another_length_is_named(tmp_path):
         ("x.json", b"[]", "x.json: empty; expected rows"),
         ("x.csv", b"", "x.csv: empty; expected rows"),
         ("x.csv", b'a,b\n"c,d\n', "x.csv:2: not CSV"),
+        ("x.jsonl.gz", b'{"text": "a"}', "x.jsonl.gz: cannot be unpacked: Not a gzipped file (b'{\"'); expected gzip"),
+        ("x.json.gz", gzip.compress(b'[{"text": "a"}]')[:-4], "x.json.gz: cannot be unpacked: Compressed file ended"),
+        ("x.csv.gz", PACKED[:30] + b"\0\0\0\0" + PACKED[34:], "x.csv.gz: cannot be unpacked: Error -3"),
+        ("x.jsonl.gz", b"", "x.jsonl.gz: empty; expected rows"),
         ("x.parquet", b"PAR1 no", "x.parquet: not a Parquet file that can be read"),
     ],
 )
