@@ -1,5 +1,6 @@
 """Seeded changes of valid files: whatever a file holds, Python's readers end in a value or in a DataError."""
 
+import gzip
 import json
 import os
 import random
@@ -23,6 +24,8 @@ ROWS = [
     [{"prompt": "p", "completion": "c"}, {"prompt": "q", "completion": "d"}],
     [{"question": "q", "answer": "a"}],
     [{"instruction": "i", "input": "", "output": "o"}],
+    [{"instruction": "i", "output": "o", "system": "s", "history": [["u", "a"]]}],
+    [{"conversations": {"from": ["human", "gpt"], "value": ["u", "a"]}}],
     [{"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]}],
 ]
 
@@ -84,6 +87,7 @@ def csv_of(rows: list[dict]) -> bytes:
         ("rows.jsonl", lambda rows: "\n".join(map(json.dumps, rows)).encode()),
         ("rows.json", lambda rows: json.dumps(rows).encode()),
         ("rows.csv", csv_of),
+        ("rows.csv.gz", lambda rows: gzip.compress(csv_of(rows), mtime=0)),
     ],
 )
 def test_changed_rows_are_read_or_refused(tmp_path, seed, name, written):

@@ -25,7 +25,7 @@ def weights(text: str) -> list[float]:
 
 
 def add_sources(command: argparse.ArgumentParser) -> None:
-    command.add_argument("sources", type=Path, nargs="+", help="JSONL, JSON, CSV, .txt (or any .gz), Parquet, .tokens, folders")
+    command.add_argument("sources", type=Path, nargs="+", help="JSONL, JSON, CSV, .txt, .gz, Parquet, .tokens, folders")
     command.add_argument("--weights", type=weights, help="how often the rows of each come, between commas")
     command.add_argument("--model", type=Path, required=True, help="folder with the tokenizer")
     command.add_argument("--text-key", help="the key that holds the text")

@@ -1,6 +1,6 @@
 """Conversations as data sets write them, brought to the form that chat templates take.
 
-OpenAI's turns are {role, content}, ShareGPT's {from, value}; a row may mix neither with the other.
+OpenAI's turns are {role, content}, ShareGPT's {from, value}. Older sets hold a list per key in place of turns.
 """
 
 import json
@@ -26,6 +26,8 @@ CALL = "function_call"  # ShareGPT: an assistant's turn whose value is a call as
 
 def messages_of(where: str, key: str, turns: object) -> list[dict]:
     """The turns under `key` as messages. Raises RowError that names the turn."""
+    if isinstance(turns, dict):
+        turns = turns_of_lists(where, key, turns)
     if not isinstance(turns, list) or not turns:
         raise RowError(f"{where}: '{key}' is not a list of turns")
     messages = []
@@ -39,6 +41,17 @@ def messages_of(where: str, key: str, turns: object) -> list[dict]:
             found = found_keys(turn) if isinstance(turn, dict) else type(turn).__name__
             raise RowError(f"{at}: expected role and content, or from and value; found {found}")
     return messages
+
+
+def turns_of_lists(where: str, key: str, lists: dict) -> list[dict]:
+    """The turns of a list per key, {"from": [...], "value": [...]}: what a Sequence of `datasets` holds."""
+    given = {name: values for name, values in lists.items() if values is not None}
+    if any(not isinstance(values, list) for values in given.values()):
+        raise RowError(f"{where}: '{key}' is not a list of turns, nor a list for each of {found_keys(lists)}")
+    lengths = ", ".join(f"{len(values)} of {name}" for name, values in given.items())
+    if len({len(values) for values in given.values()}) > 1:
+        raise RowError(f"{where}: the lists of '{key}' differ in length: {lengths}; expected one of each per turn")
+    return [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
 
 
 def message_of_openai(at: str, turn: dict) -> dict:

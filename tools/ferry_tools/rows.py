@@ -140,12 +140,13 @@ def conversation(where: str, value: dict, messages: list[dict], first: int = 0) 
 def prompt_and_completion(where: str, value: dict) -> Row:
     """Both texts, or both lists of messages."""
     prompt, completion = value["prompt"], value["completion"]
-    if isinstance(prompt, list) != isinstance(completion, list):
+    turns = (list, dict)
+    if isinstance(prompt, turns) != isinstance(completion, turns):
         raise RowError(
             f"{where}: 'prompt' is {type(prompt).__name__} and 'completion' is {type(completion).__name__}; "
             "expected two texts or two lists of messages"
         )
-    if not isinstance(prompt, list):
+    if not isinstance(prompt, turns):
         return Completion(string_of(where, value, "prompt"), string_of(where, value, "completion"))
     asked = messages_of(where, "prompt", prompt)
     return conversation(where, value, asked + messages_of(where, "completion", completion), len(asked))

@@ -68,6 +68,15 @@ def test_prompts_as_messages_are_not_learned():
     assert row({"prompt": "p", "completion": "c"}) == Completion("p", "c")
 
 
+def test_a_list_per_key_is_a_list_of_turns():
+    turns = [user("u"), assistant("a")]
+    lists = {"role": ["user", "assistant"], "content": ["u", "a"], "tool_calls": None}
+    assert row({"messages": lists}) == Chat(turns)
+    assert row({"conversations": {"from": ["human", "gpt"], "value": ["u", "a"]}}) == Chat(turns)
+    asked, answered = ({name: [turn[name]] for name in turn} for turn in turns)
+    assert row({"prompt": asked, "completion": answered}) == Chat(turns, 1)
+
+
 @pytest.mark.parametrize(
     "value, message",
     [
@@ -79,6 +88,11 @@ def test_prompts_as_messages_are_not_learned():
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "a part of its content is no text"),
         ({"conversations": [{"from": "bard", "value": "x"}]}, "'bard' is not known; expected one of system, human"),
         ({"conversations": [{"from": "function_call", "value": "add"}]}, "no JSON object with name and arguments"),
+        ({"conversations": {"from": ["gpt", "gpt"], "value": ["a"]}}, "differ in length: 2 of from, 1 of value"),
+        ({"conversations": {"from": "gpt", "value": "a"}}, "not a list of turns, nor a list for each of from, value"),
+        ({"conversations": {"from": [], "value": []}}, "'conversations' is not a list of turns"),
+        ({"conversations": {}}, "'conversations' is not a list of turns"),
+        ({"conversations": {"from": ["gpt"], "value": [3]}}, "turn 1 of 'conversations': 'value' is int"),
         ({"conversations": "x"}, "'conversations' is not a list of turns"),
         ({"prompt": [user("u")], "completion": "x"}, "'prompt' is list and 'completion' is str; expected two texts"),
         ({"prompt": [user("u")], "completion": [user("u")]}, "no turn has the role assistant"),

@@ -12,7 +12,7 @@ import pytest
 from ferry_tools import records
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.records import PlainText, Records
-from ferry_tools.rows import value_of
+from ferry_tools.rows import row_of, value_of
 
 ROWS = [{"question": f"{n} + 1?", "answer": f"It is\n{n + 1}, \u00e9."} for n in range(2500)]
 FORMATS = ["x.jsonl", "x.json", "x.csv", "x.parquet", "x.jsonl.gz", "x.json.gz", "x.csv.GZ"]
@@ -69,6 +69,14 @@ def test_a_folder_of_datasets_gives_its_shards_one_after_the_other(tmp_path):
 def test_conversations_come_out_of_columns_as_they_went_in(tmp_path):
     write(tmp_path / "x.parquet", CHATS)
     assert [value_of(record) for record in Records(tmp_path / "x.parquet")] == CHATS
+
+
+def test_turns_of_a_sequence_column_come_out_of_a_folder_of_datasets(tmp_path):
+    """`Sequence({"from": ..., "value": ...})` is stored as a list per key."""
+    lists = [{"from": ["human", "gpt"], "value": ["u", str(n)]} for n in range(2)]
+    save_to_disk(tmp_path / "set", [{"conversations": one} for one in lists])
+    rows = [row_of(record.where, value_of(record), ("conversations",)) for record in Records(tmp_path / "set")]
+    assert [row.messages[1] for row in rows] == [{"role": "assistant", "content": str(n)} for n in range(2)]
 
 
 def test_a_row_above_the_limit_is_one_record_that_says_so(tmp_path, monkeypatch):
