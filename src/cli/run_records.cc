@@ -75,8 +75,9 @@ void compare_peaks(const json& summary, RunHistory& history) {
 
 void read_summary(const fs::path& file, RunHistory& history) {
   const json summary = parse_json(read_file(file, 16_MiB), file.string());
-  if (summary.value("state", "") == "running") return;  // what it says so far is of no step
   try {
+    // What the summary of a run that goes on says is of no step.
+    if (summary.contains("state") && summary.at("state") == "running") return;
     const Micros predicted = from_seconds(summary.at("predicted_step_seconds").get<double>());
     const Micros measured = from_seconds(summary.at("measured_step_seconds").get<double>());
     RunComparison step{"step", to_string(predicted), to_string(measured), std::nullopt};

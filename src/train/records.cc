@@ -21,14 +21,22 @@ nlohmann::json bytes_per_place(const std::map<std::string, Bytes>& places) {
   return object;
 }
 
+/// The step that a line of a log is of; nothing where a crash or somebody else wrote it.
+std::optional<std::int64_t> step_of(const std::string& line) {
+  const auto object = parse_json_or_null(line);
+  if (!object.is_object()) return std::nullopt;
+  const auto step = object.find("step");
+  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<std::int64_t>();
+}
+
 /// The lines of an earlier run that a resumed one continues.
 std::string kept_lines(const std::filesystem::path& file, int keep_until) {
   std::ifstream earlier(file);
   std::string kept, line;
   while (std::getline(earlier, line)) {
-    const auto object = parse_json_or_null(line);
-    if (object.is_object() && object.value("step", keep_until + 1) <= keep_until)
-      kept += line + "\n";
+    const auto step = step_of(line);
+    if (step && *step <= keep_until) kept += line + "\n";
   }
   return kept;
 }

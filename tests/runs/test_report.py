@@ -103,6 +103,14 @@ def test_what_is_no_run_is_said(run, tmp_path):
     assert "no such file" in ferry("report", str(tmp_path / "none"), expect=2).stderr
     (run / "log.jsonl").write_text('{"step": 1, "loss": 2}\n')
     assert "log.jsonl:1: not a line" in ferry("report", str(run), expect=2).stderr
+    (run / "log.jsonl").write_text('{"step": "one", "eval_loss": 2}\n')
+    assert "log.jsonl:1: not a line" in ferry("report", str(run), expect=2).stderr
+
+
+@pytest.mark.parametrize("summary", ["[]", "3", '{"state": 3}', '{"state": "done", "predicted_step_seconds": "1"}'])
+def test_a_summary_of_something_else_is_said(run, summary):
+    (run / "summary.json").write_text(summary)
+    assert "summary.json: not a run's summary" in ferry("report", str(run), expect=2).stderr
 
 
 def test_a_run_tells_tensorboard_its_steps(box):

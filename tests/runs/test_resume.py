@@ -34,6 +34,16 @@ def test_a_checkpoint_resumes_under_another_budget_and_strategy(box):
         assert torch.equal(tensor, run.tensors()[name]), name
 
 
+def test_lines_of_the_log_that_are_of_no_step_are_left_out(box):
+    first = box.train("log", train__steps=2)
+    losses, log = first.losses, first.out / "log.jsonl"
+    foreign = ['{"step": "two", "loss": 1}', '{"step": [1], "loss": 1}', '{"step": 1.5}', '{"loss": 1}', "2", "{"]
+    log.write_text("\n".join([*foreign, log.read_text()]))
+    second = box.train("log", "--resume", train__steps=4)
+    assert second.losses[:2] == losses
+    assert [line["step"] for line in second.log] == [1, 2, 3, 4]
+
+
 def test_a_bf16_run_resumes_bit_for_bit(box):
     whole = box.train("bf16-whole", train__precision="bf16")
     box.train("bf16-broken", train__precision="bf16", train__steps=5)

@@ -27,15 +27,24 @@ def model_folder(folder: Path) -> Path:
     raise DataError(f"{folder}: no config.json; expected a model's folder, or a run's with a checkpoint")
 
 
-def turn_end(tokens: ModelTokenizer) -> list[int]:
-    """The special token that the template writes after an answer, such as <|im_end|>; none when it writes none.
+def rendered(tokens: ModelTokenizer, turns: list[dict], prompt: bool = False) -> str:
+    """A conversation as text. Raises DataError with what the template says against it."""
+    _ = tokens.renderer
+    try:
+        with limits():
+            return tokens.render(turns, prompt=prompt)[0]
+    except Exception as error:  # a template is code that came with the model
+        what = "prompt" if prompt else "conversation"
+        raise DataError(f"{tokens.folder}: the chat template refuses the {what}: {error}") from None
 
-    Requires: the template has rendered a prompt.
-    """
+
+def turn_end(tokens: ModelTokenizer) -> list[int]:
+    """The special token that the template writes after an answer, such as <|im_end|>; none when it writes none."""
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!!"}]
-    with limits():
-        text = tokens.render(turns)[0]
-    ids = tokens.tokenizer.encode(text[text.rindex("!!") + 2 :].lstrip(), add_special_tokens=False).ids
+    _, answer, after = rendered(tokens, turns).rpartition("!!")
+    if not answer:  # the template writes answers in another form
+        return []
+    ids = tokens.tokenizer.encode(after.lstrip(), add_special_tokens=False).ids
     special = tokens.tokenizer.get_added_tokens_decoder()
     return ids[:1] if ids and ids[0] in special else []
 
@@ -46,13 +55,7 @@ def prompt_ids(tokens: ModelTokenizer, prompt: str, chat: bool, system: str | No
         return tokens.tokenizer.encode(prompt).ids
     turns = [{"role": "system", "content": system}] if system else []
     turns.append({"role": "user", "content": prompt})
-    _ = tokens.renderer
-    try:
-        with limits():
-            text = tokens.render(turns, prompt=True)[0]
-    except Exception as error:  # a template is code that came with the model
-        raise DataError(f"{tokens.folder}: the chat template refuses the prompt: {error}") from None
-    return tokens.encode_all([text])[0]
+    return tokens.encode_all([rendered(tokens, turns, prompt=True)])[0]
 
 
 def on_accelerator(model):

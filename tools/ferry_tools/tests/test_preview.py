@@ -66,6 +66,27 @@ def test_a_chats_prompt_ends_where_the_answer_begins(nano, tmp_path):
     assert prompt_ids(tokens, "Ada?", False, None) == tokens.tokenizer.encode("Ada?").ids
 
 
+@pytest.mark.parametrize(
+    "template, found",
+    [
+        ("{% for m in messages %}{{ m.content }}<|endoftext|>{% endfor %}", True),
+        ("{% for m in messages %}{{ m.role }}{% endfor %}", False),
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", False),
+    ],
+)
+def test_a_template_that_writes_no_answer_has_no_end_of_turns(nano, tmp_path, template, found):
+    (tmp_path / "x.jinja").write_text(template)
+    tokens = ModelTokenizer.load(nano, str(tmp_path / "x.jinja"))
+    assert turn_end(tokens) == ([tokens.end_token] if found else [])
+
+
+def test_a_template_that_refuses_an_answer_is_told(nano, tmp_path):
+    (tmp_path / "x.jinja").write_text("{{ messages[0].content }}{{ messages[1].thoughts.text }}")
+    tokens = ModelTokenizer.load(nano, str(tmp_path / "x.jinja"))
+    with pytest.raises(DataError, match="the chat template refuses the conversation: 'dict object' has no attribute"):
+        turn_end(tokens)
+
+
 def test_generate_takes_a_runs_folder(nano, tmp_path):
     """The newest checkpoint, and the finished model once it is there."""
     saved = tmp_path / "run" / "checkpoints"
