@@ -41,15 +41,8 @@ class ScratchBeside {
     fs::remove_all(path_, ignored);
   }
 
-  /// A folder in it for a run, with the measurements of `out` where there are any.
-  std::string folder_for(const std::string& run, const fs::path& out) const {
-    const fs::path folder = path_ / run;
-    fs::create_directories(folder);
-    if (fs::exists(out / "profile.yaml")) {
-      fs::copy_file(out / "profile.yaml", folder / "profile.yaml");
-    }
-    return folder.string();
-  }
+  /// The folder in it for a run.
+  std::string folder_for(const std::string& run) const { return (path_ / run).string(); }
 
  private:
   fs::path path_;
@@ -154,8 +147,8 @@ int run_verify(const VerifyCommand& command) {
   as_planned.overrides = command.overrides;
   as_planned.plan = command.plan;
   as_planned.overrides.emplace_back("train.eval_every=0");
-  as_planned.overrides.push_back("out=" + scratch.folder_for("planned", job.out));
-  const TrainCommand whole = in_memory(command, scratch.folder_for("in-memory", job.out), phases);
+  as_planned.overrides.push_back("out=" + scratch.folder_for("planned"));
+  const TrainCommand whole = in_memory(command, scratch.folder_for("in-memory"), phases);
 
   const auto planned = prepare_training(as_planned, Start(), phases);
   if (!planned) return kDoesNotFit;
