@@ -133,7 +133,7 @@ int run_train(const TrainCommand& command) {
   const RunLock lock(job.out, command_line(command));
   const Start start = check_start(job, command);
   if (nothing_left(start, job, command.events)) return kDone;
-  return train_from(start, command);
+  return train_from(job, start, command);
 }
 
 }  // namespace ferry

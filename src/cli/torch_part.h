@@ -40,8 +40,8 @@ MeasuredProfile measured_profile(const Question& question, PhaseListener& listen
 /// What `train.precision: auto` means on the machine, which is here.
 PrecisionChoice precision_here(const Question& question, PhaseListener& listener);
 
-/// Plans and runs the job of `command` from where check_start() says. Returns the exit code.
-/// Requires: this process has the run's folder to itself (data/run_lock.h).
-int train_from(const Start& start, const TrainCommand& command);
+/// Plans and runs `job`, which is the command's, from where check_start() says. Returns the exit
+/// code. Requires: this process has the run's folder to itself (data/run_lock.h).
+int train_from(const Job& job, const Start& start, const TrainCommand& command);
 
 }  // namespace ferry

@@ -249,12 +249,12 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
   return setup;
 }
 
-int train_from(const Start& start, const TrainCommand& command) {
+int train_from(const Job& job, const Start& start, const TrainCommand& command) {
   StopSignals stop;
   PhaseLines phases;
   EventLines events(stop);
   PhaseListener& listener = command.events ? static_cast<PhaseListener&>(events) : phases;
-  if (read_job(command.job, command.overrides).train.report_to == ReportTo::tensorboard) {
+  if (job.train.report_to == ReportTo::tensorboard) {
     run_python_tool({"tensorboard", "--check"});  // before anything that takes long
   }
   const auto setup = prepare_training(command, start, listener);

@@ -4,7 +4,7 @@
 
 namespace ferry {
 
-int train_from(const Start& /*start*/, const TrainCommand& /*command*/) {
+int train_from(const Job& /*job*/, const Start& /*start*/, const TrainCommand& /*command*/) {
   throw TorchNeeded{.watched = true};
 }
 
