@@ -1,6 +1,5 @@
 #include "cli/environment.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -18,17 +17,6 @@ constexpr const char* kCompiler = __VERSION__;
 constexpr const char* kCompiler = "GCC " __VERSION__;
 #endif
 
-/// The value of the first line "KEY : VALUE" of a file of the kernel's; empty when it has none.
-std::string entry_of(const std::string& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key)) continue;
-    const auto begin = line.find_first_not_of(" \t", line.find(':') + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
-
 /// XXH64, as `xxhsum -H64` prints it.
 std::string hash_of(const std::string& text) {
   Xxh64 hash;
@@ -39,10 +27,8 @@ std::string hash_of(const std::string& text) {
 nlohmann::ordered_json gpus_json(const std::vector<FoundGpu>& gpus) {
   auto listed = nlohmann::ordered_json::array();
   for (const FoundGpu& gpu : gpus) {
-    const std::string told = "/proc/driver/nvidia/gpus/" + gpu.pci_address + "/information";
-    listed.push_back({{"index", gpu.index},
-                      {"name", entry_of(told, "Model")},
-                      {"memory_bytes", gpu.memory.count}});
+    listed.push_back(
+        {{"index", gpu.index}, {"name", gpu_name(gpu)}, {"memory_bytes", gpu.memory.count}});
   }
   return listed;
 }
@@ -54,7 +40,7 @@ std::string environment_json(const Job& job, const TorchFacts& torch) {
   const nlohmann::ordered_json object{{"ferry", std::string(version())},
                                       {"torch", torch.version},
                                       {"compiler", kCompiler},
-                                      {"cpu", entry_of("/proc/cpuinfo", "model name")},
+                                      {"cpu", processor_name("/")},
                                       {"cores", box.cores},
                                       {"memory_bytes", box.memory.count},
                                       {"cpu_capability", torch.cpu_capability},

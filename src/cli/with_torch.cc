@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include "base/error.h"
@@ -13,17 +12,6 @@
 
 namespace ferry {
 namespace {
-
-/// As the driver calls it; empty where it does not tell.
-std::string gpu_name(const FoundGpu& gpu) {
-  std::ifstream lines("/proc/driver/nvidia/gpus/" + gpu.pci_address + "/information");
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("Model:")) continue;
-    const auto begin = line.find_first_not_of(" \t", std::string("Model:").size());
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
 
 /// The first device of the machine, which is here: what measurements are made on.
 const MachineDevice& first_device(const Question& question) {

@@ -195,4 +195,9 @@ HostTotals host_totals(const std::filesystem::path& root) {
   return totals;
 }
 
+std::string processor_name(const std::filesystem::path& root) {
+  const std::string name = text_entry(root / "proc/cpuinfo", "model name");
+  return name.empty() ? "unknown processor" : name;
+}
+
 }  // namespace ferry

@@ -35,4 +35,7 @@ struct HostTotals {
 /// Reads ROOT/proc and ROOT/sys/devices/system/cpu; what is not there stays at its default.
 HostTotals host_totals(const std::filesystem::path& root);
 
+/// As the kernel calls the first core's processor; "unknown processor" where it does not tell.
+std::string processor_name(const std::filesystem::path& root);
+
 }  // namespace ferry

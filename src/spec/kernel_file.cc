@@ -24,4 +24,17 @@ std::optional<std::int64_t> read_entry(const std::filesystem::path& file, const 
   return std::nullopt;
 }
 
+std::string text_entry(const std::filesystem::path& file, const std::string& key) {
+  constexpr const char* kBlanks = " \t";
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t colon = line.find_first_not_of(kBlanks, key.size());
+    if (colon == std::string::npos || line[colon] != ':') continue;
+    const std::size_t begin = line.find_first_not_of(kBlanks, colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
 }  // namespace ferry

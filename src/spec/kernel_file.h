@@ -15,4 +15,8 @@ std::string first_line(const std::filesystem::path& file);
 /// nothing when there is none.
 std::optional<std::int64_t> read_entry(const std::filesystem::path& file, const std::string& key);
 
+/// The text behind the colon of the first line "KEY : TEXT" (cpuinfo, a driver's information);
+/// empty when there is none.
+std::string text_entry(const std::filesystem::path& file, const std::string& key);
+
 }  // namespace ferry

@@ -103,6 +103,9 @@ struct FoundGpu {
   std::string pci_address = {};  // "0000:3b:00.0", as in topology.h; empty: unknown
 };
 
+/// As its driver calls it; empty where that does not tell.
+std::string gpu_name(const FoundGpu& gpu);
+
 /// This box: the cores and bytes that affinity, cgroups (v1 and v2) and other programs leave us.
 /// Without GPUs its one device is simulated: all cores, all host memory, nothing throttled.
 /// Throws ResourceError when the system does not say how much memory is free.

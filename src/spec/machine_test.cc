@@ -253,6 +253,13 @@ TEST(HostLimits, TheBoxItselfMayHaveMore) {
   EXPECT_EQ(totals.load, 1.25);
 }
 
+TEST(HostLimits, TheProcessorHasTheNameThatTheKernelGivesItsFirstCore) {
+  const FakeBox root("ferry_processor_name");
+  EXPECT_EQ(processor_name(root.path()), "unknown processor");
+  root.write("proc/cpuinfo", "model\t\t: 1\nmodel name\t: AMD EPYC: 64 cores\nmodel name\t: other");
+  EXPECT_EQ(processor_name(root.path()), "AMD EPYC: 64 cores");
+}
+
 TEST(HostLimits, WithoutMeminfoThereIsNoAnswer) {
   EXPECT_THROW(host_limits("/nowhere", 2), ResourceError);
 }

@@ -1,12 +1,17 @@
 #include <algorithm>
 
 #include "spec/host_limits.h"
+#include "spec/kernel_file.h"
 #include "spec/machine.h"
 
 namespace ferry {
 
 Machine this_machine(const std::vector<FoundGpu>& gpus) {
   return this_machine(host_limits("/", cores_by_affinity()), gpus);
+}
+
+std::string gpu_name(const FoundGpu& gpu) {
+  return text_entry("/proc/driver/nvidia/gpus/" + gpu.pci_address + "/information", "Model");
 }
 
 int simulated_devices(const Machine& machine) {

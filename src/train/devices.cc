@@ -3,10 +3,10 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "device/device.h"
 #include "device/simulation.h"
+#include "spec/host_limits.h"
 #include "spec/nearest.h"
 #include "spec/shared_memory.h"
 
@@ -47,16 +47,6 @@ class Links {
   const Machine& machine_;
   std::vector<std::pair<PoolId, PoolId>> roots_;  // the pools of each root: up, down
 };
-
-/// As the kernel calls it: "model name" of the first core.
-std::string processor_name() {
-  std::ifstream cores("/proc/cpuinfo");
-  for (std::string line; std::getline(cores, line);) {
-    const std::size_t value = line.find(": ");
-    if (line.starts_with("model name") && value != std::string::npos) return line.substr(value + 2);
-  }
-  return "unknown processor";
-}
 
 bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::sim; }
 
@@ -103,7 +93,7 @@ Bytes OpenDevices::host_memory() const {
 }
 
 std::string processors_of(const Machine& machine) {
-  const std::string cpu = processor_name() + ", " + at::get_cpu_capability();
+  const std::string cpu = processor_name("/") + ", " + at::get_cpu_capability();
   std::vector<std::string> kinds;
   for (const MachineDevice& device : machine.devices) {
     const std::string kind = simulated(device) ? cpu : to_string(device.kind);
