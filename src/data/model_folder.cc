@@ -14,9 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kChatTemplate = "chat_template.jinja";
+
 /// The files that are copied as they are, where the model has them.
 const std::set<std::string, std::less<>> kCompanions = {"added_tokens.json",
-                                                        "chat_template.jinja",
+                                                        kChatTemplate,
                                                         "chat_template.json",
                                                         "generation_config.json",
                                                         "merges.txt",
@@ -49,14 +51,19 @@ void write_config(const fs::path& from, const fs::path& to, ElementType weights)
 
 }  // namespace
 
-void copy_model_files(const fs::path& from, const fs::path& to, ElementType weights) {
+void copy_model_files(const fs::path& from, const fs::path& to, ElementType weights,
+                      const std::optional<fs::path>& chat_template) {
+  const auto copy = [&](const fs::path& file, const std::string& name) {
+    fs::copy_file(file, to / name);
+    sync_file(to / name);
+  };
   try {
     for (const auto& file : fs::directory_iterator(from)) {
       const std::string name = file.path().filename().string();
-      if (!kCompanions.contains(name)) continue;
-      fs::copy_file(file.path(), to / name);
-      sync_file(to / name);
+      const bool is_replaced = chat_template && name == kChatTemplate;
+      if (kCompanions.contains(name) && !is_replaced) copy(file.path(), name);
     }
+    if (chat_template) copy(*chat_template, kChatTemplate);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError("cannot copy what belongs to the model from " + from.string() + ": " +
                         error.what());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "base/units.h"
 #include "data/element_type.h"
@@ -18,11 +19,13 @@ inline constexpr const char* kMasterSuffix = ".master";
 
 /// Copies what makes weights loadable from one model's folder to another: config.json, with `dtype`
 /// as the weights are stored there, generation settings, tokenizer files and chat template. What
-/// `from` lacks is not made up. config.json is last: without it a folder is not a model.
+/// `from` lacks is not made up. `chat_template` is a file that stands in place of the folder's.
+/// config.json is last: without it a folder is not a model.
 /// Requires: `weights` is f32, bf16 or f16. Throws UserError when config.json is missing or no
 /// JSON, ResourceError when a file cannot be copied.
 void copy_model_files(const std::filesystem::path& from, const std::filesystem::path& to,
-                      ElementType weights);
+                      ElementType weights,
+                      const std::optional<std::filesystem::path>& chat_template = std::nullopt);
 
 /// What copy_model_files() takes on a drive.
 Bytes model_files_size(const std::filesystem::path& folder);

@@ -49,6 +49,16 @@ TEST(ModelFolder, TokenizerTemplateAndGenerationSettingsComeAlongAndNothingElse)
   EXPECT_EQ(to.count(), 5u);
 }
 
+TEST(ModelFolder, AnotherChatTemplateStandsInPlaceOfTheFolders) {
+  const ScratchFolder from, to, elsewhere;
+  from.put("config.json", "{}");
+  from.put("chat_template.jinja", "the folder's");
+  elsewhere.put("chatml.txt", "another");
+  copy_model_files(from.path(), to.path(), ElementType::f32, elsewhere / "chatml.txt");
+  EXPECT_EQ(read_file(to / "chat_template.jinja", 1_KiB), "another");
+  EXPECT_EQ(to.count(), 2u);
+}
+
 TEST(ModelFolder, AFolderWithoutAConfigurationIsNoModel) {
   const ScratchFolder from, to;
   EXPECT_NE(user_error([&] {

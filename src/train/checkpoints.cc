@@ -171,16 +171,6 @@ void write_model(const CheckpointContents& contents, const std::filesystem::path
   writer.commit();
 }
 
-void copy_chat_template(const std::filesystem::path& file, const std::filesystem::path& folder) {
-  const std::filesystem::path copy = folder / "chat_template.jinja";
-  std::error_code error;
-  std::filesystem::copy_file(file, copy, std::filesystem::copy_options::overwrite_existing, error);
-  if (error) {
-    throw ResourceError("cannot copy " + file.string() + " to " + copy.string() + ": " +
-                        error.message());
-  }
-}
-
 /// Of weights and optimizer together.
 Bytes tensor_bytes(const ModelSpec& model, Precision precision) {
   const Bytes element = element_size(type_of_weights(precision)) +
@@ -258,8 +248,8 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   Pieces pieces(contents.model, count);
   write_model(contents, step.folder(), pieces);
   write_optimizer(contents, state, pieces);
-  copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision));
-  if (contents.chat_template) copy_chat_template(*contents.chat_template, step.folder());
+  copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision),
+                   contents.chat_template);
   return saved.commit(std::move(step), contents.manifest, contents.last_good, listener);
 }
 
