@@ -1,4 +1,4 @@
-// The pages that are filled with data: page/*.html with their scripts, compiled in.
+// The pages that are filled with data: page/frame.html around their parts, compiled in.
 #pragma once
 
 #include <string_view>
