@@ -19,6 +19,7 @@ from ferry_tools.templates import ChatTemplate, asked_template, named_template
 Span = tuple[int, int]  # of characters or of tokens: from, to
 
 OWN_TEMPLATE = "the tokenizer's own"
+ANY_TEXT = "The quick brown fox jumps over 12 lazy dogs."
 
 # Everything that decides how text becomes ids; their bytes are part of a token file's hash.
 FILES = [
@@ -99,6 +100,11 @@ class ModelTokenizer:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder; expected a model's folder")
         tokenizer = load_tokenizer(folder)
+        if not tokenizer.encode(ANY_TEXT, add_special_tokens=False).ids:
+            raise DataError(
+                f"{folder}: its tokenizer makes no tokens of text; its vocabulary was lost when it was saved, so "
+                "copy the tokenizer's files from the model that it belongs to"
+            )
         asked = None if chat_template is None else asked_template(chat_template, tokenizer)
         return cls(folder, tokenizer, find_end_token(folder, tokenizer), asked)
 

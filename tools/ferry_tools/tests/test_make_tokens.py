@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from ferry_tools import make_tokens, token_file
 from ferry_tools.errors import DataError
@@ -54,6 +55,15 @@ def test_a_worker_that_is_killed_is_told(make, jsonl, monkeypatch):
     )
     with pytest.raises(OSError, match="a process that tokenised was killed; by the kernel when memory is short"):
         make(jsonl(*[{"text": str(n)} for n in range(1000)]))
+
+
+def test_a_tokenizer_that_lost_its_vocabulary_is_told(nano, tmp_path):
+    """As transformers 5 saves one that it was given by the arguments of earlier versions."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(DataError, match="its tokenizer makes no tokens of text; its vocabulary was lost"):
+        ModelTokenizer.load(tmp_path)
 
 
 def test_the_first_bad_row_stops_whoever_meets_it(make, jsonl, monkeypatch):
