@@ -48,13 +48,13 @@ StepRunner::StepRunner(Setup setup)
       last_runs_(plan_.tasks.size(), -1),
       starts_(plan_.tasks.size()) {
   for (const std::size_t side : {0U, 1U}) {
-    ends_[side].resize(plan_.tasks.size());
     for (const Task& task : plan_.tasks) {
       auto& event = events_[side].emplace_back();
       const PlaceId place = plan_.resources[task.resource].place;
       if (on_device(task)) event.emplace(*places_[place].device, DeviceEvent::Timing::kOn);
     }
   }
+  for (auto& ends : ends_) ends.resize(plan_.tasks.size());
   set_epochs();
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
@@ -205,10 +205,11 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
   return std::nullopt;
 }
 
-/// The end of a finished task. Its device may tell before the driver has seen it.
+/// The end of a finished task. Its device may tell before the driver has seen it; once the task of
+/// the step after the next is enqueued, the event is of that, and the driver has seen this one.
 Micros StepRunner::end_of(TaskRun run) {
-  if (on_device(plan_.tasks[run.task])) return end_on_device(run);
-  return ends_[parity(run.step)][run.task];
+  const bool has_event = on_device(plan_.tasks[run.task]) && last_runs_[run.task] == run.step;
+  return has_event ? end_on_device(run) : seen_end(run);
 }
 
 Micros StepRunner::end_on_device(TaskRun run) {
@@ -219,7 +220,7 @@ TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
   Queue& queue = queue_of(run);
   --queue.depth;
   queue.last_end = end;
-  ends_[parity(run.step)][run.task] = end;
+  seen_end(run) = end;
   spans_.push_back({run, start, end});
   return run;
 }

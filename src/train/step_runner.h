@@ -88,6 +88,7 @@ class StepRunner final : public TaskRunner {
   TaskRun finish(TaskRun run, Micros start, Micros end);
   const StepNumbers& prepare(int step);
   DeviceEvent& event(TaskRun run);
+  Micros& seen_end(TaskRun run) { return ends_[run.step % 3][run.task]; }
   Queue& queue_of(TaskRun run) { return queues_[plan_.tasks[run.task].resource]; }
   bool on_device(const Task& task) const;
   void for_each_dependency(TaskRun run, const Task& task,
@@ -104,7 +105,8 @@ class StepRunner final : public TaskRunner {
   std::array<StepResult, 2> results_;                  // by step parity
   // By step parity; host tasks have none.
   std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 2> events_;
-  std::array<IdVector<TaskId, Micros>, 2> ends_;      // likewise
+  // By step modulo 3: of the two steps in flight and the one before them.
+  std::array<IdVector<TaskId, Micros>, 3> ends_;
   int first_step_ = std::numeric_limits<int>::max();  // that was started
   IdVector<TaskId, int> last_runs_;        // of host tasks written by their queue's thread
   std::map<PlaceId, DeviceEvent> epochs_;  // per device: done at epoch_ of the host's clock

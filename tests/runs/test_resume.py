@@ -213,6 +213,15 @@ def test_an_interrupt_saves_and_exits_130(box):
     assert len(whole.losses) == steps + 2
 
 
+def test_an_upload_may_still_run_when_its_slots_last_reader_is_enqueued_again(tied_box):
+    """Evaluation waits for nothing on the host, so the device is given two steps at once."""
+    throttled = {"strategy": "roundpipe", "machine": str(machine(tied_box.folder, 1, "20 MB/s"))}
+    rows = {"data__eval_fraction": 0.7, "train__micro_batches": 2, "train__micro_batch_size": 1}
+    run = tied_box.train("two-steps-ahead", train__steps=1, train__eval_every=1, **rows, **throttled)
+    other = tied_box.train("in-memory", train__steps=1, train__eval_every=1, **rows)
+    assert run.log[1]["eval_loss"] == other.log[1]["eval_loss"]
+
+
 def test_evaluation_sees_every_held_out_token_once(box):
     """Two ways to cut the held-out rows into batches give one loss."""
     losses = []
