@@ -180,6 +180,19 @@ AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listen
   return question.shared ? answer_in_shared_memory(question, try_all) : try_all(question);
 }
 
+/// What fits in place of a given plan that leaves evaluation too little: another plan for the same
+/// question, or else one for a changed question.
+std::vector<Change> changes_of_plan(const PlanQuestion& question, const Shortage& lacking) {
+  const AnswerWithoutRemedies anew = answer_question(question);
+  if (const auto* planned = std::get_if<Planned>(&anew)) {
+    return {{.text = "a new plan (ferry plan)",
+             .question = question,
+             .step = planned->prediction.step,
+             .memory = {}}};
+  }
+  return find_changes(question, lacking);
+}
+
 }  // namespace
 
 AnswerWithoutRemedies answer_question(const PlanQuestion& question) {
@@ -218,7 +231,10 @@ std::variant<Plan, DoesNotFit> make_evaluation(const PlanQuestion& asked, const 
   const PlanQuestion question = with_estimated_profile(asked);
   std::variant<Plan, Shortage> answer = plan_evaluation(question, training);
   if (auto* lacking = std::get_if<Shortage>(&answer)) {
-    return does_not_fit(question, std::move(*lacking), {});
+    std::vector<Change> changes = changes_of_plan(question, *lacking);
+    DoesNotFit no = does_not_fit(question, std::move(*lacking), std::move(changes));
+    no.limit_source = "the plan";
+    return no;
   }
   Plan evaluation = std::get<Plan>(std::move(answer));
   check_verified(evaluation);

@@ -66,7 +66,8 @@ PlanAnswer search_plan(const PlanQuestion& question, PhaseListener& listener);
 Bytes peak_bytes(const Planned& planned, PlaceId place);
 
 /// The plan for evaluating between the steps of `training`, a plan for the question that stays as
-/// it is: within its places' budgets, in the same memory.
+/// it is: within its places' budgets, in the same memory. What does not fit is told with a new plan
+/// for the question where one fits, else with changes like those of make_plan().
 std::variant<Plan, DoesNotFit> make_evaluation(const PlanQuestion& question, const Plan& training);
 
 /// make_plan(), or whatever else answers questions in its place.

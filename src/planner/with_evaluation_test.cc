@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -119,6 +120,27 @@ TEST(WithEvaluation, AGivenPlanIsEvaluatedWithinItsOwnBudgets) {
   for (const PlaceId id : training.places.ids()) {
     EXPECT_LE(peak_bytes(both, id), training.places[id].budget);
   }
+}
+
+TEST(WithEvaluation, AGivenPlanThatLeavesItTooLittleIsToldWithRemedies) {
+  PlanQuestion question = evaluating({.vocab = 512}, 1, "mobius");
+  auto trained = plan_within(question, 2_MiB);
+  ASSERT_TRUE(trained);
+  trained->plan.places[PlaceId(0)].budget = 64_KiB;
+
+  const auto roomy = make_evaluation(question, trained->plan);
+  const auto& no = std::get<DoesNotFit>(roomy);
+  EXPECT_EQ(no.limit_source, "the plan");
+  EXPECT_GT(no.need, no.have);
+  ASSERT_EQ(no.remedies.size(), 1u);
+  EXPECT_EQ(no.remedies.front().change, "a new plan (ferry plan)");
+  EXPECT_GT(no.remedies.front().step, Micros{});
+
+  set_device_budgets(question, 64_KiB);
+  const auto tight = make_evaluation(question, trained->plan);
+  const auto& remedies = std::get<DoesNotFit>(tight).remedies;
+  EXPECT_TRUE(std::ranges::any_of(
+      remedies, [](const Remedy& remedy) { return remedy.change.starts_with("budget.device: "); }));
 }
 
 }  // namespace
