@@ -39,6 +39,7 @@ Json machine_json(const Machine& machine) {
                {"host",
                 {{"cores", host.cores},
                  {"memory", host.memory.count},
+                 {"shared", host.shared},
                  {"memory_bandwidth", rate_json(host.memory_bandwidth)},
                  {"update_rate", host.update_rate}}},
                {"roots", Json::array()},

@@ -80,6 +80,7 @@ class Examiner {
          limits.cores_limit + "; the box has " + std::to_string(totals_.cores));
     find("host", "memory", to_string(machine_.host.memory),
          limits.memory_limit + "; the box has " + to_string(totals_.memory));
+    find("host", "shared", "true", "simulated devices and ferry itself take theirs of it too");
   }
 
   void measure_host() {

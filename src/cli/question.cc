@@ -87,6 +87,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   }
   if (job.machine) {
     plan.machine = read_machine(*job.machine);
+    if (plan.machine.host.shared) plan.shared = shared_memory(plan.machine);
   } else {
     const HostLimits limits = host_limits("/", cores_by_affinity());
     plan.machine = this_machine(limits, gpus_here());

@@ -51,6 +51,10 @@ std::vector<Field> machine_fields(Machine& machine, Top& top) {
        .least = 1,
        .required = true,
        .meaning = "DRAM that ferry may use, at most"},
+      {.name = "host.shared",
+       .member = &host.shared,
+       .meaning = "true: simulated devices and ferry itself take their memory of `host.memory` "
+                  "too, whatever `memory` of such a device says"},
       {.name = "host.memory_bandwidth",
        .member = Real{&host.memory_bandwidth.bytes_per_second, Dimension::rate},
        .meaning = "DRAM reads and writes together; null: unknown"},

@@ -57,6 +57,7 @@ struct Root {
 struct Host {
   int cores = 0;
   Bytes memory;
+  bool shared = false;  // simulated devices and ferry itself take their memory of it too
   Rate memory_bandwidth;
   double update_rate = 0;  // parameters per second of the CPU optimizer; 0: unknown
   Origin origin;

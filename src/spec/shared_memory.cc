@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/error.h"
 
 namespace ferry {
@@ -10,15 +11,27 @@ namespace {
 
 Bytes beside_plan(int simulated) { return kBesidePlan + kReuseOfDevice * simulated; }
 
+/// What is left of `all`, which `source` names with its size.
+SharedMemory less_ferry_itself(Bytes all, int simulated, const std::string& source) {
+  const Bytes itself = kProgramMemory + beside_plan(simulated) + Bytes{all.count / 32};
+  // Whole MiB, as this_machine() counts; nothing is left where ferry alone takes more.
+  const Bytes left = std::max((all - itself).count >> 20, std::int64_t{0}) * 1_MiB;
+  return {left, source + " less " + to_string(itself) + " that ferry itself takes"};
+}
+
 }  // namespace
 
 SharedMemory shared_memory(const HostLimits& limits, Bytes held, int simulated) {
   const Bytes all = limits.memory + held;
-  const Bytes itself = kProgramMemory + beside_plan(simulated) + Bytes{all.count / 32};
-  // Whole MiB, as this_machine() counts; nothing is left where ferry alone takes more.
-  const Bytes left = std::max((all - itself).count >> 20, std::int64_t{0}) * 1_MiB;
-  return {left, "this machine: " + to_string(all) + " (" + limits.memory_limit + ") less " +
-                    to_string(itself) + " that ferry itself takes"};
+  return less_ferry_itself(all, simulated,
+                           "this machine: " + to_string(all) + " (" + limits.memory_limit + ")");
+}
+
+SharedMemory shared_memory(const Machine& machine) {
+  FERRY_CHECK(machine.host.shared, "the host's memory is for all");
+  const Host& host = machine.host;
+  return less_ferry_itself(host.memory, simulated_devices(machine),
+                           host.origin.text + ": " + to_string(host.memory));
 }
 
 void require_free_memory(const HostLimits& limits, const MemoryNeed& need) {

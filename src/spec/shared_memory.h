@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "spec/host_limits.h"
+#include "spec/machine.h"
 
 namespace ferry {
 
@@ -36,6 +37,9 @@ inline constexpr Bytes kProgramMemory = 144_MiB;
 /// already. A 32nd stays free: in a control group page tables and the kernel's own pages count too,
 /// and outside of one other programs live.
 SharedMemory shared_memory(const HostLimits& limits, Bytes held, int simulated);
+
+/// The same of a machine file. Requires: machine.host.shared.
+SharedMemory shared_memory(const Machine& machine);
 
 /// What a run takes of this box: its plans' need in DRAM, by place for messages ("gpu0 8.0 MiB,
 /// host 300.0 MiB"), and on how many simulated devices.

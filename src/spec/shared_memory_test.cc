@@ -47,6 +47,16 @@ TEST(SharedMemory, OfAControlGroupIsWhatItLeaves) {
   }
 }
 
+TEST(SharedMemory, OfAMachineFileIsItsHostsLessWhatFerryItselfTakes) {
+  const Machine machine = parse_machine(
+      "name: box\nhost: {cores: 2, memory: 3200 MiB, shared: true}\n"
+      "devices: [{kind: sim, memory: 3200 MiB}]\n",
+      "box.yaml");
+  const SharedMemory shared = shared_memory(machine);
+  EXPECT_EQ(shared.bytes, 3200_MiB - kItself - 100_MiB);
+  EXPECT_EQ(shared.source, "box.yaml:2: 3.1 GiB less 340.0 MiB that ferry itself takes");
+}
+
 TEST(SharedMemory, IsNothingWhereFerryAloneTakesMore) {
   EXPECT_EQ(shared_memory({.cores = 1, .memory = 150_MiB}, 40_MiB, 1).bytes, 0_B);
 }

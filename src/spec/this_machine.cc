@@ -24,6 +24,7 @@ Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus
   machine.host.cores = limits.cores;
   // Whole MiB, at least one: what is free changes by the second, and nobody reads the last digits.
   machine.host.memory = std::max(limits.memory.count >> 20, std::int64_t{1}) * 1_MiB;
+  machine.host.shared = true;
   machine.host.origin.text = "this machine";
   for (const FoundGpu& gpu : gpus) {
     machine.devices.push_back({.name = "gpu" + std::to_string(machine.devices.size()),

@@ -38,6 +38,14 @@ def test_the_file_plans_a_job(box, examined):
     assert "step" in ferry("plan", str(job)).stdout
 
 
+def test_the_file_promises_no_memory_twice(box, examined):
+    job = box.folder / "whole.yaml"
+    job.write_text(json.dumps(box.job("whole", machine=str(examined[0]), plan__profile="estimate", budget={})))
+    places = json.loads(ferry("plan", str(job), "--json").stdout)["places"]
+    memory = examined[1]["machine"]["host"]["memory"]
+    assert memory / 2 < places["gpu0"]["budget"] + places["host"]["budget"] < memory
+
+
 def test_json_tells_every_figure_and_its_source(examined, drive):
     answer = examined[1]
     host = answer["machine"]["host"]
