@@ -42,11 +42,12 @@ std::string start_table(const TrainSetup& setup, const EpochFigures& epoch, Byte
       grouped(epoch.rows).c_str(), job.data.sequence, grouped(epoch.tokens).c_str(),
       percent(epoch.learned, epoch.tokens), percent(positions - epoch.tokens, positions),
       grouped(epoch.cut).c_str());
-  text += print("steps       %s of %s rows, about %s tokens each: %.3g epochs\n",
+  text += print("steps       %s of %s rows, about %s tokens each: %.3g epochs, %s as predicted\n",
                 grouped(job.train.steps).c_str(), grouped(rows).c_str(),
                 grouped(epoch.tokens * rows / epoch.rows).c_str(),
                 static_cast<double>(job.train.steps) * static_cast<double>(rows) /
-                    static_cast<double>(epoch.rows));
+                    static_cast<double>(epoch.rows),
+                duration(job.train.steps * setup.predicted_step.seconds()).c_str());
   text += print("checkpoint  %s each, %d kept: ", to_string(checkpoint).c_str(), job.train.keep) +
           job.out + "/checkpoints\n";
   return text;

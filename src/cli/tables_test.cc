@@ -18,11 +18,12 @@ TEST(Tables, ARunBeginsWithWhatIsTrainedOnWhat) {
   block.params = {{"w", {1000, 1234}}};
   setup.model.blocks.push_back(block);
   setup.plan.precision = Precision::fp32;
+  setup.predicted_step = from_seconds(30.5);
   EXPECT_EQ(start_table(setup, {.rows = 40, .tokens = 960, .learned = 480, .cut = 7}, 14_MiB),
             "model       out/base: 1,234,000 parameters, fp32, 1 thread per kernel\n"
             "data        40 rows of 32 positions: 960 tokens, 50% of them learned; 25% padding; 7 "
             "rows cut\n"
-            "steps       1,000 of 6 rows, about 144 tokens each: 150 epochs\n"
+            "steps       1,000 of 6 rows, about 144 tokens each: 150 epochs, 8h28m as predicted\n"
             "checkpoint  14.0 MiB each, 2 kept: runs/x/checkpoints\n");
 }
 
