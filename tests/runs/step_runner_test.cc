@@ -14,8 +14,11 @@
 #include "exec/driver.h"
 #include "model/block.h"
 #include "plan/verify.h"
+#include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
 #include "planner/planner.h"
+#include "planner/write/edges.h"
+#include "planner/write/stream_plan.h"
 #include "train/devices.h"
 #include "train/home_states.h"
 #include "train/measure.h"
@@ -246,6 +249,77 @@ TEST(StepRunnerOfPipelines, AVerifiedPlanRunsWithoutHazards) {
       EXPECT_LT(outcome.losses.back(), outcome.losses.front());
       EXPECT_TRUE(outcome.drains.empty());
     }
+  }
+}
+
+// ---- values at home anywhere ----
+
+/// Stages of one to three blocks on any device, forward and backward, in one round of micro-batches
+/// or in several.
+std::vector<StageVisit> random_visits(const Chain& chain, int devices, std::mt19937& random) {
+  std::vector<StageVisit> stages;
+  const int blocks = static_cast<int>(chain.size());
+  while (stages.empty() || stages.back().end < blocks) {
+    const int first = stages.empty() ? 0 : stages.back().end;
+    const int end = std::min(blocks, first + 1 + static_cast<int>(random() % 3));
+    stages.push_back({Direction::forward, static_cast<int>(random() % devices), first, end, 0, 0});
+  }
+  std::vector<StageVisit> visits;
+  const int round = 1 + static_cast<int>(random() % kMicroBatches);
+  for (int m = 0; m < kMicroBatches; m += round) {
+    const auto add = [&](StageVisit visit, Direction direction) {
+      visit.direction = direction;
+      visit.first_batch = m;
+      visit.end_batch = std::min(kMicroBatches, m + round);
+      visits.push_back(visit);
+    };
+    for (const StageVisit& stage : stages) add(stage, Direction::forward);
+    for (std::size_t s = stages.size(); s-- > 0;) add(stages[s], Direction::backward);
+  }
+  return visits;
+}
+
+std::vector<BlockHome> random_homes(const Chain& chain, std::mt19937& random) {
+  std::vector<BlockHome> homes(chain.size());
+  for (BlockHome& home : homes) {
+    home.on_device = random() % 3 == 0;
+    home.weight_stays = random() % 2 == 0;
+    home.sum_waits = !home.on_device && random() % 3 == 0;
+  }
+  const BlockId tied = chain.blocks.back().reads_weight;
+  homes.back().sum_waits = homes.back().sum_waits && !tied.valid();
+  return homes;
+}
+
+TEST(StepRunnerWithHomes, GivesTheBitsOfOneDeviceWhereverValuesRest) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const int devices = 1 << random() % 3;
+    PlanQuestion asked = random() % 2 == 0 ? pipeline_question("resident", devices)  // tied
+                                           : question(devices);
+    set_device_budgets(asked, 64_MiB);
+    asked.clips = random() % 2 == 0;
+    asked.strategy = "resident";
+    const Outcome resident = run(asked, planned(asked));
+
+    const Chain chain = make_chain(asked);
+    StreamSchedule schedule;
+    schedule.strategy = "mobius";
+    schedule.devices = devices;
+    schedule.visits = random_visits(chain, devices, random);
+    schedule.homes = random_homes(chain, random);
+    schedule.activation_slots = kLeastActivationSlots + static_cast<int>(random() % 20);
+    schedule.updates_as_landed = random() % 2 == 0;
+    Plan plan = write_stream_plan(asked, chain, schedule);
+    order_accesses(plan);
+    const std::optional<Violation> violation = verify(plan);
+    ASSERT_FALSE(violation) << violation->message;
+    const Outcome outcome = run(asked, plan);
+    for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
+    EXPECT_TRUE(outcome.drains.empty());
+    EXPECT_EQ(outcome.losses, resident.losses);
+    EXPECT_EQ(outcome.weights, resident.weights);
   }
 }
 

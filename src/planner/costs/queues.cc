@@ -117,7 +117,8 @@ class QueueMaker {
     };
     queues.weights_up = copies(".weights_up", up);
     queues.acts_up = copies(".acts_up", up);
-    queues.down = copies(".down", down);
+    queues.acts_down = copies(".acts_down", down);
+    queues.sums_down = copies(".sums_down", down);
     return queues;
   }
 

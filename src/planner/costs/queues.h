@@ -14,7 +14,8 @@ struct DeviceQueues {
   ResourceId compute;
   ResourceId weights_up;  // W, a tied head's G, C
   ResourceId acts_up;     // X, A, dA
-  ResourceId down;        // A, dA, G, N, L
+  ResourceId acts_down;   // A, dA, N, L: what another device or the clip waits for
+  ResourceId sums_down;   // G, K, a shared W: large, and waited for later
 };
 
 /// The machine's drives with known rates, as one place over which every value is striped evenly.

@@ -148,7 +148,7 @@ class ResidentPlan {
       for (int b = blocks() - 1; b >= 0; --b) backward(b, m);
     }
     losses_.push_back(on_host(ValueKind::loss, {}, m));
-    builder_.copy(builder_.device(kDevice).down, loss_, losses_.back());
+    builder_.copy(builder_.device(kDevice).acts_down, loss_, losses_.back());
   }
 
   void forward(int b, int m) { builder_.forward(b, m, kDevice, saves(policies_, b), where_); }
@@ -158,7 +158,7 @@ class ResidentPlan {
     builder_.backward(b, m, kDevice, saves(policies_, b), where_);
     if (!norm_.valid()) return;
     host_norms_[b] = on_host(ValueKind::norm, b, -1);
-    builder_.copy(builder_.device(kDevice).down, norm_, host_norms_[b]);
+    builder_.copy(builder_.device(kDevice).acts_down, norm_, host_norms_[b]);
   }
 
   /// The step's loss and norm, and its gradient scale when there is one.

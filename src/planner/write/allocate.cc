@@ -34,24 +34,29 @@ Bytes slot_size(Bytes size) { return round_up(size, kSlotAlignment); }
 
 RegionSizes region_sizes(std::span<const VisitMemory> visits) {
   RegionSizes sizes;
-  for (std::size_t v = 0; v < visits.size(); ++v) {
-    sizes.least = std::max(sizes.least, visits[v].need);
-    const Bytes next = v + 1 < visits.size() ? visits[v + 1].need : Bytes{};
-    sizes.full = std::max(sizes.full, visits[v].need + next);
+  Bytes before;  // what the last visit that needs anything needs
+  for (const VisitMemory& visit : visits) {
+    if (visit.values.empty()) continue;
+    sizes.least = std::max(sizes.least, visit.need);
+    sizes.full = std::max(sizes.full, before + visit.need);
+    before = visit.need;
   }
   return sizes;
 }
 
-void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes, Bytes region) {
-  for (std::size_t v = 0; v < visits.size(); ++v) {
-    const bool from_end = v % 2 == 1;
+void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes, Bytes first,
+                    Bytes region) {
+  bool from_end = false;
+  for (VisitMemory& visit : visits) {
+    if (visit.values.empty()) continue;
     Bytes used;
-    for (const ValueId value : visits[v].values) {
+    for (const ValueId value : visit.values) {
       const Bytes size = slot_size(sizes[value.index()].bytes);
-      visits[v].offsets[value] = from_end ? region - used - size : used;
+      visit.offsets[value] = first + (from_end ? region - used - size : used);
       used += size;
     }
     FERRY_CHECK(used <= region, "a visit is larger than its region");
+    from_end = !from_end;
   }
 }
 

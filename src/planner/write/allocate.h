@@ -51,10 +51,12 @@ struct RegionSizes {
 };
 RegionSizes region_sizes(std::span<const VisitMemory> visits);
 
-/// Places visit 0 from the start of [0, region), visit 1 from its end, and so on: a visit's first
-/// values lie farthest from its neighbours', so the copies that come first find free bytes first
-/// (Mobius, constraints (5) and (6), byte by byte). Requires: region >= every need.
-void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes, Bytes region);
+/// Places visit 0 from the start of [first, first + region), visit 1 from its end, and so on: a
+/// visit's first values lie farthest from its neighbours', so the copies that come first find free
+/// bytes first (Mobius, constraints (5) and (6), byte by byte). Visits that need nothing have no
+/// end. Requires: region >= every need.
+void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes, Bytes first,
+                    Bytes region);
 
 /// `size` rounded up to kSlotAlignment.
 Bytes slot_size(Bytes size);

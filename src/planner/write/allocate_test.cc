@@ -37,7 +37,7 @@ TEST(Visits, NeighboursStartFromOppositeEnds) {
   EXPECT_EQ(region_sizes(visits).least, 1024_B);
   EXPECT_EQ(region_sizes(visits).full, 2048_B);
 
-  lay_out_visits(visits, values, 1536_B);
+  lay_out_visits(visits, values, {}, 1536_B);
   EXPECT_EQ(visits[0].offsets.at(0), 0_B);
   EXPECT_EQ(visits[0].offsets.at(1), 512_B);
   EXPECT_EQ(visits[1].offsets.at(2), 1024_B);  // free while visit 0 runs

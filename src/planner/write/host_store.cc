@@ -12,15 +12,8 @@ constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 
 }  // namespace
 
-bool StreamSchedule::uses_drives() const {
-  return gradients_on_drive ||
-         std::any_of(homes.begin(), homes.end(),
-                     [](const BlockHome& home) { return home != BlockHome{}; }) ||
-         std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
-         std::ranges::find(policies, ActivationPolicy::swap_to_drive) != policies.end();
-}
-
-HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule)
+HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule,
+                     const Residence& residence)
     : builder_(builder),
       chain_(chain),
       schedule_(schedule),
@@ -28,14 +21,15 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   homes_.resize(chain.size());
   const Queues& queues = builder.queues();
   FERRY_CHECK(!schedule.uses_drives() || queues.drives, "the schedule needs drives");
-  const auto ends = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
+  home_ends_ = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
     const BlockHome& home = home_of(block);
+    if (home.on_device) return builder.device(residence.device(block.index())).place;
     const bool on_drive = kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
     return on_drive ? queues.drives->place : queues.host;
   });
-  end_ = ends.contains(queues.host) ? ends.at(queues.host) : Bytes{};
+  end_ = homes_end(queues.host);
   if (!schedule.uses_drives()) return;
-  drive_end_ = ends.contains(queues.drives->place) ? ends.at(queues.drives->place) : Bytes{};
+  drive_end_ = homes_end(queues.drives->place);
   Bytes weight;
   Bytes states;
   Bytes gradient;
@@ -55,6 +49,11 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
     activations_ = make_ring(chain.activation, 2 * schedule.staging_slots);
   }
   if (saved > Bytes{}) saved_ = make_ring(saved, schedule.saved_slots * schedule.devices);
+}
+
+Bytes HostStore::homes_end(PlaceId place) const {
+  const auto end = home_ends_.find(place);
+  return end == home_ends_.end() ? Bytes{} : end->second;
 }
 
 SlotRing HostStore::make_ring(Bytes slot, int count) {

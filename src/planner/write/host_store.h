@@ -10,14 +10,16 @@
 
 #include "planner/write/allocate.h"
 #include "planner/write/builder.h"
+#include "planner/write/residence.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
 class HostStore {
  public:
-  /// Lays out the homes. All three must outlive the store.
-  HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule);
+  /// Lays out the homes, those on devices too. The first three must outlive the store.
+  HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule,
+            const Residence& residence);
 
   /// A host slot of its own for a small value, made on first use.
   InstanceId scalar(ValueKind kind, BlockId block, int micro_batch);
@@ -42,6 +44,9 @@ class HostStore {
   /// Appends U.b with its reads from and writes to the drives. `scale`: C, or none.
   void update(BlockId block, InstanceId scale);
 
+  /// Where the homes end that are at the place.
+  Bytes homes_end(PlaceId place) const;
+
   /// Where slots of its own and rings end; checkpoints in DRAM come behind (PlanBuilder::settle).
   Bytes end() const { return end_; }
 
@@ -61,6 +66,7 @@ class HostStore {
   const Chain& chain_;
   const StreamSchedule& schedule_;
   IdVector<BlockId, BlockHome> homes_;
+  std::map<PlaceId, Bytes> home_ends_;
   Bytes end_;        // of the host's slots so far
   Bytes drive_end_;  // likewise
   SlotRing weights_{{}, {}, 0};

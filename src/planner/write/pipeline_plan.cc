@@ -254,14 +254,14 @@ class PipelineWriter {
     if (device_of(reader) == d) return;
     const InstanceId from = fetch(d, value);
     const Bytes offset = landed_[value] = crossing_.take();
-    builder_.copy(builder_.device(d).down, from, builder_.instance(value, host(), offset));
+    builder_.copy(builder_.device(d).acts_down, from, builder_.instance(value, host(), offset));
     release(d, value);
   }
 
   /// A tied head reads weights that are at home elsewhere: as the last step left them.
   void share_weight() {
     const int from = device_of_block(tied_block()), to = device_of_block(head());
-    builder_.copy(builder_.device(from).down, builder_.home(ValueKind::weight, tied_block()),
+    builder_.copy(builder_.device(from).sums_down, builder_.home(ValueKind::weight, tied_block()),
                   host_weight_);
     builder_.copy(builder_.device(to).weights_up, host_weight_, memory_[to].shared_weight);
   }
@@ -269,7 +269,7 @@ class PipelineWriter {
   /// And its gradient sum goes the other way, before the last backward that adds it.
   void share_sum() {
     const int from = device_of_block(head()), to = device_of_block(tied_block());
-    builder_.copy(builder_.device(from).down, memory_[from].gradients.at(head()), host_sum_);
+    builder_.copy(builder_.device(from).sums_down, memory_[from].gradients.at(head()), host_sum_);
     builder_.copy(builder_.device(to).weights_up, host_sum_, memory_[to].gradients.at(head()));
   }
 
@@ -305,7 +305,7 @@ class PipelineWriter {
     }
   }
   void download(int d, const Downloads& downloads) {
-    for (const auto& [from, to] : downloads) builder_.copy(builder_.device(d).down, from, to);
+    for (const auto& [from, to] : downloads) builder_.copy(builder_.device(d).acts_down, from, to);
   }
 
   void write_run(const PipelineTask& run) {

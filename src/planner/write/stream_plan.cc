@@ -4,18 +4,19 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
-#include "planner/write/allocate.h"
 #include "planner/write/builder.h"
+#include "planner/write/device_store.h"
 #include "planner/write/host_store.h"
-#include "planner/write/slot_pool.h"
+#include "planner/write/residence.h"
 
 namespace ferry {
 namespace {
 
-constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
 constexpr int kHostGradientTurns = 2;
 
 // How backwards list what they read and write.
@@ -23,35 +24,6 @@ constexpr std::array kBackwardOrder = {
     Part::weight,          Part::tied_weight, Part::input,    Part::tokens,
     Part::output_gradient, Part::saved,       Part::gradient, Part::tied_gradient,
     Part::input_gradient,  Part::loss,        Part::norm};
-
-bool runs_on(const StreamSchedule& schedule, int device, int b) {
-  return std::ranges::any_of(schedule.visits, [&](const StageVisit& visit) {
-    return visit.device == device && b >= visit.first && b < visit.end;
-  });
-}
-
-// A slot for any of what leaves the device between forward and backward.
-Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule, int device) {
-  Bytes largest;
-  for (const BlockId b : chain.blocks.ids()) {
-    const ActivationPolicy policy = policy_of(schedule.policies, b);
-    if (policy == ActivationPolicy::recompute || policy == ActivationPolicy::keep) continue;
-    if (runs_on(schedule, device, b)) largest = std::max(largest, chain.blocks[b].saved);
-  }
-  return slot_size(largest);
-}
-
-// One device's memory: [region of weights and gradient sums][activations][tokens][what stays]
-// [what leaves][scalars].
-struct DeviceMemory {
-  std::vector<VisitMemory> visits;  // in order of execution
-  SlotRing activations{{}, {}, 0};
-  SlotRing tokens{{}, {}, 0};
-  std::map<BlockId, SlotPool> kept;
-  std::map<ValueId, Bytes> held;  // what forward kept here and backward has not read yet
-  SlotRing saved{{}, {}, 0};      // what forward kept and rests elsewhere
-  Bytes scalars_end;
-};
 
 class StreamWriter {
  public:
@@ -62,16 +34,22 @@ class StreamWriter {
         train_(question.mode == PlanMode::train),
         builder_(question, chain, schedule.strategy, {kBackwardOrder, {}}, schedule.devices,
                  schedule.uses_drives()),
-        store_(builder_, chain, schedule),
-        memory_(schedule.devices),
-        kept_slots_(kept_slots(chain, schedule)) {}
+        residence_(question, chain, schedule),
+        store_(builder_, chain, schedule, residence_) {
+    for (int d = 0; d < schedule.devices; ++d) {
+      const Bytes homes_end = store_.homes_end(builder_.device(d).place);
+      devices_.emplace_back(builder_, chain, residence_, d, homes_end);
+    }
+  }
 
   Plan write() {
     set_stages();
     plan_visits();
-    for (int d = 0; d < schedule_.devices; ++d) lay_out_device(d);
+    lay_out_devices();
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, store_.tokens(m));
     for (std::size_t v = 0; v < schedule_.visits.size(); ++v) run(v);
+    // Behind all other sums, in the order in which the next step needs the blocks' updates.
+    for (const auto& [b, v] : waiting_) land(v, b);
     collect_and_update();
     builder_.settle(store_.end(), kHostGradientTurns);
     return builder_.finish_unordered();
@@ -91,7 +69,7 @@ class StreamWriter {
   int tied_head(int b) const {
     return blocks() > 1 && chain_.blocks.back().reads_weight == b ? blocks() - 1 : -1;
   }
-  static bool contains(const StageVisit& visit, int b) { return b >= visit.first && b < visit.end; }
+  int owner_of(int b) const { return weight_owner(chain_, b); }
 
   /// The pass that decides which blocks run as one: gradients pass between its stages.
   bool counts_stages(const StageVisit& visit) const {
@@ -112,97 +90,116 @@ class StreamWriter {
 
   // ---- memory ----
 
-  void need(VisitMemory& visit, ValueKind kind, int b) {
-    const ValueId value = builder_.value(kind, b, -1);
-    if (std::find(visit.values.begin(), visit.values.end(), value) != visit.values.end()) return;
-    visit.values.push_back(value);
-    visit.need += slot_size(builder_.bytes(value));
-  }
-
-  void need_for_forward(VisitMemory& memory, const StageVisit& visit) {
+  void need_for_forward(const StageVisit& visit) {
     for (int b = visit.first; b < visit.end; ++b) {
-      if (has_forward(block(b))) need(memory, ValueKind::weight, weight_owner(chain_, b));
+      if (has_forward(block(b))) devices_[visit.device].need(ValueKind::weight, owner_of(b));
     }
   }
 
-  void need_for_backward(VisitMemory& memory, const StageVisit& visit) {
+  void need_for_backward(const StageVisit& visit) {
+    DeviceStore& device = devices_[visit.device];
     for (int b = visit.end - 1; b >= visit.first; --b) {
-      if (b > 0) need(memory, ValueKind::weight, weight_owner(chain_, b));
+      if (b > 0) device.need(ValueKind::weight, owner_of(b));
     }
     for (int b = visit.end - 1; b >= visit.first; --b) {
-      if (block(b).gradients > Bytes{}) need(memory, ValueKind::gradient, b);
+      if (block(b).gradients > Bytes{}) device.need(ValueKind::gradient, b);
       if (tied_head(b) >= 0 && completes_sums(visit)) {
-        need(memory, ValueKind::gradient, tied_head(b));
+        device.need(ValueKind::gradient, tied_head(b));
       }
     }
-  }
-
-  void need_for(VisitMemory& memory, const StageVisit& visit) {
-    if (visit.direction != Direction::backward) need_for_forward(memory, visit);
-    if (visit.direction != Direction::forward) need_for_backward(memory, visit);
   }
 
   /// A stage whose backward follows its forward on the device stays there between the two.
   void plan_visits() {
     std::vector<const StageVisit*> latest(schedule_.devices, nullptr);
+    std::vector<std::size_t> number(schedule_.devices);
     for (const StageVisit& visit : schedule_.visits) {
-      auto& visits = memory_[visit.device].visits;
       const StageVisit* before = std::exchange(latest[visit.device], &visit);
-      stays_.push_back(before != nullptr && before->direction == Direction::forward &&
-                       visit.direction == Direction::backward && before->first == visit.first &&
-                       before->end == visit.end);
-      if (!stays_.back()) visits.emplace_back();
-      memory_visit_.push_back(visits.size() - 1);
-      need_for(visits.back(), visit);
+      const bool goes_on = before != nullptr && before->direction == Direction::forward &&
+                           visit.direction == Direction::backward && before->first == visit.first &&
+                           before->end == visit.end;
+      if (!goes_on) number[visit.device] = devices_[visit.device].add_visit();
+      visits_.push_back({number[visit.device], goes_on});
+      if (visit.direction != Direction::backward) need_for_forward(visit);
+      if (visit.direction != Direction::forward) need_for_backward(visit);
     }
   }
 
-  Bytes workspace_of(int device) const {
+  void lay_out_devices() {
+    const KeptSlots slots = kept_slots(chain_, schedule_);
+    for (int d = 0; d < schedule_.devices; ++d) {
+      const std::vector<bool> runs = blocks_on(chain_, schedule_, d);
+      const bool tokens = runs.front() || runs.back();
+      devices_[d].lay_out({.limit = device_limit(question_, d),
+                           .workspace = workspace_of(d),
+                           .activations = schedule_.activation_slots,
+                           .tokens = tokens ? schedule_.token_slots : 0,
+                           .scalars = scalars_of(d)},
+                          schedule_, slots, runs);
+    }
+  }
+
+  Bytes workspace_of(int d) const {
     Bytes most;
     for (const StageVisit& visit : schedule_.visits) {
-      if (visit.device != device) continue;
+      if (visit.device != d) continue;
       for (int b = visit.first; b < visit.end; ++b) {
         if (visit.direction != Direction::backward && has_forward(block(b))) {
           most = std::max(most, forward_workspace(block(b), saves(schedule_.policies, b)));
         }
-        if (visit.direction != Direction::forward)
+        if (visit.direction != Direction::forward) {
           most = std::max(most, block(b).backward_workspace);
+        }
+        if (residence_.updates(d, b)) most = std::max(most, block(b).device_update_workspace);
       }
     }
     return most;
   }
 
-  void lay_out_device(int d) {
-    DeviceMemory& memory = memory_[d];
-    if (memory.visits.empty()) return;
-    const Bytes activation = slot_size(chain_.activation);
-    const Bytes token = slot_size(chain_.tokens);
-    const int token_slots = needs_tokens(d) ? schedule_.token_slots : 0;
-    const Bytes scalars = slot_size(scalars_of(d));
-    const Bytes rings = activation * schedule_.activation_slots + token * token_slots;
-    const Bytes saved = saved_bytes(chain_, schedule_, kept_slots_, d);
-    // Whole slots, since a workspace begins where a slot could.
-    const Bytes left =
-        device_limit(question_, d) - slot_size(workspace_of(d)) - rings - saved - scalars;
-    const RegionSizes sizes = region_sizes(memory.visits);
-    const Bytes region = std::clamp(left, sizes.least, sizes.full);
-    lay_out_visits(memory.visits, builder_.values(), region);
-    memory.activations = SlotRing(region, activation, schedule_.activation_slots);
-    memory.tokens = SlotRing(region + activation * schedule_.activation_slots, token, token_slots);
-    lay_out_saved(d, region + rings);
-    memory.scalars_end = region + rings + saved;
+  /// The norms and losses that arise on a device, and the scale that it updates by.
+  std::int64_t scalars_of(int d) const {
+    std::int64_t count = scales() && updates_any(d) ? 1 : 0;
+    for (const StageVisit& visit : schedule_.visits) {
+      if (visit.device != d) continue;
+      const bool ends = visit.direction != Direction::forward || !train_;
+      if (ends && contains(visit, blocks() - 1)) count += visit.end_batch - visit.first_batch;
+      if (visit.direction != Direction::forward && completes_sums(visit)) {
+        count += visit.end - visit.first;
+      }
+    }
+    return count;
   }
 
-  /// Slots of its own for what stays, then the ring of what leaves.
-  void lay_out_saved(int d, Bytes end) {
-    DeviceMemory& memory = memory_[d];
+  bool updates_any(int d) const {
     for (int b = 0; b < blocks(); ++b) {
-      if (!rests_here(b) || !runs_on(schedule_, d, b)) continue;
-      const Bytes slot = slot_size(block(b).saved);
-      memory.kept.emplace(b, SlotPool(end, slot, 0));
-      end += slot * kept_slots_[b];
+      if (residence_.updates(d, b)) return true;
     }
-    memory.saved = SlotRing(end, largest_leaving(chain_, schedule_, d), schedule_.saved_slots);
+    return false;
+  }
+
+  // ---- activations ----
+
+  DeviceStore& device_of(std::size_t v) { return devices_[schedule_.visits[v].device]; }
+
+  InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
+    return device_of(v).in_visit(visits_[v].number, kind, b);
+  }
+
+  InstanceId fetch_tokens(int d, int m) {
+    const ValueId value = builder_.value(ValueKind::tokens, -1, m);
+    if (const auto here = devices_[d].find(value)) return *here;
+    const InstanceId to = devices_[d].take(value, {});
+    builder_.copy(builder_.device(d).acts_up, store_.tokens(m), to);
+    return to;
+  }
+
+  /// The value in its ring, brought there from the host unless it still is there.
+  InstanceId fetch(int d, ValueId value, std::span<const ValueId> kept = {}) {
+    if (const auto here = devices_[d].find(value)) return *here;
+    const InstanceId from = store_.activation(value);
+    const InstanceId to = devices_[d].take(value, kept);
+    builder_.copy(builder_.device(d).acts_up, from, to);
+    return to;
   }
 
   /// What the block's forward keeps stays on the device.
@@ -210,102 +207,26 @@ class StreamWriter {
     return policy_of(schedule_.policies, b) == ActivationPolicy::keep;
   }
 
-  bool needs_tokens(int d) const {
-    return std::any_of(
-        schedule_.visits.begin(), schedule_.visits.end(), [&](const StageVisit& visit) {
-          return visit.device == d && (contains(visit, 0) || contains(visit, blocks() - 1));
-        });
-  }
-
-  /// Room for the norms and losses that arise on a device.
-  Bytes scalars_of(int d) const {
-    std::int64_t count = 0;
-    for (const StageVisit& visit : schedule_.visits) {
-      if (visit.device != d) continue;
-      const bool ends = visit.direction != Direction::forward || !train_;
-      if (ends && contains(visit, blocks() - 1)) count += visit.end_batch - visit.first_batch;
-      if (visit.direction != Direction::forward && completes_sums(visit))
-        count += visit.end - visit.first;
-    }
-    return kScalarSlot * count;
-  }
-
-  InstanceId device_scalar(int d, ValueKind kind, BlockId b, int m) {
-    Bytes& end_of_scalars = memory_[d].scalars_end;
-    const InstanceId made = builder_.instance(builder_.value(kind, b, m), place(d), end_of_scalars);
-    end_of_scalars += kScalarSlot;
-    return made;
-  }
-
-  // ---- instances on a device ----
-
-  PlaceId place(int d) const { return builder_.device(d).place; }
-
-  InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
-    const int d = schedule_.visits[v].device;
-    const VisitMemory& memory = memory_[d].visits[memory_visit_[v]];
-    const ValueId value = builder_.value(kind, b, -1);
-    return builder_.instance(value, place(d), memory.offsets.at(value));
-  }
-
-  InstanceId fetch_tokens(int d, int m) {
-    SlotRing& ring = memory_[d].tokens;
-    const ValueId value = builder_.value(ValueKind::tokens, -1, m);
-    if (const auto offset = ring.find(value)) return builder_.instance(value, place(d), *offset);
-    const InstanceId to = builder_.instance(value, place(d), ring.take(value, {}));
-    builder_.copy(builder_.device(d).acts_up, store_.tokens(m), to);
-    return to;
-  }
-
-  /// The value in the ring, brought there from the host unless it still is there.
-  InstanceId fetch_activation(int d, ValueId value, std::span<const ValueId> kept) {
-    SlotRing& ring = memory_[d].activations;
-    if (const auto offset = ring.find(value)) return builder_.instance(value, place(d), *offset);
-    const InstanceId from = store_.activation(value);
-    const InstanceId to = builder_.instance(value, place(d), ring.take(value, kept));
-    builder_.copy(builder_.device(d).acts_up, from, to);
-    return to;
-  }
-
-  InstanceId new_activation(int d, ValueId value, std::span<const ValueId> kept) {
-    const Bytes offset = memory_[d].activations.take(value, kept);
-    return builder_.instance(value, place(d), offset);
-  }
-
-  /// Where forward writes what it keeps.
   InstanceId new_saved(int d, int b, int m) {
-    DeviceMemory& memory = memory_[d];
     const ValueId value = builder_.value(ValueKind::saved, b, m);
-    const Bytes offset = rests_here(b) ? memory.kept.at(b).take() : memory.saved.take(value, {});
-    if (rests_here(b)) memory.held[value] = offset;
-    return builder_.instance(value, place(d), offset);
+    return rests_here(b) ? devices_[d].hold(value) : devices_[d].take(value, {});
   }
 
-  /// Where backward finds it.
   InstanceId fetch_saved(int d, int b, int m) {
-    DeviceMemory& memory = memory_[d];
     const ValueId value = builder_.value(ValueKind::saved, b, m);
-    if (rests_here(b)) {
-      const Bytes offset = memory.held.at(value);
-      memory.kept.at(b).give_back(offset);
-      return builder_.instance(value, place(d), offset);
-    }
-    if (const auto offset = memory.saved.find(value)) {
-      return builder_.instance(value, place(d), *offset);
-    }
-    const InstanceId to = builder_.instance(value, place(d), memory.saved.take(value, {}));
-    builder_.copy(builder_.device(d).acts_up, store_.activation(value), to);
-    return to;
+    return rests_here(b) ? devices_[d].release(value) : fetch(d, value);
   }
 
   void bring_down(int d, InstanceId from, ValueId value) {
-    builder_.copy(builder_.device(d).down, from, store_.land_activation(value));
+    const DeviceQueues& queues = builder_.device(d);
+    const bool kept = builder_.values()[value].kind == ValueKind::saved;
+    builder_.copy(kept ? queues.sums_down : queues.acts_down, from, store_.land_activation(value));
     store_.activation_landed(value);
   }
 
   void bring_loss_down(int d, InstanceId loss, int m) {
     losses_[m] = store_.scalar(ValueKind::loss, {}, m);
-    builder_.copy(builder_.device(d).down, loss, losses_[m]);
+    builder_.copy(builder_.device(d).acts_down, loss, losses_[m]);
   }
 
   // ---- visits ----
@@ -322,29 +243,65 @@ class StreamWriter {
       }
       if (visit.direction != Direction::forward) backward_through(v, m, norms);
     }
-    if (visit.direction != Direction::forward) download_sums(v, norms);
+    if (visit.direction != Direction::forward) finish_sums(v, norms);
   }
 
-  /// Uploads what is not there yet, in the order of need.
+  /// Uploads what is not there yet: weights that stay once per step, then what passes, in the order
+  /// of need.
   void upload(std::size_t v) {
     const StageVisit& visit = schedule_.visits[v];
     const ResourceId queue = builder_.device(visit.device).weights_up;
-    VisitMemory all;
-    VisitMemory there;
-    need_for(all, visit);
-    if (stays_[v]) need_for_forward(there, visit);
-    for (const ValueId value : all.values) {
-      if (std::find(there.values.begin(), there.values.end(), value) != there.values.end())
-        continue;
-      const Value held = builder_.values()[value];
-      if (held.kind == ValueKind::weight) {
-        builder_.copy(queue, store_.weight(held.block), in_visit(v, held.kind, held.block));
-        continue;
-      }
-      // A sum that an earlier visit began, or a tied head's from another stage.
-      if (visit.first_batch == 0 && contains(visit, held.block)) continue;
-      builder_.copy(queue, store_.gradient(held.block), in_visit(v, held.kind, held.block));
+    for (int b = visit.first; b < visit.end; ++b) {
+      const int owner = owner_of(b);
+      if (!residence_.keeps_weight(visit.device, owner)) continue;
+      if (!renewed_.emplace(visit.device, owner).second) continue;
+      const InstanceId from = weight_on_host(owner);
+      builder_.copy(queue, from, in_visit(v, ValueKind::weight, owner));
     }
+    for (const ValueId value : device_of(v).passing(visits_[v].number)) {
+      const Value needed = builder_.values()[value];
+      const int b = needed.block;
+      if (needed.kind == ValueKind::weight) {
+        if (!uploads_weight(v, b)) continue;
+        const InstanceId from = weight_on_host(b);
+        builder_.copy(queue, from, in_visit(v, needed.kind, b));
+      } else if (uploads_sum(visit, b)) {
+        builder_.copy(queue, store_.gradient(b), in_visit(v, needed.kind, b));
+      }
+    }
+  }
+
+  /// Not what the visit before has left there; and only what this one reads, not the one behind.
+  bool uploads_weight(std::size_t v, int b) const {
+    const StageVisit& visit = schedule_.visits[v];
+    const auto reads = [&](bool forward) {
+      for (int reader = visit.first; reader < visit.end; ++reader) {
+        if (owner_of(reader) != b) continue;
+        if (forward ? has_forward(block(reader)) : reader > 0) return true;
+      }
+      return false;
+    };
+    const bool forward = visit.direction != Direction::backward && reads(true);
+    const bool backward = visit.direction != Direction::forward && reads(false);
+    return visits_[v].goes_on ? backward && !reads(true) : forward || backward;
+  }
+
+  /// A sum that an earlier visit began, or a tied head's from another stage.
+  bool uploads_sum(const StageVisit& visit, int b) const {
+    if (visit.direction == Direction::forward) return false;
+    if (contains(visit, b)) return visit.first_batch > 0;
+    return completes_sums(visit) && contains(visit, owner_of(b));
+  }
+
+  /// W on the host: for a reader elsewhere it comes down from the device that it is at home on.
+  InstanceId weight_on_host(int b) {
+    if (!residence_.home(b).on_device) return store_.weight(b);
+    const InstanceId shared = store_.scalar(ValueKind::weight, b, -1);
+    if (shared_.insert(b).second) {
+      const ResourceId down = builder_.device(residence_.device(b)).sums_down;
+      builder_.copy(down, builder_.home(ValueKind::weight, b), shared);
+    }
+    return shared;
   }
 
   /// Where a task of the visit finds weights, gradient sums and tokens.
@@ -363,13 +320,13 @@ class StreamWriter {
     builder_.forward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
       switch (access.part) {
         case Part::input:
-          return fetch_activation(d, input, {});
+          return fetch(d, input);
         case Part::output:
-          return made = new_activation(d, output, std::array{input});
+          return made = devices_[d].take(output, std::array{input});
         case Part::saved:
           return saved = new_saved(d, b, m);
         case Part::loss:
-          return loss = device_scalar(d, ValueKind::loss, {}, m);
+          return loss = devices_[d].scalar(ValueKind::loss, {}, m);
         default:
           return of_visit(v, access.value);
       }
@@ -385,13 +342,13 @@ class StreamWriter {
     const int d = visit.device;
     InstanceId loss;
     for (int b = visit.end - 1; b >= visit.first; --b) {
-      if (is_head(b)) loss = device_scalar(d, ValueKind::loss, -1, m);
+      if (is_head(b)) loss = devices_[d].scalar(ValueKind::loss, -1, m);
       backward(b, m, v, {loss, norms});
     }
     // What the next stage waits for leaves before anything else.
     if (visit.first > 0) {
       const ValueId passed = builder_.value(ValueKind::activation_gradient, visit.first, m);
-      bring_down(d, fetch_activation(d, passed, {}), passed);
+      bring_down(d, fetch(d, passed), passed);
     }
     if (loss >= 0) bring_loss_down(d, loss, m);
   }
@@ -410,7 +367,7 @@ class StreamWriter {
     in_visit(v, ValueKind::gradient, b);  // made first: files list instances in that order
     // The gradient of the output first: within a stage it is still in its slot.
     const InstanceId from_above =
-        is_head(b) ? fetch_tokens(d, m) : fetch_activation(d, above, std::array{input});
+        is_head(b) ? fetch_tokens(d, m) : fetch(d, above, std::array{input});
     builder_.backward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
       switch (access.part) {
         case Part::output_gradient:
@@ -418,15 +375,15 @@ class StreamWriter {
         case Part::tokens:
           return is_head(b) ? from_above : fetch_tokens(d, m);
         case Part::input:
-          return fetch_activation(d, input, std::array{above});
+          return fetch(d, input, std::array{above});
         case Part::saved:
           return fetch_saved(d, b, m);
         case Part::input_gradient:
-          return new_activation(d, below, std::array{input, above});
+          return devices_[d].take(below, std::array{input, above});
         case Part::loss:
           return results.loss;
         case Part::norm:
-          results.norms.push_back(device_scalar(d, ValueKind::norm, b, -1));
+          results.norms.push_back(devices_[d].scalar(ValueKind::norm, b, -1));
           return results.norms.back();
         default:
           return of_visit(v, access.value);
@@ -434,56 +391,125 @@ class StreamWriter {
     });
   }
 
-  bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
-
   /// Norms first, since clipping waits for all of them, then the sums, deepest block first.
-  void download_sums(std::size_t v, const std::vector<InstanceId>& norms) {
+  void finish_sums(std::size_t v, const std::vector<InstanceId>& norms) {
     const StageVisit& visit = schedule_.visits[v];
-    const ResourceId queue = builder_.device(visit.device).down;
-    const bool complete = completes_sums(visit);
     auto norm = norms.begin();
-    for (int b = visit.end - 1; b >= visit.first && complete; --b) {
+    for (int b = visit.end - 1; b >= visit.first && completes_sums(visit); --b) {
       if (!block(b).trainable) continue;
       norms_[b] = store_.scalar(ValueKind::norm, b, -1);
-      builder_.copy(queue, *norm++, norms_[b]);
+      builder_.copy(builder_.device(visit.device).acts_down, *norm++, norms_[b]);
     }
     for (int b = visit.end - 1; b >= visit.first; --b) {
-      const int owner = block(b).reads_weight;
-      const bool goes_on =
-          block(b).gradients > Bytes{} && (!complete || (owner >= 0 && !contains(visit, owner)));
-      if (!block(b).trainable && !goes_on) continue;
-      builder_.copy(queue, in_visit(v, ValueKind::gradient, b), store_.land_gradient(b));
-      store_.gradient_landed(b, goes_on || updates_wait());
-      if (!complete || !block(b).trainable) continue;
-      landed_.push_back(b);
-      if (!updates_wait()) store_.update(b, {});
+      if (block(b).gradients > Bytes{}) finish_sum(v, b);
     }
+    update_here(v);
+  }
+
+  void finish_sum(std::size_t v, int b) {
+    const StageVisit& visit = schedule_.visits[v];
+    const bool gathers = residence_.gathers_sum(visit.device, b);
+    if (!completes_sums(visit)) {
+      if (!gathers) bring_sum_down(v, b, true);
+    } else if (!block(b).trainable) {
+      if (goes_to_owner(visit, b)) bring_sum_down(v, b, true);
+    } else if (residence_.updates(visit.device, b)) {
+      if (!residence_.updates_wait()) due_[visit.device].insert(b);
+    } else if (gathers) {
+      waiting_[b] = v;
+    } else {
+      land(v, b);
+    }
+  }
+
+  /// `waits`: something comes between landing and its next use.
+  void bring_sum_down(std::size_t v, int b, bool waits) {
+    builder_.copy(builder_.device(schedule_.visits[v].device).sums_down,
+                  in_visit(v, ValueKind::gradient, b), store_.land_gradient(b));
+    store_.gradient_landed(b, waits);
+  }
+
+  /// A whole sum, for the host to update by.
+  void land(std::size_t v, int b) {
+    bring_sum_down(v, b, residence_.updates_wait());
+    landed_.push_back(b);
+    if (!residence_.updates_wait()) store_.update(b, {});
+  }
+
+  /// A tied head's whole sum, to where the block adds it whose weights it reads.
+  bool goes_to_owner(const StageVisit& visit, int b) const {
+    const int owner = owner_of(b);
+    if (contains(visit, owner)) return false;
+    return !residence_.gathers_sum(visit.device, b) || last_backward_device(owner) != visit.device;
+  }
+
+  int last_backward_device(int b) const {
+    const auto visit = std::ranges::find_if(schedule_.visits, [&](const StageVisit& each) {
+      return each.direction != Direction::forward && contains(each, b) && completes_sums(each);
+    });
+    return visit->device;
+  }
+
+  /// Updates on the device that wait for nothing: at once where the next visit takes a sum's slot,
+  /// else behind the device's last visit, whose successor waits for something else anyway.
+  void update_here(std::size_t v) {
+    const int d = schedule_.visits[v].device;
+    const auto later = std::span(schedule_.visits).subspan(v + 1);
+    const bool last = std::ranges::find(later, d, &StageVisit::device) == later.end();
+    std::erase_if(due_[d], [&](int b) {
+      if (!last && residence_.keeps_sum(d, b)) return false;
+      builder_.update(b, builder_.device(d).compute, in_visit(v, ValueKind::gradient, b), {});
+      return true;
+    });
   }
 
   /// The step's loss and norm, and the updates that waited for it.
   void collect_and_update() {
-    const bool scales = train_ && question_.clips;
-    const InstanceId scale = scales ? store_.scalar(ValueKind::clip, {}, -1) : InstanceId();
+    const InstanceId scale = scales() ? store_.scalar(ValueKind::clip, {}, -1) : InstanceId();
     builder_.clip([&](const Access& access, bool) {
       if (access.part == Part::norm) return norms_.at(access.value.block);
       return access.part == Part::loss ? losses_.at(access.value.micro_batch) : scale;
     });
-    if (!train_ || !updates_wait()) return;
+    if (!train_ || !residence_.updates_wait()) return;
+    for (int d = 0; d < schedule_.devices; ++d) update_all(d, scale);
     std::vector<int> order = landed_;
     if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
     for (const int b : order) store_.update(b, scale);
   }
+
+  bool scales() const { return train_ && question_.clips; }
+
+  void update_all(int d, InstanceId scale) {
+    InstanceId here;
+    for (int b = 0; b < blocks(); ++b) {
+      if (!residence_.updates(d, b)) continue;
+      if (scale.valid() && !here.valid()) {
+        here = devices_[d].scalar(ValueKind::clip, {}, -1);
+        builder_.copy(builder_.device(d).weights_up, scale, here);
+      }
+      const InstanceId sum = devices_[d].staying(ValueKind::gradient, b).value();
+      builder_.update(b, builder_.device(d).compute, sum, here);
+    }
+  }
+
+  struct VisitSlots {
+    std::size_t number;  // of its device's visits
+    bool goes_on;        // what its stage's forward used is still there
+  };
 
   const PlanQuestion& question_;
   const Chain& chain_;
   const StreamSchedule& schedule_;
   const bool train_;
   PlanBuilder builder_;
+  const Residence residence_;
   HostStore store_;
-  std::vector<DeviceMemory> memory_;
-  const KeptSlots kept_slots_;             // by block
-  std::vector<std::size_t> memory_visit_;  // per visit of the schedule, in its device's visits
-  std::vector<bool> stays_;                // per visit: what its forward used is still there
+  std::vector<DeviceStore> devices_;
+  std::vector<VisitSlots> visits_;         // of the schedule
+  std::set<std::pair<int, int>> renewed_;  // device and block whose W it has got in this step
+  std::set<int> shared_;                   // blocks whose W came down from their device
+  std::map<int, std::set<int>> due_;       // by device: blocks to update there
+  std::map<int, std::size_t> waiting_;     // blocks whose sums come down last, and their visits
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
   std::map<BlockId, InstanceId> norms_;    // on the host
   std::map<int, InstanceId> losses_;       // likewise, by micro-batch
@@ -495,46 +521,6 @@ Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
                        const StreamSchedule& schedule) {
   FERRY_CHECK(schedule.activation_slots >= kLeastActivationSlots, "activation slots of a device");
   return StreamWriter(question, chain, schedule).write();
-}
-
-KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
-  std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
-  std::vector<KeptSlots> held(schedule.devices, KeptSlots(chain.size()));
-  IdVector<BlockId, bool> may_stay(chain.size(), true);
-  KeptSlots most(chain.size());
-  for (const StageVisit& visit : schedule.visits) {
-    const int batches = visit.end_batch - visit.first_batch;
-    for (int b = visit.first; b < visit.end; ++b) {
-      int& now = held[visit.device][b];
-      if (visit.direction != Direction::backward) {
-        const int more = visit.direction == Direction::fused ? 1 : batches;
-        most[b] = std::max(most[b], now + more);
-      }
-      if (visit.direction == Direction::fused) continue;
-      now += visit.direction == Direction::forward ? batches : -batches;
-      for (int m = visit.first_batch; m < visit.end_batch; ++m) {
-        if (visit.direction == Direction::forward) forward_on[{b, m}] = visit.device;
-        if (visit.direction == Direction::backward && forward_on[{b, m}] != visit.device) {
-          may_stay[b] = false;
-        }
-      }
-    }
-  }
-  for (const BlockId b : chain.blocks.ids()) {
-    if (!may_stay[b]) most[b] = 0;
-  }
-  return most;
-}
-
-Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,
-                  int device) {
-  Bytes bytes = largest_leaving(chain, schedule, device) * schedule.saved_slots;
-  for (const BlockId b : chain.blocks.ids()) {
-    if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs_on(schedule, device, b))
-      continue;
-    bytes += slot_size(chain.blocks[b].saved) * slots[b];
-  }
-  return bytes;
 }
 
 }  // namespace ferry

@@ -22,12 +22,30 @@ struct StageVisit {
   int end_batch = 0;
 };
 
-/// Where a block's states rest between steps, and its gradient sum between visits.
+/// Where a block's states rest between steps, and its gradient sum between visits. As it stands: in
+/// DRAM, from where weights come up for every visit and where sums go.
 struct BlockHome {
+  /// W and S are at home on the device of the block's visits, which updates them; G never leaves
+  /// it. Requires: all its visits are on one device. Of a tied head, which has no W: G stays.
+  bool on_device = false;
+  /// Every device that reads W has a slot for it alone: the host's new W comes up once per step.
+  bool weight_stays = false;
+  /// G has a slot of its own on the device of the block's backwards and comes down behind the other
+  /// sums of the step: while the next step's forward runs, which needs the block's update last.
+  bool sum_waits = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
 
   bool operator==(const BlockHome&) const = default;
+};
+
+/// How many blocks of every device have what there; a device with fewer has them all.
+struct HomeCounts {
+  int all = 0;      // W, S and G; updated there: the first blocks, which the next step needs first
+  int sums = 0;     // of the others, G until all other sums are down: the last blocks
+  int weights = 0;  // of the others, W from step to step: the first that are read more than once
+
+  bool operator==(const HomeCounts&) const = default;
 };
 
 struct StreamSchedule {
@@ -44,6 +62,7 @@ struct StreamSchedule {
   /// Updates wait for the end of backward even without clipping, as ZeRO-Offload's optimizer does.
   bool updates_at_end = false;
 
+  HomeCounts on_devices;         // what the search asks for; the writer sees homes only
   std::vector<BlockHome> homes;  // per block; empty: everything on the host
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
@@ -57,9 +76,19 @@ struct StreamSchedule {
   bool uses_drives() const;
 };
 
+BlockHome home_of_block(const StreamSchedule& schedule, BlockId block);
+
+/// The blocks that run on the device.
+std::vector<bool> blocks_on(const Chain& chain, const StreamSchedule& schedule, int device);
+
 /// By block: its micro-batches in flight on the device that has most of them. 0 where a backward
 /// runs on another device than its forward.
 KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule);
+
+/// A slot for any of what the blocks that run on a device send elsewhere between forward and
+/// backward.
+Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule,
+                      const std::vector<bool>& runs);
 
 /// The device's slots for what the schedule's forwards keep; `slots` are kept_slots() of the
 /// schedule.

@@ -1,0 +1,126 @@
+#include "planner/write/device_store.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+
+namespace ferry {
+namespace {
+
+constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
+
+}  // namespace
+
+DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residence& residence,
+                         int device, Bytes homes_end)
+    : builder_(builder),
+      chain_(chain),
+      residence_(residence),
+      device_(device),
+      place_(builder.device(device).place),
+      region_(homes_end) {
+  const auto give = [&](ValueKind kind, int b) {
+    const ValueId value = builder_.value(kind, b, -1);
+    own_[value] = region_;
+    region_ += slot_size(builder_.bytes(value));
+  };
+  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+    if (residence.keeps_sum(device, b)) give(ValueKind::gradient, b);
+    if (residence.keeps_weight(device, b)) give(ValueKind::weight, b);
+  }
+}
+
+std::size_t DeviceStore::add_visit() {
+  visits_.emplace_back();
+  return visits_.size() - 1;
+}
+
+void DeviceStore::need(ValueKind kind, int block) {
+  if (staying(kind, block)) return;
+  const ValueId value = builder_.value(kind, block, -1);
+  VisitMemory& visit = visits_.back();
+  if (std::ranges::find(visit.values, value) != visit.values.end()) return;
+  visit.values.push_back(value);
+  visit.need += slot_size(builder_.bytes(value));
+}
+
+void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
+                          const KeptSlots& kept_slots, const std::vector<bool>& runs) {
+  if (visits_.empty()) return;
+  const Bytes activation = slot_size(chain_.activation);
+  const Bytes token = slot_size(chain_.tokens);
+  const Bytes scalars = slot_size(kScalarSlot * needs.scalars);
+  const Bytes rings = activation * needs.activations + token * needs.tokens;
+  const Bytes saved = saved_bytes(chain_, schedule, kept_slots, device_);
+  // Whole slots, since a workspace begins where a slot could.
+  const Bytes left = needs.limit - region_ - slot_size(needs.workspace) - rings - saved - scalars;
+  const RegionSizes sizes = region_sizes(visits_);
+  const Bytes region = std::clamp(left, sizes.least, sizes.full);
+  lay_out_visits(visits_, builder_.values(), region_, region);
+  Bytes end = region_ + region;
+  activations_ = SlotRing(end, activation, needs.activations);
+  end += activation * needs.activations;
+  tokens_ = SlotRing(end, token, needs.tokens);
+  end += token * needs.tokens;
+  for (const BlockId b : chain_.blocks.ids()) {
+    if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs[b.index()]) continue;
+    const Bytes slot = slot_size(chain_.blocks[b].saved);
+    kept_.emplace(b, SlotPool(end, slot, 0));
+    end += slot * kept_slots[b];
+  }
+  const Bytes leaving = largest_leaving(chain_, schedule, runs);
+  saved_ = SlotRing(end, leaving, schedule.saved_slots);
+  scalars_end_ = end + leaving * schedule.saved_slots;
+}
+
+std::optional<InstanceId> DeviceStore::staying(ValueKind kind, int block) {
+  if (kind == ValueKind::weight && residence_.at_home(device_, block)) {
+    return builder_.home(kind, block);
+  }
+  const ValueId value = builder_.value(kind, block, -1);
+  const auto own = own_.find(value);
+  if (own == own_.end()) return std::nullopt;
+  return at(value, own->second);
+}
+
+InstanceId DeviceStore::in_visit(std::size_t visit, ValueKind kind, int block) {
+  if (const auto stays = staying(kind, block)) return *stays;
+  const ValueId value = builder_.value(kind, block, -1);
+  return at(value, visits_[visit].offsets.at(value));
+}
+
+SlotRing& DeviceStore::ring_of(ValueId value) {
+  const ValueKind kind = builder_.values()[value].kind;
+  if (kind == ValueKind::saved) return saved_;
+  return kind == ValueKind::tokens ? tokens_ : activations_;
+}
+
+std::optional<InstanceId> DeviceStore::find(ValueId value) {
+  const auto offset = ring_of(value).find(value);
+  if (!offset) return std::nullopt;
+  return at(value, *offset);
+}
+
+InstanceId DeviceStore::take(ValueId value, std::span<const ValueId> kept) {
+  return at(value, ring_of(value).take(value, kept));
+}
+
+InstanceId DeviceStore::hold(ValueId value) {
+  const Bytes offset = held_[value] = kept_.at(builder_.values()[value].block).take();
+  return at(value, offset);
+}
+
+InstanceId DeviceStore::release(ValueId value) {
+  const Bytes offset = held_.at(value);
+  kept_.at(builder_.values()[value].block).give_back(offset);
+  return at(value, offset);
+}
+
+InstanceId DeviceStore::scalar(ValueKind kind, BlockId block, int micro_batch) {
+  const InstanceId made = at(builder_.value(kind, block, micro_batch), scalars_end_);
+  scalars_end_ += kScalarSlot;
+  return made;
+}
+
+}  // namespace ferry

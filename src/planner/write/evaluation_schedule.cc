@@ -1,0 +1,85 @@
+#include "planner/write/evaluation_schedule.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+struct ForwardRun {
+  int device;
+  int block;
+  int micro_batch;
+};
+
+// In the plan's order. A fused head runs forward in its backward.
+std::vector<ForwardRun> forward_runs(const Plan& training) {
+  std::vector<int> device_of(training.places.size(), -1);
+  int devices = 0;
+  for (const PlaceId id : training.places.ids()) {
+    if (training.places[id].kind == PlaceKind::device) device_of[id.index()] = devices++;
+  }
+  std::vector<ForwardRun> runs;
+  for (const Task& task : training.tasks) {
+    const bool fused = task.kind == TaskKind::backward && training.blocks[task.block].fused;
+    if (task.kind != TaskKind::forward && !fused) continue;
+    const PlaceId place = training.resources[task.resource].place;
+    runs.push_back(
+        {device_of[place.index()], static_cast<int>(task.block.index()), task.micro_batch});
+  }
+  return runs;
+}
+
+// Whether the run is the next of the visit's block after block, micro-batch after micro-batch. Of
+// the first micro-batch any next block is.
+bool goes_on(const StageVisit& visit, const ForwardRun& before, const ForwardRun& run) {
+  if (run.device != visit.device) return false;
+  if (run.micro_batch == before.micro_batch) {
+    const bool first = run.micro_batch == visit.first_batch;
+    return run.block == before.block + 1 && (first || run.block < visit.end);
+  }
+  return run.micro_batch == before.micro_batch + 1 && run.block == visit.first &&
+         before.block + 1 == visit.end;
+}
+
+std::vector<StageVisit> visits_of(const std::vector<ForwardRun>& runs) {
+  std::vector<StageVisit> visits;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const ForwardRun& run = runs[i];
+    if (visits.empty() || !goes_on(visits.back(), runs[i - 1], run)) {
+      visits.push_back({Direction::forward, run.device, run.block, run.block + 1, run.micro_batch,
+                        run.micro_batch + 1});
+      continue;
+    }
+    visits.back().end = std::max(visits.back().end, run.block + 1);
+    visits.back().end_batch = run.micro_batch + 1;
+  }
+  return visits;
+}
+
+}  // namespace
+
+StreamSchedule evaluation_schedule(const Plan& training) {
+  StreamSchedule schedule;
+  schedule.strategy = training.strategy;
+  schedule.devices =
+      static_cast<int>(std::ranges::count(training.places, PlaceKind::device, &Place::kind));
+  schedule.visits = visits_of(forward_runs(training));
+  schedule.homes.resize(training.blocks.size());
+  for (const Instance& instance : training.instances) {
+    if (!instance.home) continue;
+    const Value& value = training.values[instance.value];
+    BlockHome& home = schedule.homes[value.block.index()];
+    const PlaceKind place = training.places[instance.place].kind;
+    home.on_device = home.on_device || place == PlaceKind::device;
+    bool& on_drive = value.kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
+    on_drive = place == PlaceKind::drive;
+  }
+  // Read on another device too: there it stays, rather than come up for every visit.
+  const BlockId tied = training.blocks.back().reads_weight;
+  if (tied.valid()) schedule.homes[tied.index()].weight_stays = true;
+  return schedule;
+}
+
+}  // namespace ferry

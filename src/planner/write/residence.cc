@@ -1,0 +1,49 @@
+#include "planner/write/residence.h"
+
+#include "base/check.h"
+
+namespace ferry {
+
+Residence::Residence(const PlanQuestion& question, const Chain& chain,
+                     const StreamSchedule& schedule)
+    : question_(question),
+      chain_(chain),
+      schedule_(schedule),
+      trains_(question.mode == PlanMode::train),
+      device_(chain.size(), -1),
+      backward_visits_(chain.size()),
+      reads_weight_(schedule.devices, std::vector<bool>(chain.size())) {
+  for (const StageVisit& visit : schedule.visits) {
+    const bool backward = visit.direction != Direction::forward;
+    for (int b = visit.first; b < visit.end; ++b) {
+      if (backward) ++backward_visits_[b];
+      if (reads_weight(visit, b)) {
+        reads_weight_[visit.device][weight_owner(chain, b)] = true;
+      }
+      if (!home(b).on_device && !(home(b).sum_waits && backward)) continue;
+      FERRY_CHECK(device_[b] < 0 || device_[b] == visit.device,
+                  "a block at home on a device runs there alone");
+      device_[b] = visit.device;
+    }
+  }
+}
+
+// The first block's backward reads none.
+bool Residence::reads_weight(const StageVisit& visit, int block) const {
+  const bool forward = visit.direction != Direction::backward && has_forward(chain_.blocks[block]);
+  return forward || (visit.direction != Direction::forward && block > 0);
+}
+
+bool Residence::keeps_weight(int device, int block) const {
+  return home(block).weight_stays && !at_home(device, block) && reads_weight_[device][block];
+}
+
+bool Residence::keeps_sum(int device, int block) const {
+  if (!trains_ || !gathers_sum(device, block) || chain_.blocks[block].gradients == Bytes{}) {
+    return false;
+  }
+  const bool tied = chain_.blocks[block].reads_weight.valid();  // its owner adds it later
+  return home(block).sum_waits || tied || updates_wait() || backward_visits_[block] > 1;
+}
+
+}  // namespace ferry

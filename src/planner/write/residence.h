@@ -1,0 +1,60 @@
+// What a schedule's homes mean for each device: which values rest there, which stay there, and who
+// updates a block.
+#pragma once
+
+#include <vector>
+
+#include "planner/costs/chain.h"
+#include "planner/costs/question.h"
+#include "planner/write/stream_schedule.h"
+
+namespace ferry {
+
+class Residence {
+ public:
+  /// All three must outlive it. Requires: the visits of a block that is at home on a device are all
+  /// there, and the backwards of one whose sum waits.
+  Residence(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule);
+
+  BlockHome home(int block) const { return home_of_block(schedule_, block); }
+
+  /// The device of a block that is at home on one, or whose sum waits there.
+  int device(int block) const { return device_[block]; }
+
+  /// W and S are at home on the device.
+  bool at_home(int device, int block) const {
+    return home(block).on_device && device_[block] == device;
+  }
+  /// And it updates them.
+  bool updates(int device, int block) const {
+    return trains_ && chain_.blocks[block].trainable && at_home(device, block);
+  }
+  /// W has a slot of its own on the device, though it is at home elsewhere.
+  bool keeps_weight(int device, int block) const;
+  /// The block's sum does not leave the device before it is whole.
+  bool gathers_sum(int device, int block) const {
+    return (home(block).on_device || home(block).sum_waits) && device_[block] == device;
+  }
+  /// And has a slot of its own there. One that waits for nothing is gone with its visit.
+  bool keeps_sum(int device, int block) const;
+
+  /// Updates wait for the end of backward.
+  bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
+
+ private:
+  bool reads_weight(const StageVisit& visit, int block) const;
+
+  const PlanQuestion& question_;
+  const Chain& chain_;
+  const StreamSchedule& schedule_;
+  const bool trains_;
+  std::vector<int> device_;
+  std::vector<int> backward_visits_;             // by block
+  std::vector<std::vector<bool>> reads_weight_;  // by device and block, tied heads included
+};
+
+inline bool contains(const StageVisit& visit, int block) {
+  return block >= visit.first && block < visit.end;
+}
+
+}  // namespace ferry

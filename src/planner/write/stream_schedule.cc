@@ -1,0 +1,84 @@
+#include "planner/write/stream_schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "planner/write/allocate.h"
+
+namespace ferry {
+
+bool StreamSchedule::uses_drives() const {
+  return gradients_on_drive ||
+         std::any_of(
+             homes.begin(), homes.end(),
+             [](const BlockHome& home) { return home.weight_on_drive || home.state_on_drive; }) ||
+         std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
+         std::ranges::find(policies, ActivationPolicy::swap_to_drive) != policies.end();
+}
+
+BlockHome home_of_block(const StreamSchedule& schedule, BlockId block) {
+  return schedule.homes.empty() ? BlockHome{} : schedule.homes[block.index()];
+}
+
+std::vector<bool> blocks_on(const Chain& chain, const StreamSchedule& schedule, int device) {
+  std::vector<bool> runs(chain.size(), false);
+  for (const StageVisit& visit : schedule.visits) {
+    if (visit.device != device) continue;
+    std::fill(runs.begin() + visit.first, runs.begin() + visit.end, true);
+  }
+  return runs;
+}
+
+Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule,
+                      const std::vector<bool>& runs) {
+  Bytes largest;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ActivationPolicy policy = policy_of(schedule.policies, b);
+    if (policy == ActivationPolicy::recompute || policy == ActivationPolicy::keep) continue;
+    if (runs[b.index()]) largest = std::max(largest, chain.blocks[b].saved);
+  }
+  return slot_size(largest);
+}
+
+KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
+  std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
+  std::vector<KeptSlots> held(schedule.devices, KeptSlots(chain.size()));
+  IdVector<BlockId, bool> may_stay(chain.size(), true);
+  KeptSlots most(chain.size());
+  for (const StageVisit& visit : schedule.visits) {
+    const int batches = visit.end_batch - visit.first_batch;
+    for (int b = visit.first; b < visit.end; ++b) {
+      int& now = held[visit.device][b];
+      if (visit.direction != Direction::backward) {
+        const int more = visit.direction == Direction::fused ? 1 : batches;
+        most[b] = std::max(most[b], now + more);
+      }
+      if (visit.direction == Direction::fused) continue;
+      now += visit.direction == Direction::forward ? batches : -batches;
+      for (int m = visit.first_batch; m < visit.end_batch; ++m) {
+        if (visit.direction == Direction::forward) forward_on[{b, m}] = visit.device;
+        if (visit.direction == Direction::backward && forward_on[{b, m}] != visit.device) {
+          may_stay[b] = false;
+        }
+      }
+    }
+  }
+  for (const BlockId b : chain.blocks.ids()) {
+    if (!may_stay[b]) most[b] = 0;
+  }
+  return most;
+}
+
+Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,
+                  int device) {
+  const std::vector<bool> runs = blocks_on(chain, schedule, device);
+  Bytes bytes = largest_leaving(chain, schedule, runs) * schedule.saved_slots;
+  for (const BlockId b : chain.blocks.ids()) {
+    if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs[b.index()]) continue;
+    bytes += slot_size(chain.blocks[b].saved) * slots[b];
+  }
+  return bytes;
+}
+
+}  // namespace ferry
