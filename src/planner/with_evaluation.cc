@@ -12,6 +12,9 @@
 #include "planner/costs/chain.h"
 #include "planner/costs/queues.h"
 #include "planner/strategies/strategies.h"
+#include "planner/write/edges.h"
+#include "planner/write/evaluation_schedule.h"
+#include "planner/write/stream_plan.h"
 
 namespace ferry {
 namespace {
@@ -28,33 +31,31 @@ std::vector<PlaceId> devices_of(const Plan& plan) {
   return devices;
 }
 
-/// Stages whose weights rest on several devices must be cut for evaluation as for training.
-void keep_stages(const Plan& training, PlanQuestion& evaluation) {
-  const std::vector<PlaceId> devices = devices_of(training);
-  const bool at_home = std::ranges::any_of(training.instances, [&](const Instance& instance) {
+bool rests_on_devices(const Plan& training) {
+  return std::ranges::any_of(training.instances, [&](const Instance& instance) {
     return instance.home && training.places[instance.place].kind == PlaceKind::device;
   });
-  if (!at_home || devices.size() < 2) return;
-  std::vector<int> device_of_block(training.blocks.size());
-  for (const Task& task : training.tasks) {
-    if (task.kind != TaskKind::forward && task.kind != TaskKind::backward) continue;
-    const PlaceId place = training.resources[task.resource].place;
-    const auto device = std::ranges::find(devices, place) - devices.begin();
-    device_of_block[task.block.index()] = static_cast<int>(device);
-  }
-  std::vector<int> stages, device_of_stage;
-  for (const BlockId b : training.blocks.ids()) {
-    const bool goes_on =
-        b.index() > 0 && training.blocks[b].stage == training.blocks[BlockId(b.index() - 1)].stage;
-    if (!goes_on) {
-      stages.push_back(0);
-      device_of_stage.push_back(device_of_block[b.index()]);
+}
+
+/// The evaluation of what rests on devices runs where it rests, with rings as long as fit.
+StrategyAnswer evaluate_at_home(const PlanQuestion& question, const Plan& training) {
+  const Chain chain = make_chain(question);
+  StreamSchedule schedule = evaluation_schedule(training);
+  schedule.token_slots = question.micro_batches;
+  schedule.activation_slots =
+      kLeastActivationSlots + static_cast<int>(chain.size()) * question.micro_batches;
+  while (true) {
+    Plan plan = write_stream_plan(question, chain, schedule);
+    std::vector<Shortage> lacking = shortages(plan);
+    if (lacking.empty()) {
+      order_accesses(plan);
+      Simulation prediction = simulate(plan);
+      return StrategyPlan{std::move(plan), std::move(prediction), "as training has it at home"};
     }
-    ++stages.back();
+    if (schedule.activation_slots == kLeastActivationSlots) return std::move(lacking.front());
+    schedule.activation_slots = std::max(kLeastActivationSlots, schedule.activation_slots / 2);
+    schedule.token_slots = std::min(schedule.token_slots, schedule.activation_slots);
   }
-  evaluation.options.stages = stages;
-  evaluation.options.devices = device_of_stage;
-  evaluation.options.map = MapRule::automatic;
 }
 
 class InTurn {
@@ -70,12 +71,16 @@ class InTurn {
   std::variant<PlansInTurn, Shortage> run(StrategyPlan training) {
     for (int round = 0; round < kRounds; ++round) {
       auto evaluation = evaluate(training.plan);
-      if (auto* lacking = std::get_if<Shortage>(&evaluation)) return std::move(*lacking);
-      Plan& other = std::get<Plan>(evaluation);
-      if (weigh(training.plan, other)) return PlansInTurn{std::move(training), std::move(other)};
-      if (!training_is_too_large_) continue;
+      auto* lacking = std::get_if<Shortage>(&evaluation);
+      if (lacking == nullptr) {
+        Plan& other = std::get<Plan>(evaluation);
+        if (weigh(training.plan, other)) return PlansInTurn{std::move(training), std::move(other)};
+        if (!training_is_too_large_) continue;
+      } else if (!make_room(training.plan, *lacking)) {
+        return std::move(*lacking);
+      }
       StrategyAnswer again = train();
-      if (auto* lacking = std::get_if<Shortage>(&again)) return std::move(*lacking);
+      if (auto* still = std::get_if<Shortage>(&again)) return std::move(*still);
       training = std::get<StrategyPlan>(std::move(again));
     }
     return std::move(*lacking_);
@@ -111,8 +116,8 @@ class InTurn {
     PlanQuestion question = within(lent_to_training_);
     question.mode = PlanMode::evaluate;
     question.faster_than.reset();
-    keep_stages(training, question);
-    StrategyAnswer answer = ask(question);
+    StrategyAnswer answer =
+        rests_on_devices(training) ? evaluate_at_home(question, training) : ask(question);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
       blame(lent_to_training_, *lacking);
       return std::move(*lacking);
@@ -122,6 +127,18 @@ class InTurn {
 
   StrategyAnswer ask(const PlanQuestion& question) const {
     return strategy_.plan(question, make_chain(question));
+  }
+
+  /// What training has at home on a device is evaluation's too: less of it, where that is what
+  /// evaluation lacks.
+  bool make_room(const Plan& training, const Shortage& lacking) {
+    if (!rests_on_devices(training)) return false;
+    const auto device =
+        std::ranges::find(question_.machine.devices, lacking.place, &MachineDevice::name);
+    if (device == question_.machine.devices.end()) return false;
+    lent_to_evaluation_[device - question_.machine.devices.begin()] += lacking.need - lacking.have;
+    lacking_ = lacking;
+    return true;
   }
 
   /// What a place lacks counts from its whole budget.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -31,7 +32,7 @@ std::optional<Planned> plan_within(PlanQuestion question, Bytes device) {
 /// The least budget that fits, to 2 KiB, without passes that only make plans faster.
 Bytes thriftiest(PlanQuestion question) {
   question.options.without =
-      "activations, rings, updates, mapping, cross-mapping, mixed, cuts, even-cuts";
+      "activations, homes, rings, updates, mapping, cross-mapping, mixed, cuts, even-cuts";
   Bytes low = 0_B, high = 2_MiB;
   while (high - low > 2_KiB) {
     const Bytes middle{(low + high).count / 2 / 512 * 512};
@@ -90,6 +91,38 @@ TEST(WithEvaluation, APipelinesStagesAreWhereTrainingHasThem) {
       }
     }
   }
+}
+
+// Of a streaming strategy some blocks' states rest on devices, as many as have room beside the
+// rest.
+TEST(WithEvaluation, FindsTheStatesThatRestOnDevices) {
+  int on_devices = 0;
+  int on_host = 0;
+  for (const int devices : {1, 2}) {
+    for (const bool tied : {false, true}) {
+      PlanQuestion question =
+          evaluating({.tied = tied, .layers = 8, .hidden = 64}, devices, "mobius");
+      for (MachineDevice& device : question.machine.devices) device.up = device.down = {1e7};
+      const Bytes half{states_of(question).count / 2 / devices + (512_KiB).count};
+      const auto planned = plan_within(question, half);
+      ASSERT_TRUE(planned);
+      expect_shared(*planned, half);
+      std::map<std::string, Instance> homes;
+      for (const Instance& home : planned->plan.instances) {
+        if (home.home) homes[value_name(planned->plan.values[home.value])] = home;
+      }
+      for (const Instance& home : planned->evaluation->instances) {
+        if (!home.home) continue;
+        const Instance& trained = homes.at(value_name(planned->evaluation->values[home.value]));
+        EXPECT_EQ(home.place, trained.place);
+        EXPECT_EQ(home.offset, trained.offset);
+        const PlaceKind place = planned->plan.places[home.place].kind;
+        ++(place == PlaceKind::device ? on_devices : on_host);
+      }
+    }
+  }
+  EXPECT_GT(on_devices, 0);
+  EXPECT_GT(on_host, 0);
 }
 
 TEST(WithEvaluation, WhatFitsOnlyWithoutItIsToldWithRemediesThatFitWithIt) {

@@ -6,6 +6,7 @@
 namespace ferry::pass_name {
 
 inline constexpr const char* kActivations = "activations";
+inline constexpr const char* kHomes = "homes";
 inline constexpr const char* kRings = "rings";
 inline constexpr const char* kUpdates = "updates";
 inline constexpr const char* kMapping = "mapping";
@@ -15,7 +16,7 @@ inline constexpr const char* kCrossMapping = "cross-mapping";
 inline constexpr const char* kMixed = "mixed";
 
 /// What `plan.without` may name; docs/planner.md says what each does.
-inline constexpr std::array kAll = {kActivations, kRings,    kUpdates,      kMapping,
+inline constexpr std::array kAll = {kActivations, kHomes,    kRings,        kUpdates, kMapping,
                                     kCuts,        kEvenCuts, kCrossMapping, kMixed};
 
 }  // namespace ferry::pass_name

@@ -103,7 +103,7 @@ class MobiusSearch {
       : question_(question),
         chain_(chain),
         problem_(problem_of(question, chain)),
-        search_(question, chain),
+        search_(question, chain, StreamSearch::Homes::anywhere),
         roots_(roots_of(question.machine)) {
     for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
       blocks_.push_back(costs_of(question, chain, b));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/costs/queues.h"
+#include "planner/strategies/device_homes.h"
 #include "planner/strategies/homes.h"
 #include "planner/write/allocate.h"
 #include "planner/write/edges.h"
@@ -36,6 +37,10 @@ std::string key_of(const StreamSchedule& schedule) {
     key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
     key += static_cast<char>('0' + static_cast<int>(policy));
+  for (const int count :
+       {schedule.on_devices.all, schedule.on_devices.sums, schedule.on_devices.weights}) {
+    key += 'h' + std::to_string(count);
+  }
   for (const StageVisit& visit : schedule.visits) {
     for (const int part : {static_cast<int>(visit.direction), visit.device, visit.first, visit.end,
                            visit.first_batch, visit.end_batch}) {
@@ -56,10 +61,12 @@ StreamDraft faster(StreamDraft draft, std::optional<StreamDraft> other) {
 
 }  // namespace
 
-StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain)
+StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes)
     : question_(question),
       chain_(chain),
       passes_(question),
+      homes_(homes == Homes::anywhere && question.mode == PlanMode::train &&
+             passes_.has(pass_name::kHomes)),
       offered_(is_small_step(question, chain) ? 1 + kRunnersUp : 1) {}
 
 // ---- what fits, and where states rest ----
@@ -112,6 +119,9 @@ void StreamSearch::rest_with_swaps(Bytes needed) {
 StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
   const StreamSchedule& resting = swaps_to_drive && with_swaps_ ? *with_swaps_ : resting_;
   schedule.homes = resting.homes;
+  if (schedule.on_devices != HomeCounts{}) {
+    schedule.homes = DeviceHomes(chain_, schedule).homes(resting.homes, schedule.on_devices);
+  }
   schedule.gradients_on_drive = resting.gradients_on_drive;
   schedule.activations_on_drive = resting.activations_on_drive;
   return schedule;
@@ -152,7 +162,7 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
     return {std::nullopt, verdict.lacking};
   }
   if (faster_than) {
-    verdict.at_least = lost(plan) ? kNever : find_busiest(plan).time;
+    verdict.at_least = lost(schedule, plan) ? kNever : find_busiest(plan).time;
     if (verdict.at_least >= *faster_than) return {};
   }
   order_accesses(plan);
@@ -178,9 +188,9 @@ StreamSearch::Attempt StreamSearch::try_longest_ring(const StreamSchedule& sched
 // Whether neither the plan nor any that refinement makes of its visits can be as fast as another
 // strategy's. More would be wrong to leave out: what is refined next is the fastest so far, so the
 // strategy would end elsewhere than it does alone, and auto could be slower than it. Refinement
-// changes rings, policies, the order of updates and which device is which: it spares recompute and
-// copies of activations, never a weight's, a gradient's or an update.
-bool StreamSearch::lost(const Plan& plan) const {
+// changes rings, policies, homes, the order of updates and which device is which: it spares
+// recompute and copies of activations; of weights, sums and updates no more than devices can hold.
+bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const {
   if (!question_.faster_than) return false;
   const auto of_drive = [&](const Resource& resource) {
     return plan.places[resource.place].kind == PlaceKind::drive;
@@ -190,17 +200,30 @@ bool StreamSearch::lost(const Plan& plan) const {
     if (!of_drive(resource)) fastest_link = std::max(fastest_link, resource.rate);
   }
   IdVector<ResourceId, Micros> busy(plan.resources.size());
+  IdVector<ResourceId, double> moved(plan.resources.size());
   for (const Task& task : plan.tasks) {
-    const Resource& resource = plan.resources[task.resource];
-    Micros& queue = busy[task.resource];
-    if (task.kind == TaskKind::backward) {
-      const ChainBlock& block = chain_.blocks[task.block];
-      queue += least_backward(block);
-    } else if (task.kind != TaskKind::copy) {
-      queue += task.micros;
-    } else if (task.micro_batch < 0) {
+    if (task.kind == TaskKind::copy) {
+      if (task.micro_batch < 0) moved[task.resource] += static_cast<double>(task.bytes.count);
+    } else if (task.kind == TaskKind::backward) {
+      busy[task.resource] += least_backward(chain_.blocks[task.block]);
+    } else {
+      busy[task.resource] += task.micros;
+    }
+  }
+  const HomeSavings most = homes_ ? most_savings(chain_, schedule) : HomeSavings{};
+  double memory = 0;
+  for (const Place& place : plan.places) {
+    if (place.kind == PlaceKind::device) memory += static_cast<double>(place.budget.count);
+  }
+  for (const ResourceId id : plan.resources.ids()) {
+    const Resource& resource = plan.resources[id];
+    if (resource.kind == ResourceKind::host) {
+      busy[id] = busy[id] - most.updates * memory;
+    } else if (resource.kind == ResourceKind::copy) {
+      const Place& place = plan.places[resource.place];
+      const double here = of_drive(resource) ? memory : static_cast<double>(place.budget.count);
       const double rate = of_drive(resource) ? resource.rate : fastest_link;
-      queue += from_seconds(static_cast<double>(task.bytes.count) / rate);
+      busy[id] = from_seconds(std::max(0.0, moved[id] - most.copies * here) / rate);
     }
   }
   return *std::ranges::max_element(busy) >= *question_.faster_than;
@@ -227,30 +250,125 @@ StreamDraft StreamSearch::refined() {
   return std::move(finished.take().front());
 }
 
+StreamDraft StreamSearch::refine(StreamDraft draft) {
+  if (!homes_) return refine_policies(std::move(draft));
+  StreamDraft first = draft;
+  return refine_homes(std::move(first), refine_policies(std::move(draft)));
+}
+
 // Policies are compared at equal rings, and each kind's best again with its best rings: so no
 // question is answered worse for having drives to swap to, or memory for longer rings.
-StreamDraft StreamSearch::refine(StreamDraft draft) {
+StreamDraft StreamSearch::refine_policies(StreamDraft draft) {
   std::vector<StreamDraft> branches;
   branches.push_back(std::move(draft));
-  const auto branch = [&](std::size_t from, Leaving leaving, Rings rings) {
-    StreamDraft best = passes_.run(pass_name::kActivations, branches[from], [&](StreamDraft start) {
-      return best_policies(std::move(start), {leaving, rings});
-    });
+  const auto branch = [&](std::size_t from, PolicyTrials trials) {
+    StreamDraft best = with_policies(branches[from], trials);
     if (best.step() < branches[from].step()) branches.push_back(std::move(best));
   };
   if (question_.options.activations == ActivationRule::automatic) {
-    branch(0, Leaving::for_dram, Rings::roomy);
+    branch(0, {Leaving::for_dram, Rings::roomy});
     if (branches.size() > 1) branches.erase(branches.begin());
     const std::size_t in_dram = 0;
-    branch(in_dram, Leaving::for_dram, Rings::mixed);
+    branch(in_dram, {Leaving::for_dram, Rings::mixed});
     if (has_drives()) {
-      branch(in_dram, Leaving::for_drives, Rings::roomy);
-      branch(branches.size() - 1, Leaving::for_drives, Rings::mixed);
+      branch(in_dram, {Leaving::for_drives, Rings::roomy});
+      branch(branches.size() - 1, {Leaving::for_drives, Rings::mixed});
     }
   }
   Drafts<StreamSchedule> finished(1);
   for (StreamDraft& one : branches) finished.offer(refine_rings_and_updates(std::move(one)));
   return std::move(finished.take().front());
+}
+
+// Homes compete for memory with what blocks keep and with the stages that pass, so they are tried
+// behind the best policies, before any, and with stages of one block.
+StreamDraft StreamSearch::refine_homes(StreamDraft first, StreamDraft finished) {
+  constexpr double kPromising = 1.03;  // of the best step: rings gain no more, as a rule
+  StreamDraft best = with_homes(std::move(finished), Then::rings);
+  std::vector<StreamDraft> starts;
+  starts.push_back(std::move(first));
+  Attempt finest = try_longest_ring(least_memory_, kRoomyRing, {});
+  if (finest.draft) starts.push_back(std::move(*finest.draft));
+  for (StreamDraft& start : starts) {
+    StreamDraft other = with_homes(std::move(start), Then::policies);
+    if (question_.options.activations == ActivationRule::automatic) {
+      other = with_policies(std::move(other), {Leaving::for_dram, Rings::roomy});
+    }
+    other = with_homes(std::move(other), Then::rings);
+    if (other.step() < best.step() * kPromising) other = refine_rings_and_updates(std::move(other));
+    best = faster(std::move(best), std::move(other));
+  }
+  return passes_.run(pass_name::kHomes, std::move(best),
+                     [&](StreamDraft given) { return neighbouring_homes(std::move(given)); });
+}
+
+StreamDraft StreamSearch::with_policies(StreamDraft draft, PolicyTrials trials) {
+  return passes_.run(pass_name::kActivations, std::move(draft),
+                     [&](StreamDraft given) { return best_policies(std::move(given), trials); });
+}
+
+StreamDraft StreamSearch::with_homes(StreamDraft draft, Then then) {
+  return passes_.run(pass_name::kHomes, std::move(draft),
+                     [&](StreamDraft given) { return best_homes(std::move(given), then); });
+}
+
+/// Weights at home save most copies per byte, whole blocks most in all: either goes first. Sums
+/// that wait may, too, once nothing else is to come: they let the links work through forward.
+StreamDraft StreamSearch::best_homes(StreamDraft draft, Then then) {
+  using Kind = int HomeCounts::*;
+  constexpr Kind kAll = &HomeCounts::all, kSums = &HomeCounts::sums,
+                 kWeights = &HomeCounts::weights;
+  std::vector<std::array<Kind, 3>> orders = {{kAll, kSums, kWeights}, {kWeights, kAll, kSums}};
+  if (then == Then::rings) orders.push_back({kSums, kAll, kWeights});
+  const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
+  const StreamDraft start = draft;
+  for (const auto& order : orders) {
+    StreamDraft other = start;
+    for (const Kind kind : order) other = with_more(std::move(other), kind, most.*kind);
+    draft = faster(std::move(draft), std::move(other));
+  }
+  return draft;
+}
+
+/// Some blocks more or fewer of each kind, by ever smaller steps.
+StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
+  const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
+  for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights}) {
+    for (int by = draft.schedule.on_devices.*kind / 4; by > 0; by /= 2) {
+      const StreamSchedule chosen = draft.schedule;
+      for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
+        if (count > most.*kind) continue;
+        StreamSchedule tried = chosen;
+        tried.on_devices.*kind = count;
+        draft = faster_of(std::move(draft), tried);
+      }
+    }
+  }
+  return draft;
+}
+
+/// From few blocks to many, as far as they fit and make the step shorter; then what is between the
+/// last that fit and the first that did not.
+StreamDraft StreamSearch::with_more(StreamDraft draft, int HomeCounts::*kind, int most) {
+  constexpr int kPatience = 2;
+  StreamSchedule tried = draft.schedule;
+  int fits = tried.on_devices.*kind;
+  int too_many = most + 1;
+  for (int failed = 0; failed < kPatience && fits + 1 < too_many;) {
+    const int next = too_many > most ? fits + 1 + fits / 2 : (fits + too_many) / 2;
+    tried.on_devices.*kind = std::min(next, most);
+    const Micros step = draft.step();
+    Attempt attempt = try_schedule(tried, step);
+    if (attempt.lacking) {
+      too_many = tried.on_devices.*kind;
+      continue;
+    }
+    fits = tried.on_devices.*kind;
+    const bool gained = attempt.draft && attempt.draft->step() < step;
+    failed = gained ? 0 : failed + 1;
+    if (gained) draft = std::move(*attempt.draft);
+  }
+  return draft;
 }
 
 StreamDraft StreamSearch::refine_rings_and_updates(StreamDraft draft) {
@@ -323,7 +441,7 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
   if (!saves_any(keep_all(chain_, slots))) return draft;
   Plan recomputing = write_stream_plan(question_, chain_, with_slots(schedule, kRoomyRing));
   const Bytes dram = host_limit(question_) - host_peak(recomputing);
-  if (!policies_may_help(std::move(recomputing), slots, draft.step())) return draft;
+  if (!policies_may_help(schedule, std::move(recomputing), slots, draft.step())) return draft;
   for (ActivationPolicies& policies :
        streaming_policies(chain_, slots, question_.micro_batches, to_drives)) {
     StreamSchedule lean = with_slots(schedule, kLeastActivationSlots);
@@ -345,12 +463,13 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
 
 // Whether the plan would be faster than that if keeping what forward made cost nothing: policies
 // shorten backwards, no copy and no update.
-bool StreamSearch::policies_may_help(Plan plan, const KeptSlots& slots, Micros faster_than) const {
+bool StreamSearch::policies_may_help(const StreamSchedule& schedule, Plan plan,
+                                     const KeptSlots& slots, Micros faster_than) const {
   for (Task& task : plan.tasks) {
     if (task.kind != TaskKind::backward) continue;
     if (slots[task.block] > 0) task.micros = least_backward(chain_.blocks[task.block]);
   }
-  if (lost(plan) || find_busiest(plan).time >= faster_than) return false;
+  if (lost(schedule, plan) || find_busiest(plan).time >= faster_than) return false;
   order_accesses(plan);
   return simulate(plan).step < faster_than;
 }

@@ -17,8 +17,13 @@ using StreamDraft = Draft<StreamSchedule>;
 
 class StreamSearch {
  public:
+  /// Whether training may have blocks at home on devices, or leave sums and weights there: for
+  /// strategies whose blocks return to their device. Others are as they were published. Evaluation
+  /// finds everything where training has it (with_evaluation.h).
+  enum class Homes { on_host, anywhere };
+
   /// Both must outlive the search.
-  StreamSearch(const PlanQuestion& question, const Chain& chain);
+  StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes = Homes::on_host);
 
   /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
   /// per visit), so that more memory never hurts: returns what it lacks, with the shortest rings
@@ -65,7 +70,7 @@ class StreamSearch {
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
   Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
                            std::optional<Micros> faster_than);
-  bool lost(const Plan& plan) const;
+  bool lost(const StreamSchedule& schedule, const Plan& plan) const;
   ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
 
   Attempt find_homes(Attempt in_dram);
@@ -74,10 +79,19 @@ class StreamSearch {
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
 
   StreamDraft refine(StreamDraft draft);
+  StreamDraft refine_policies(StreamDraft draft);
+  StreamDraft refine_homes(StreamDraft first, StreamDraft finished);
+  StreamDraft with_policies(StreamDraft draft, PolicyTrials trials);
+  enum class Then { policies, rings };  // what is chosen next
+  StreamDraft with_homes(StreamDraft draft, Then then);
+  StreamDraft best_homes(StreamDraft draft, Then then);
+  StreamDraft neighbouring_homes(StreamDraft draft);
+  StreamDraft with_more(StreamDraft draft, int HomeCounts::*kind, int most);
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);
   StreamDraft best_policies_of(StreamDraft draft, StreamSchedule schedule, PolicyTrials trials);
-  bool policies_may_help(Plan plan, const KeptSlots& slots, Micros faster_than) const;
+  bool policies_may_help(const StreamSchedule& schedule, Plan plan, const KeptSlots& slots,
+                         Micros faster_than) const;
   bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram) const;
   StreamDraft best_rings(StreamDraft draft);
   StreamDraft neighbouring_rings(StreamDraft draft);
@@ -90,6 +104,7 @@ class StreamSearch {
   const PlanQuestion& question_;
   const Chain& chain_;
   Passes passes_;
+  const bool homes_;                          // on devices too
   StreamSchedule resting_;                    // where things rest; no visits
   std::optional<StreamSchedule> with_swaps_;  // likewise when activations leave for the drives
   StreamSchedule least_memory_;

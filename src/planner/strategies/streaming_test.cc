@@ -137,7 +137,7 @@ TEST(StreamSearch, APassThatIsSwitchedOffDoesNotRun) {
   question.options.without = "rings, updates";
   EXPECT_EQ(passes_of(question), (Names{"schedules", "activations"}));
   EXPECT_GT(must_fit(question).prediction.step, all);
-  question.options.without = "activations,rings,updates";
+  question.options.without = "activations,homes,rings,updates";
   EXPECT_EQ(passes_of(question), Names{"schedules"});
 }
 

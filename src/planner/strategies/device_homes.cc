@@ -1,0 +1,104 @@
+#include "planner/strategies/device_homes.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ferry {
+namespace {
+
+constexpr int kNowhere = -1;
+constexpr int kSeveral = -2;
+
+void add_device(int& device, int visited) {
+  device = device == kNowhere || device == visited ? visited : kSeveral;
+}
+
+// By device and block: how often its visits read W, or a tied head that reads it.
+std::vector<std::vector<int>> visits_that_read(const Chain& chain, const StreamSchedule& schedule) {
+  std::vector<std::vector<int>> reads(schedule.devices, std::vector<int>(chain.size()));
+  for (const StageVisit& visit : schedule.visits) {
+    for (int b = visit.first; b < visit.end; ++b) {
+      ++reads[visit.device][weight_owner(chain, b).index()];
+    }
+  }
+  return reads;
+}
+
+}  // namespace
+
+DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
+    : chain_(chain), all_(schedule.devices), sums_(schedule.devices), weights_(schedule.devices) {
+  const int blocks = static_cast<int>(chain.size());
+  std::vector<int> runs_on(blocks, kNowhere);
+  std::vector<int> backward_on(blocks, kNowhere);
+  const auto reads = visits_that_read(chain, schedule);
+  for (const StageVisit& visit : schedule.visits) {
+    for (int b = visit.first; b < visit.end; ++b) {
+      add_device(runs_on[b], visit.device);
+      if (visit.direction != Direction::forward) add_device(backward_on[b], visit.device);
+    }
+  }
+  const int head = blocks - 1;
+  const int tied = chain.blocks[head].reads_weight;
+  for (int b = 0; b < blocks; ++b) {
+    for (int d = 0; d < schedule.devices; ++d) {
+      if (reads[d][b] > 1) weights_[d].push_back(b);
+    }
+    if (!chain.blocks[b].trainable) continue;
+    // A tied head elsewhere would have W and G cross the host at both ends of the step.
+    const bool shared = b == tied && runs_on[head] != runs_on[b];
+    if (runs_on[b] >= 0 && !shared) all_[runs_on[b]].push_back(b);
+    if (backward_on[b] >= 0 && b != tied) sums_[backward_on[b]].push_back(b);
+  }
+  for (int d = 0; d < schedule.devices; ++d) {
+    std::ranges::reverse(sums_[d]);
+    most_.all = std::max(most_.all, static_cast<int>(all_[d].size()));
+    most_.sums = std::max(most_.sums, static_cast<int>(sums_[d].size()));
+    most_.weights = std::max(most_.weights, static_cast<int>(weights_[d].size()));
+  }
+}
+
+void DeviceHomes::put(std::vector<BlockHome>& homes, int block) const {
+  homes[block] = {.on_device = true};
+  const int head = static_cast<int>(chain_.size()) - 1;
+  if (chain_.blocks[head].reads_weight == block) homes[head].on_device = true;
+}
+
+std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
+                                          const HomeCounts& counts) const {
+  resting.resize(chain_.size());
+  const auto give = [](const std::vector<int>& blocks, int count, auto&& home) {
+    for (const int b : blocks) {
+      if (count-- <= 0) return;
+      home(b);
+    }
+  };
+  for (std::size_t d = 0; d < all_.size(); ++d) {
+    give(all_[d], counts.all, [&](int b) { put(resting, b); });
+    give(sums_[d], counts.sums, [&](int b) {
+      if (!resting[b].on_device) resting[b].sum_waits = true;
+    });
+    give(weights_[d], counts.all + counts.weights, [&](int b) {
+      if (!resting[b].on_device && counts.weights > 0) resting[b].weight_stays = true;
+    });
+  }
+  return resting;
+}
+
+HomeSavings most_savings(const Chain& chain, const StreamSchedule& schedule) {
+  HomeSavings most;
+  for (const std::vector<int>& reads : visits_that_read(chain, schedule)) {
+    most.copies = std::max<double>(most.copies, *std::ranges::max_element(reads) - 1);
+  }
+  if (DeviceHomes(chain, schedule).most().all == 0) return most;
+  for (const ChainBlock& block : chain.blocks) {
+    if (!block.trainable) continue;
+    const auto at_rest = static_cast<double>((block.weights + block.states).count);
+    const auto sums = static_cast<double>(block.gradients.count);
+    most.copies = std::max(most.copies, sums / at_rest);
+    most.updates = std::max(most.updates, block.host_update * (1 / at_rest));
+  }
+  return most;
+}
+
+}  // namespace ferry

@@ -1,0 +1,43 @@
+// Which blocks' values stay on the devices that run them, where memory is left for them.
+//
+// A device's blocks are taken in an order that depends on the chain and the visits alone, so what
+// stays with less memory is a part of what stays with more.
+#pragma once
+
+#include <vector>
+
+#include "planner/costs/chain.h"
+#include "planner/write/stream_schedule.h"
+
+namespace ferry {
+
+class DeviceHomes {
+ public:
+  /// `chain` must outlive it.
+  DeviceHomes(const Chain& chain, const StreamSchedule& schedule);
+
+  /// `resting` is where things rest that are not on devices: empty, or by block.
+  std::vector<BlockHome> homes(std::vector<BlockHome> resting, const HomeCounts& counts) const;
+
+  /// Beyond these a count changes nothing.
+  const HomeCounts& most() const { return most_; }
+
+ private:
+  void put(std::vector<BlockHome>& homes, int block) const;
+
+  const Chain& chain_;
+  // By device, in the order in which they are taken.
+  std::vector<std::vector<int>> all_;
+  std::vector<std::vector<int>> sums_;
+  std::vector<std::vector<int>> weights_;
+  HomeCounts most_;
+};
+
+/// The most that a byte of device memory can spare the schedule.
+struct HomeSavings {
+  double copies = 0;  // bytes of any one queue
+  Micros updates;     // of the host
+};
+HomeSavings most_savings(const Chain& chain, const StreamSchedule& schedule);
+
+}  // namespace ferry
