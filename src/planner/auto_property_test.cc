@@ -17,7 +17,7 @@ constexpr std::uint64_t kLostMobius = 3194;
 
 TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
   int planned_ones = 0;
-  for (std::uint64_t seed = 1; seed <= 1200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 800; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlanAnswer answer = make_plan(random_question(seed, true));
     const auto* planned = std::get_if<Planned>(&answer);
@@ -30,7 +30,7 @@ TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
           << candidate.strategy;
     }
   }
-  EXPECT_GT(planned_ones, 350);
+  EXPECT_GT(planned_ones, 230);
 }
 
 // A question of the seed whose blocks can all leave for the drives, if it has some.

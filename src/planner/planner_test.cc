@@ -96,17 +96,21 @@ TEST(Planner, StreamingFitsIntoAnEighthOfTheStates) {
   }
 }
 
-TEST(Planner, NothingStreamsWhereEverythingFits) {
+// What still crosses the link does so beside computation.
+TEST(Planner, NextToNothingStreamsWhereEverythingFits) {
   SampleMachine machine;
   machine.threads = machine.cores;  // no core is free to update while the device computes
   machine.link_rate = 20e6;         // and what streams waits for it
-  const Planned planned = must_fit(sample_question({}, machine, 2));
-  EXPECT_TRUE(planned.plan.strategy == "resident" || planned.plan.strategy == "1f1b")
-      << planned.plan.strategy;
-  EXPECT_EQ(planned.candidates.front().strategy, planned.plan.strategy);
+  const PlanQuestion question = sample_question({}, machine, 2);
+  const Planned planned = must_fit(question);
+  Bytes moved;
   for (const Task& task : planned.plan.tasks) {
-    EXPECT_FALSE(task.kind == TaskKind::copy && task.name.starts_with("W.")) << task.name;
+    if (task.kind == TaskKind::copy && task.name.starts_with("W.")) moved += task.bytes;
   }
+  EXPECT_LT(moved.count, states_of(question).count / 3 / 10);  // a third of states are weights
+  PlanQuestion resident = question;
+  resident.strategy = "resident";
+  EXPECT_LE(planned.prediction.step, must_fit(resident).prediction.step);
 }
 
 // A checkpointed run evaluates with another plan on the same memory.

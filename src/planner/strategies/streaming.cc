@@ -245,15 +245,11 @@ ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) 
 // ---- refinement ----
 
 StreamDraft StreamSearch::refined() {
+  const StreamDraft first = offered_.best();
   Drafts<StreamSchedule> finished(1);
-  for (StreamDraft& draft : offered_.take()) finished.offer(refine(std::move(draft)));
-  return std::move(finished.take().front());
-}
-
-StreamDraft StreamSearch::refine(StreamDraft draft) {
-  if (!homes_) return refine_policies(std::move(draft));
-  StreamDraft first = draft;
-  return refine_homes(std::move(first), refine_policies(std::move(draft)));
+  for (StreamDraft& draft : offered_.take()) finished.offer(refine_policies(std::move(draft)));
+  StreamDraft best = std::move(finished.take().front());
+  return homes_ ? refine_homes(first, std::move(best)) : std::move(best);
 }
 
 // Policies are compared at equal rings, and each kind's best again with its best rings: so no

@@ -36,7 +36,8 @@ class StreamSearch {
 
   /// The fastest of what was offered after the passes that all strategies have: policies of
   /// activations (activation_policy.h), ring lengths, the order of updates. Of a small step the
-  /// next fastest pass through them too. Requires: start() returned nothing.
+  /// next fastest pass through them too. Then, where they may, homes. Requires: start() returned
+  /// nothing.
   StreamDraft refined();
 
   /// The draft, or the schedule's plan with the schedule's own ring lengths when that is faster.
@@ -78,7 +79,6 @@ class StreamSearch {
   bool has_drives() const;
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
 
-  StreamDraft refine(StreamDraft draft);
   StreamDraft refine_policies(StreamDraft draft);
   StreamDraft refine_homes(StreamDraft first, StreamDraft finished);
   StreamDraft with_policies(StreamDraft draft, PolicyTrials trials);
