@@ -20,7 +20,7 @@ def test_of_two_at_once_one_runs_and_is_whole(box, seed, resumed):
     pick = random.Random(f"{seed} {resumed}")
     name = f"pairs-{resumed}"
     out = box.folder / name
-    steps = 0
+    steps = met = 0
     for number in range(PAIRS):
         where = f"seed {seed}, pair {number}"
         if resumed and number == 0:
@@ -41,6 +41,7 @@ def test_of_two_at_once_one_runs_and_is_whole(box, seed, resumed):
         texts = [text + errors for text, errors in ends]
         # The second may come when the first has ended already.
         assert codes.count(0) >= 1, f"{where}: {codes}\n" + "\n".join(texts)
+        met += any("is in use by" in text for text in texts)
         for code, text in zip(codes, texts, strict=True):
             told = "is in use by" in text or "was saved by an earlier run" in text or "nothing to do" in text
             assert code == 0 or (code == 2 and told), f"{where}: {code}\n{text}"
@@ -48,4 +49,5 @@ def test_of_two_at_once_one_runs_and_is_whole(box, seed, resumed):
         last = steps if resumed else 4
         assert read_log(out) == list(range(1, last + 1)), where
         assert (out / "checkpoints" / f"step-{last:06d}" / "model.safetensors").exists(), where
+    assert met > 0, f"seed {seed}: no two were in the folder at once"
     ferry("train", str(box.folder / f"{name}.yaml"), "--resume", f"train.steps={last + 1}", f"out={out}")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from boxes import descendants, wait_for_ends
 
 ROWS = 40_000
 
@@ -29,17 +30,6 @@ def source(tmp_path_factory) -> Path:
     return folder
 
 
-def workers_of(process: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
-def is_running(process: int) -> bool:
-    try:
-        return " Z " not in Path(f"/proc/{process}/stat").read_text()
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_the_process_that_started_them(source, seed, how):
     if len(os.sched_getaffinity(0)) < 2:
@@ -47,15 +37,11 @@ def test_workers_end_with_the_process_that_started_them(source, seed, how):
     pick = random.Random(f"{seed} {how}")
     command = [sys.executable, "-m", "ferry_tools", "tokenize", "--model=.", "--cache=cache", "x.jsonl"]
     process = subprocess.Popen(command, cwd=source, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not (workers := workers_of(process.pid)) and process.poll() is None:
+    while not (workers := descendants(process.pid)) and process.poll() is None:
         time.sleep(0.01)
     assert workers, "it ended before it had workers"
     time.sleep(pick.random())
     process.send_signal(how)
     assert process.wait(30) != 0
-    for _ in range(300):
-        if not any(map(is_running, workers)):
-            break
-        time.sleep(0.1)
-    assert not any(map(is_running, workers)), f"seed {seed}"
+    wait_for_ends(workers, seconds=30)
     assert not list((source / "cache").iterdir()), f"seed {seed}"

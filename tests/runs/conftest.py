@@ -147,11 +147,17 @@ def descendants(process: int) -> list[int]:
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process is gone, or waits only for its parent to hear so."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+    """Whether a process is gone, or waits only for its parent to hear so.
+
+    Of all its threads: while one is still ending, so are the process's files and the locks on them.
+    """
+    for thread in Path(f"/proc/{process}/task").glob("*/stat"):
+        try:
+            if thread.read_text().rpartition(")")[2].split()[0] not in "ZX":
+                return False
+        except OSError:  # it has just ended
+            continue
+    return True
 
 
 def wait_for_ends(processes: list[int], seconds: float = 60) -> None:
