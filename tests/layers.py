@@ -1,5 +1,5 @@
 """Holds the order of folders and of the rooms inside them (ARCHITECTURE.md): an include that the tables do not
-allow, or a cycle of includes at any depth, fails the test.
+allow, or a cycle of includes at any depth, fails the test. So does a header of threads where there are none.
 
 Usage: layers.py SOURCE_DIR
 """
@@ -46,6 +46,10 @@ ROOMS = {
     },
 }
 TORCH = ("torch/", "ATen/", "c10/")
+# Folders that a build for the thread sanitizer leaves out (src/CMakeLists.txt), and what they therefore may not have.
+WITHOUT_THREADS = {"planner", "papers"}
+THREADS = {"atomic", "barrier", "condition_variable", "execution", "future", "latch", "mutex", "omp.h", "pthread.h",
+           "semaphore", "shared_mutex", "stop_token", "thread"}  # fmt: skip
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
@@ -65,6 +69,8 @@ def breach(here: tuple[str, ...], header: str) -> str | None:
     """Says what `here`, a path below src/, may not do, or nothing."""
     there = tuple(header.split("/"))
     folder, target = here[0], "torch" if header.startswith(TORCH) else there[0]
+    if folder in WITHOUT_THREADS and header in THREADS:
+        return f"{folder}/ may not include <{header}>: the thread sanitizer does not see it"
     if target != folder:
         known = target in MAY_SEE or target == "torch"
         return f"{folder}/ may not include {target}/" if known and target not in MAY_SEE[folder] else None

@@ -31,6 +31,12 @@ def test_torch_outside_its_folders_is_caught(tmp_path):
     assert "exec/ may not include torch/" in problem
 
 
+def test_threads_where_the_thread_sanitizer_does_not_look_are_caught(tmp_path):
+    write(tmp_path, {"planner/cuts/mip.cc": "#include <mutex>\n", "store/rates.cc": "#include <mutex>\n"})
+    (problem,) = layers.violations(tmp_path)
+    assert "mip.cc:1: planner/ may not include <mutex>" in problem
+
+
 def test_a_folder_outside_the_table_is_caught(tmp_path):
     write(tmp_path, {"misc/misc.cc": ""})
     assert "not in the table" in layers.violations(tmp_path)[0]
