@@ -29,6 +29,13 @@ TEST(OwnMemory, AMappingCountsOnceItsPagesAreBacked) {
   EXPECT_LE(own_memory(getpid()) - before, 64_MiB + kSlack);
 }
 
+// Not instrumented: what the thread sanitizer notes of each page read is this process's own memory.
+__attribute__((no_sanitize("thread"))) long sum_of_pages(const char* bytes, std::size_t size) {
+  long sum = 0;
+  for (std::size_t at = 0; at < size; at += 4096) sum += bytes[at];
+  return sum;
+}
+
 // A mapped checkpoint is the page cache's, which the kernel takes back.
 TEST(OwnMemory, AFileThatIsMappedAndReadDoesNotCount) {
   char name[] = "own-memory-XXXXXX";  // in the build folder: /tmp may be memory itself
@@ -41,10 +48,8 @@ TEST(OwnMemory, AFileThatIsMappedAndReadDoesNotCount) {
   auto* const bytes =
       static_cast<const char*>(mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE, file, 0));
   ASSERT_NE(bytes, MAP_FAILED);
-  long sum = 0;
-  for (std::size_t at = 0; at < kSize; at += 4096) sum += bytes[at];
 
-  EXPECT_EQ(sum, 0);
+  EXPECT_EQ(sum_of_pages(bytes, kSize), 0);
   EXPECT_LT(own_memory(getpid()) - before, kSlack);
   munmap(const_cast<char*>(bytes), kSize);
   close(file);
