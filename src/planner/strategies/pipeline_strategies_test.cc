@@ -43,8 +43,8 @@ int copies_of(const Plan& plan, ValueKind kind) {
 }
 
 TEST(Pipelines, EveryAnswerHoldsWhatItPromises) {
-  int planned_ones = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  std::uint64_t planned_ones = 0;
+  for (std::uint64_t seed = 1; seed <= random_share(40); ++seed) {
     for (const char* strategy : kPipelines) {
       SCOPED_TRACE("seed " + std::to_string(seed) + " " + strategy);
       PlanQuestion question = random_question(seed);
@@ -61,7 +61,7 @@ TEST(Pipelines, EveryAnswerHoldsWhatItPromises) {
       expect_promises_hold(planned);
     }
   }
-  EXPECT_GT(planned_ones, 80);
+  expect_enough(planned_ones, 80);
 }
 
 TEST(Pipelines, MoreDeviceMemoryNeverHurts) {

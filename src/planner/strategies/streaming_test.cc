@@ -17,12 +17,14 @@ namespace {
 constexpr std::array kStreaming = {"mobius", "roundpipe", "harmony-pp", "harmony-dp",
                                    "zero",   "fuyou",     "auto"};
 
-// 175 billion parameters on one GPU with twelve drives: states and activations leave for these.
-PlanQuestion large_question() {
+// Blocks of GPT-3, all 96 of them 175 billion parameters, on one GPU with twelve drives: states and
+// activations leave for these.
+PlanQuestion large_question(int layers) {
   PlanQuestion question;
   question.model = parse_model_spec(
       R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 12288,
-          "n_layer": 96, "n_head": 96, "n_positions": 1024, "vocab_size": 50257})",
+          "n_layer": )" +
+          std::to_string(layers) + R"(, "n_head": 96, "n_positions": 1024, "vocab_size": 50257})",
       "test");
   question.machine =
       read_machine(std::string(FERRY_SOURCE_DIR) + "/machines/ratel-4090-12drives.yaml");
@@ -46,7 +48,7 @@ void add_workspace(PlanQuestion& question, Bytes more) {
 
 // 142.4 s, and 124.8 s with a byte more: long rings fitted, so short ones were not tried.
 TEST(StreamSearch, AByteMoreWorkspaceMakesNoPlanFaster) {
-  PlanQuestion question = large_question();
+  PlanQuestion question = large_question(96);
   const Micros step = must_fit(question).prediction.step;
   EXPECT_LT(step.seconds(), 125);
   add_workspace(question, 1_B);
@@ -96,8 +98,8 @@ PlanQuestion with_less(PlanQuestion question, Less what, double part) {
 TEST(StreamSearch, ALittleLessOfAnythingMakesNoPlanNoticeablyFaster) {
   constexpr double kNoticeable = 0.003;
   constexpr double kOfHomes = 0.05;  // mobius climbs to its homes, by the simulated step alone
-  int compared = 0;
-  for (std::uint64_t seed = 1; seed <= 80; ++seed) {
+  std::uint64_t compared = 0;
+  for (std::uint64_t seed = 1; seed <= random_share(80); ++seed) {
     PlanQuestion question = random_question(seed);
     question.strategy = kStreaming[seed % kStreaming.size()];
     const AnswerWithoutRemedies full = answer_question(question);
@@ -117,7 +119,7 @@ TEST(StreamSearch, ALittleLessOfAnythingMakesNoPlanNoticeablyFaster) {
       }
     }
   }
-  EXPECT_GT(compared, 300);
+  expect_enough(compared, 300);
 }
 
 std::vector<std::string> passes_of(const PlanQuestion& question) {
@@ -132,7 +134,7 @@ std::vector<std::string> passes_of(const PlanQuestion& question) {
 }
 
 TEST(StreamSearch, APassThatIsSwitchedOffDoesNotRun) {
-  PlanQuestion question = large_question();
+  PlanQuestion question = large_question(24);
   using Names = std::vector<std::string>;
   EXPECT_EQ(passes_of(question), (Names{"schedules", "activations", "rings", "updates"}));
   const Micros all = must_fit(question).prediction.step;
