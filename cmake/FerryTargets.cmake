@@ -1,7 +1,10 @@
 # ferry_library(NAME SOURCES ... [LINKS ...] [TORCH])   one static library per folder of src/
-# ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH])     its tests: one binary, one ctest entry
+# ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH] [PARTS N])   its tests: one binary, one ctest entry
 # ferry_pytest(NAME [CONFIGURATION NAME] FILE_OR_FOLDER...)   Python tests: one ctest entry, with a
 #                                                       configuration only under `ctest -C NAME`
+#
+# One test runs at a time, since times and memory are looked at; of a test in PARTS, which looks at neither, as many
+# parts as there are cores (scripts/test).
 #
 # A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF). Tests that compute with
 # torch have the label torch (ctest -L torch), which scripts/test-kernels runs.
@@ -43,7 +46,7 @@ function(ferry_library name)
 endfunction()
 
 function(ferry_tests name)
-  cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "PARTS" "SOURCES;LINKS" ${ARGN})
   if(NOT FERRY_TESTS OR (arg_TORCH AND NOT FERRY_TORCH))
     return()
   endif()
@@ -53,13 +56,25 @@ function(ferry_tests name)
   if(arg_TORCH)
     ferry_use_torch(${name}_test)
   endif()
-  add_test(NAME ${name} COMMAND ${name}_test)
-  # Read by tests/count.py, which counts the cases of each binary.
-  set_tests_properties(${name} PROPERTIES
-    ENVIRONMENT GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
+  if(arg_PARTS)
+    foreach(part RANGE 1 ${arg_PARTS})
+      math(EXPR index "${part} - 1")
+      ferry_add_gtest(${name}_${part} ${name}_test GTEST_TOTAL_SHARDS=${arg_PARTS} GTEST_SHARD_INDEX=${index})
+    endforeach()
+    return()
+  endif()
+  ferry_add_gtest(${name} ${name}_test)
+  set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
   if(arg_TORCH)
     set_tests_properties(${name} PROPERTIES LABELS torch)
   endif()
+endfunction()
+
+# With the environment that follows. The results are read by tests/count.py, which counts the cases.
+function(ferry_add_gtest name program)
+  add_test(NAME ${name} COMMAND ${program})
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml;${ARGN}")
 endfunction()
 
 function(ferry_pytest name)
@@ -68,6 +83,6 @@ function(ferry_pytest name)
     COMMAND ${FERRY_PYTHON} -m pytest -q -p no:cacheprovider
       --junitxml=${CMAKE_BINARY_DIR}/test-results/${name}.xml ${arg_UNPARSED_ARGUMENTS}
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES
+  set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE
     ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/tools;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
