@@ -10,6 +10,7 @@
 #include "papers/published/paper_models.h"
 #include "plan/verify.h"
 #include "planner/costs/estimate.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -107,6 +108,7 @@ AutoComparison compare_with_auto(const PlanQuestion& question) {
   for (const char* strategy : kSingles) {
     PlanQuestion alone = question;
     alone.strategy = strategy;
+    alone.options.without = pass_name::kHomes;  // as published: nothing rests on the GPUs
     const AnswerWithoutRemedies single = verified_answer(alone);
     if (const auto* planned = std::get_if<Planned>(&single)) {
       result.singles.push_back({strategy, planned->prediction.step.seconds(), {}});
