@@ -85,6 +85,7 @@ TrainSetup setup(const ScratchFolder& folder, const std::string& out, const Size
   question.sequence = 16;
   question.precision = sizes.precision;
   question.strategy = "mobius";
+  question.options.without = "homes";
   question.clips = setup.job.optim.clip > 0;
   set_device_budgets(question, sizes.device_budget);
   question.host_budget = 1_GiB;
