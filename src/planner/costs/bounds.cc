@@ -144,6 +144,20 @@ Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain) {
   return std::max(bound, work.chain + joined + first.device_update);
 }
 
+Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const Work work = work_of(question, chain, false);
+  const Micros compute = work.chain * question.micro_batches;
+  const double cores = std::max(1, question.machine.host.cores);
+  Micros bound = lower_bound(question, chain);
+  bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
+  if (question.mode != PlanMode::train) return bound;
+  for (const bool up : {true, false}) {
+    const Bytes moved = up ? work.weights : work.sums;
+    bound = std::max(bound, link_time(question, static_cast<double>(moved.count), up));
+  }
+  return bound;
+}
+
 Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
   const Work work = work_of(question, chain, false);
   const Micros compute = work.chain * question.micro_batches;

@@ -16,4 +16,7 @@ Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain);
 /// The same of plans whose stages stay on their devices, however they are cut and ordered.
 Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain);
 
+/// The same of plans whose states rest on the host or the drives and are updated by the host.
+Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain);
+
 }  // namespace ferry

@@ -19,13 +19,13 @@ std::span<const Strategy> strategies() {
       Strategy{strategy_name::kInterleaved, plan_interleaved, pipeline_lower_bound},
       Strategy{strategy_name::kMixedPipe, plan_mixed_pipe, pipeline_lower_bound},
       Strategy{strategy_name::kMobius, plan_mobius, lower_bound},
-      Strategy{strategy_name::kRoundPipe, plan_roundpipe, lower_bound},
-      Strategy{strategy_name::kHarmonyPp, plan_harmony_pp, lower_bound},
-      Strategy{strategy_name::kFuyou, plan_fuyou, lower_bound},
-      Strategy{strategy_name::kFuyouNaive, plan_fuyou_naive, lower_bound},
-      Strategy{strategy_name::kFuyouSerial, plan_fuyou_serial, lower_bound},
-      Strategy{strategy_name::kHarmonyDp, plan_harmony_dp, lower_bound},
-      Strategy{strategy_name::kZero, plan_zero, lower_bound},
+      Strategy{strategy_name::kRoundPipe, plan_roundpipe, streaming_lower_bound},
+      Strategy{strategy_name::kHarmonyPp, plan_harmony_pp, streaming_lower_bound},
+      Strategy{strategy_name::kFuyou, plan_fuyou, streaming_lower_bound},
+      Strategy{strategy_name::kFuyouNaive, plan_fuyou_naive, streaming_lower_bound},
+      Strategy{strategy_name::kFuyouSerial, plan_fuyou_serial, streaming_lower_bound},
+      Strategy{strategy_name::kHarmonyDp, plan_harmony_dp, streaming_lower_bound},
+      Strategy{strategy_name::kZero, plan_zero, streaming_lower_bound},
   };
   return kStrategies;
 }

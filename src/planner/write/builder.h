@@ -107,6 +107,9 @@ class PlanBuilder {
 /// The offset of an activation on the host that settle() is to place.
 inline constexpr Bytes kUnplaced{-1};
 
+/// The slot of a norm, a loss or the clip's scale: a cache line.
+inline constexpr Bytes kScalarSlot{64};
+
 /// Alignment of slots on devices, and of home slots.
 inline constexpr Bytes kSlotAlignment{512};
 inline constexpr Bytes kHomeAlignment{4096};

@@ -6,11 +6,6 @@
 #include "base/check.h"
 
 namespace ferry {
-namespace {
-
-constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
-
-}  // namespace
 
 DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residence& residence,
                          int device, Bytes homes_end)

@@ -42,7 +42,6 @@ class DeviceStore {
 
   /// Where W.b or G.b is from step to step, if it stays.
   std::optional<InstanceId> staying(ValueKind kind, int block);
-  bool keeps(ValueId value) const { return own_.contains(value); }
   /// What the visit needs of the region that passes.
   std::span<const ValueId> passing(std::size_t visit) const { return visits_[visit].values; }
   /// Where the visit has W.b or G.b.

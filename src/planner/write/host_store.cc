@@ -6,11 +6,6 @@
 #include "base/check.h"
 
 namespace ferry {
-namespace {
-
-constexpr Bytes kScalarSlot = 64_B;  // N, L: a cache line each
-
-}  // namespace
 
 HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule,
                      const Residence& residence)

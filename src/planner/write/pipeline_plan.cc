@@ -15,8 +15,6 @@
 namespace ferry {
 namespace {
 
-constexpr Bytes kScalarSlot = 64_B;  // N, L, C: a cache line each
-
 // The order in which backwards fetch what they read.
 constexpr std::array kBackwardOrder = {Part::weight,   Part::tied_weight,   Part::output_gradient,
                                        Part::tokens,   Part::input,         Part::saved,
