@@ -6,16 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "device/tensor_views.h"
-#include "plan/task_signature.h"
+#include "train/bench_plan.h"
 #include "train/block_math.h"
 #include "train/places.h"
 #include "train/stopwatch.h"
@@ -24,8 +22,7 @@
 namespace ferry {
 namespace {
 
-constexpr int kMicroBatches = 2;  // the first sets the gradient sum, the last adds and ends it
-constexpr int kFirstRuns = 12;    // forwards' worth of a block's first runs, about
+constexpr int kFirstRuns = 12;  // forwards' worth of a block's first runs, about
 /// Weights and gradients of an embedding or a head that is measured as a whole. A part of a larger
 /// one has half of that, and as much again gives what grows with the rows.
 constexpr Bytes kLargestTable = 256_MiB;
@@ -80,104 +77,6 @@ BlockId counterpart(const ModelSpec& small, const BlockSpec& block) {
   }
   FERRY_UNREACHABLE("a layer has every kind of block");
 }
-
-/// A plan whose tasks are run one by one, of one block of the chain: every value has its own slot
-/// on one device. `saved`: what the block's forward keeps, 0 for nothing.
-class BenchPlan {
- public:
-  BenchPlan(const ModelSpec& model, const MeasureRequest& request, BlockId block, Bytes saved)
-      : model_(model), block_(block) {
-    plan.strategy = "measure";
-    plan.micro_batches = kMicroBatches;
-    plan.micro_batch_size = request.micro_batch_size;
-    plan.sequence = request.sequence;
-    plan.precision = request.precision;
-    plan.places = {{"device", PlaceKind::device, {}, {}}, {"host", PlaceKind::host, {}, {}}};
-    plan.resources = {{"compute", ResourceKind::compute, kDevice, 0, {}, {}},
-                      {"up", ResourceKind::copy, kDevice, 0, {}, {}}};
-    for (const BlockSpec& each : model.blocks) {
-      const bool head = each.kind == BlockKind::head, tied = head && model.tied;
-      plan.blocks.push_back({to_string(each.kind), 0, !tied, head, tied ? BlockId(0) : BlockId()});
-    }
-    add({ValueKind::tokens, {}, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
-    add({ValueKind::loss, {}, 0, 4_B});
-    add_boundaries(request);
-    add_states();
-    if (saved > 0_B) add({ValueKind::saved, block, 0, saved});
-    add_tasks(saved > 0_B);
-  }
-
-  static constexpr PlaceId kDevice{0};
-  static constexpr ResourceId kCompute{0};
-
-  Plan plan;
-  TaskId forward;                         // none for the head
-  TaskId first_backward, last_backward;   // of a step's micro-batches
-  TaskId saving_forward, saved_backward;  // none where nothing is kept; of the last micro-batch
-
- private:
-  void add(Value value) {
-    end_ = round_up(end_, 512_B);
-    places_[{value.kind, value.block}] =
-        plan.instances.add({plan.values.add(value), kDevice, end_, false});
-    end_ += value.bytes;
-  }
-
-  void add_boundaries(const MeasureRequest& request) {
-    const Bytes bytes = activation_bytes(model_, {request.micro_batch_size, request.sequence},
-                                         Bytes{weight_element_bytes(request.precision)});
-    BlockId above = block_;
-    for (const BlockId b : {block_, ++above}) {
-      if (b == BlockId(0) || !model_.blocks.has(b)) continue;
-      add({ValueKind::activation, b, 0, bytes});
-      add({ValueKind::activation_gradient, b, 0, bytes});
-    }
-  }
-
-  void add_states() {
-    const BlockId tied = plan.blocks[block_].reads_weight;
-    const BlockId owner = tied.valid() ? tied : block_;
-    add({ValueKind::weight, owner, -1,
-         weight_bytes(layout_of(model_.blocks[owner]), plan.precision)});
-    add({ValueKind::norm, owner, -1, 8_B});
-    for (const BlockId b : model_.blocks.ids()) {
-      // The embedding's last backward adds the sum of a tied head.
-      const bool added = plan.blocks[b].reads_weight.valid() && block_ == BlockId(0);
-      if (b != block_ && !added) continue;
-      add({ValueKind::gradient, b, -1,
-           gradient_bytes(gradient_layout_of(model_, model_.blocks[b]))});
-    }
-  }
-
-  void add_tasks(bool keeps) {
-    const TaskSignatures signatures(plan);
-    const auto add_task = [&](TaskKind kind, int m, bool keeping) {
-      Task task;
-      task.name = kind == TaskKind::forward ? "F" : "B";
-      task.kind = kind;
-      task.resource = kCompute;
-      task.block = block_;
-      task.micro_batch = m;
-      signatures.write(task, keeping, [&](const Access& access, bool) {
-        return places_.at({access.value.kind, access.value.block});
-      });
-      task.micro_batch = 0;  // all run on the one batch
-      return plan.tasks.add(std::move(task));
-    };
-    const bool head = model_.blocks[block_].kind == BlockKind::head;
-    if (!head) forward = add_task(TaskKind::forward, 0, false);
-    first_backward = add_task(TaskKind::backward, 0, false);
-    last_backward = add_task(TaskKind::backward, kMicroBatches - 1, false);
-    if (!keeps) return;
-    saving_forward = add_task(TaskKind::forward, 0, true);
-    saved_backward = add_task(TaskKind::backward, kMicroBatches - 1, true);
-  }
-
-  const ModelSpec& model_;
-  const BlockId block_;
-  Bytes end_;
-  std::map<std::pair<ValueKind, BlockId>, InstanceId> places_;
-};
 
 /// Small weights and valid token ids, so that nothing is slow or invalid by accident.
 void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
