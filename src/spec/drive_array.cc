@@ -132,6 +132,7 @@ DriveArray equal_array(const Drive& drive, int count, bool duplex) {
           .read = {drive.read.bytes_per_second * count},
           .write = {drive.write.bytes_per_second * count},
           .duplex = duplex,
+          .endurance = {},
           .shares = Shares(static_cast<std::size_t>(count), 1.0 / count)};
 }
 
@@ -164,6 +165,18 @@ DriveArray unequal_array(const std::vector<Drive>& drives, Room room, bool duple
   return array;
 }
 
+std::optional<Bytes> endurance_of(const std::vector<Drive>& drives, const Shares& shares) {
+  constexpr double kMost = 9e18;  // of 64 bits
+  std::optional<Bytes> least;
+  for (std::size_t i = 0; i < drives.size(); ++i) {
+    if (!drives[i].endurance || shares[i] <= 0) continue;
+    const double all = static_cast<double>(drives[i].endurance->count) / shares[i];
+    const Bytes bytes{std::llround(std::min(all, kMost))};
+    if (!least || bytes < *least) least = bytes;
+  }
+  return least;
+}
+
 }  // namespace
 
 DriveArray drive_array(const Machine& machine, Bytes need) {
@@ -190,6 +203,7 @@ DriveArray drive_array(const Machine& machine, Bytes need) {
   for (std::size_t i = 0, part = 0; i < shares.size(); ++i) {
     if (has_rates(machine.drives[i])) shares[i] = array.shares[part++];
   }
+  array.endurance = endurance_of(machine.drives, shares);
   array.shares = std::move(shares);
   return array;
 }

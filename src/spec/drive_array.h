@@ -2,6 +2,7 @@
 // that all are done at the same time and a slow drive does not set the pace.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -16,6 +17,8 @@ struct DriveArray {
   Rate read;
   Rate write;
   bool duplex = false;  // reads and writes do not share the drives' time
+  /// That may be written until the first drive of which it is known has been worn out.
+  std::optional<Bytes> endurance;
   /// Of every row, in the order of Machine::drives; they add up to 1 (all 0 where `count` is 0).
   std::vector<double> shares;
 };

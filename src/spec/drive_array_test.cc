@@ -164,6 +164,15 @@ TEST(DriveArray, ThePlansPlaceGivesTheSameShares) {
   }
 }
 
+TEST(DriveArray, TheFirstToWearOutEndsItsLife) {
+  std::vector<Drive> drives = {drive({6, 3}), drive({6, 3}), drive({6, 3})};
+  EXPECT_FALSE(drive_array(with_drives(drives)).endurance);
+  drives[0].endurance = 100_GiB;
+  drives[1].endurance = 80_GiB;  // nothing is known of the third
+  EXPECT_NEAR(static_cast<double>(drive_array(with_drives(drives)).endurance->count),
+              static_cast<double>((240_GiB).count), 10);
+}
+
 TEST(DriveArray, RatesFarApartStayFinite) {
   const DriveArray array = drive_array(
       with_drives({drive({1e9, 1e9}, 1_GiB), drive({1e-9, 1e-9}), drive({1e-9, 1e9})}), 900_GiB);
