@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/doctor_report.h"
 #include "cli/examination.h"
+#include "spec/drive_array.h"
 #include "spec/fake_box.h"
 
 namespace ferry {
@@ -95,6 +96,16 @@ TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
   EXPECT_EQ(found(examination, "root0", "name"), "pci0000:3a | gpu0, gpu1, ssd0");
   EXPECT_TRUE(warns(examination, "gpu2 has PCIe 8 GT/s x16 (15.8 GB/s) and could do"));
   EXPECT_TRUE(warns(examination, "peer-to-peer"));
+}
+
+TEST(Doctor, ItsDrivesAreReadyToUse) {
+  const Workstation here("ferry_doctor_drives");
+  const Examination examination = examine(here.probes, "workstation", kOneFolder);
+  const Machine read = parse_machine(examination_yaml(examination), "workstation.yaml");
+  const DriveArray array = drive_array(read);
+  EXPECT_EQ(array.count, 1);
+  EXPECT_EQ(array.capacity, read.drives.front().capacity);
+  EXPECT_FALSE(read.drives.front().path.empty());
 }
 
 TEST(Doctor, ACgroupThatLimitsIsNamed) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/drive_wear.h"
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
@@ -54,6 +55,12 @@ std::string write_answer(const Plan& plan, const Question& question, const PlanC
   return "";
 }
 
+void warn_of_wear(const Question& question, const Plan& plan) {
+  const auto wear = drive_wear(question.plan.machine, plan);
+  const std::string warning = wear ? wear_warning(*wear, question.job.train.steps) : "";
+  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+}
+
 }  // namespace
 
 int run_plan(const PlanCommand& command) {
@@ -75,6 +82,7 @@ int run_plan(const PlanCommand& command) {
     return kDone;
   }
   std::fputs(plan_table(question.plan, planned).c_str(), stdout);
+  warn_of_wear(question, planned.plan);
   if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
   if (command.passes) std::fputs(passes_table(planned).c_str(), stdout);
   if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);

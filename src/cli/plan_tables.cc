@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/drive_wear.h"
 #include "cli/print.h"
 #include "cli/task_json.h"
 #include "plan/purposes.h"
@@ -188,11 +189,13 @@ Json resources_json(const Planned& planned) {
   return resources;
 }
 
-Json drives_json(const Plan& plan) {
+Json drives_json(const PlanQuestion& question, const Plan& plan) {
   Json drives = Json::object();
-  for (const DriveUse& use : drive_use(plan)) {
-    drives[plan.places[use.place].name] = {{"read_bytes", use.read.count},
-                                           {"written_bytes", use.written.count}};
+  if (const auto wear = drive_wear(question.machine, plan)) {
+    drives[wear->name] = {{"read_bytes", wear->read.count},
+                          {"written_bytes", wear->written.count},
+                          {"life_steps", or_null(wear->life_steps)},
+                          {"life_positions", or_null(wear->life_positions)}};
   }
   return drives;
 }
@@ -259,6 +262,7 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
                 counted(plan.tasks.size(), "task").c_str());
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
+  if (const auto wear = drive_wear(question.machine, plan)) text += wear_line(*wear);
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),
                 to_string(planned.lower_bound).c_str(), planned.prediction.busiest_name.c_str());
@@ -282,7 +286,7 @@ std::string explanation(const Planned& planned) {
                   gap_of(candidate.step, candidate.lower_bound) * 100, candidate.binding.c_str(),
                   candidate.remark.c_str());
   }
-  return text + reasons(planned);
+  return text + drive_homes_line(planned.plan) + reasons(planned);
 }
 
 std::string passes_table(const Planned& planned) {
@@ -337,7 +341,7 @@ std::string plan_summary_json(const PlanQuestion& question, const Planned& plann
               {"series", planned.report.series},
               {"places", places_json(question, planned)},
               {"resources", resources_json(planned)},
-              {"drives", drives_json(plan)},
+              {"drives", drives_json(question, plan)},
               {"candidates", candidates_json(planned)}}
       .dump();
 }
@@ -369,7 +373,9 @@ std::string does_not_fit_json(const DoesNotFit& answer) {
   for (const auto& [what, bytes] : answer.breakdown) object["breakdown"][what] = bytes.count;
   for (const Remedy& remedy : answer.remedies) {
     object["remedies"].push_back(
-        {{"change", remedy.change}, {"step_seconds", remedy.step.seconds()}});
+        {{"change", remedy.change},
+         {"step_seconds", remedy.step.seconds()},
+         {"assumed", remedy.assumed.empty() ? Json() : Json(remedy.assumed)}});
   }
   return object.dump(2) + "\n";
 }
@@ -384,6 +390,7 @@ std::string does_not_fit_text(const DoesNotFit& answer) {
   if (!answer.remedies.empty()) text += "fits with\n";
   for (const Remedy& remedy : answer.remedies) {
     text += print("  %-58s step %s\n", remedy.change.c_str(), to_string(remedy.step).c_str());
+    if (!remedy.assumed.empty()) text += print("    if it is %s\n", remedy.assumed.c_str());
   }
   return text;
 }

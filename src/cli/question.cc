@@ -8,12 +8,14 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/cache_folder.h"
+#include "cli/drive_rates.h"
 #include "cli/python_tools.h"
 #include "cli/torch_part.h"
 #include "data/files.h"
 #include "data/tokens.h"
 #include "planner/costs/estimate.h"
 #include "spec/document.h"
+#include "spec/drive_budgets.h"
 #include "spec/harmony_profile.h"
 #include "spec/host_limits.h"
 #include "spec/quantity.h"
@@ -71,6 +73,33 @@ std::optional<HarmonyProfile> harmony_profile(const PlanJob& plan) {
   return parse_harmony_profile(text, plan.profile);
 }
 
+/// A drive that `budget.drive` could name. Assumed is what consumer drives reach at least that a
+/// desktop of today has, once their caches are full.
+PossibleDrive possible_drive(const Job& job) {
+  PossibleDrive drive{.read = {3e9}, .write = {1.5e9}, .here = !job.machine};
+  if (!drive.here) return drive;
+  const auto known = known_rates(job.out);
+  if (!known) return drive;
+  return {.read = {known->read}, .write = {known->write}, .here = true, .measured = true};
+}
+
+/// The machine's drives as `budget.drive` has them, or one that it could have.
+void take_drives(Question& question, PhaseListener& listener) {
+  const Job& job = question.job;
+  Machine& machine = question.plan.machine;
+  take_drive_budgets(job, machine);
+  question.plan.drive_budget_source = drive_budget_source(job);
+  if (!job.budget.drive.empty()) {
+    try {
+      measure_missing_rates(machine, job.out, drives_of_this_box(listener));
+    } catch (const JobKeyError& error) {
+      throw with_origin(job, error);
+    }
+  } else if (machine.drives.empty()) {
+    question.plan.possible_drive = possible_drive(job);
+  }
+}
+
 }  // namespace
 
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
@@ -93,6 +122,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     plan.machine = this_machine(limits, gpus_here());
     plan.shared = shared_memory(limits, own_memory(getpid()), simulated_devices(plan.machine));
   }
+  take_drives(question, listener);
   if (job.threads > 0) {
     for (MachineDevice& device : plan.machine.devices) {
       if (device.kind == DeviceKind::sim) device.threads = job.threads;

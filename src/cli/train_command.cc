@@ -223,6 +223,7 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
   Question question =
       read_question(command.job, command.overrides, listener, precision_before(start));
   question.plan.machine.drives.clear();  // plans count on drives, training does not yet
+  question.plan.possible_drive.reset();
   const auto planned = plan_for(command, question, listener);
   if (!planned) return std::nullopt;
   show_plan(command, question, *planned);

@@ -131,6 +131,13 @@ PlanQuestion with_more(PlanQuestion question, const std::string& what) {
     machine.drives.push_back(machine.drives.front());
     machine.drives.back().name = "another";
   }
+  if (what == "a slow drive" && !machine.drives.empty()) {
+    machine.drives.push_back(machine.drives.front());
+    Drive& slow = machine.drives.back();
+    slow.name = "another";
+    slow.read.bytes_per_second /= 8;
+    slow.write.bytes_per_second /= 8;
+  }
   for (MachineDevice& device : machine.devices) {
     if (what != "link rate") break;
     device.up.bytes_per_second *= 1.5;
@@ -159,8 +166,8 @@ TEST_P(More, NeverMakesAutoSlower) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Properties, More,
-                         testing::Values("device memory", "host memory", "a drive", "link rate",
-                                         "drive rate"));
+                         testing::Values("device memory", "host memory", "a drive", "a slow drive",
+                                         "link rate", "drive rate"));
 
 }  // namespace
 }  // namespace ferry

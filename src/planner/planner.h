@@ -43,6 +43,7 @@ struct Planned {
 struct Remedy {
   std::string change;  // "budget.device: 96 MiB"
   Micros step;         // predicted with that change
+  std::string assumed = {};  // what the prediction counts on that is not known; empty: nothing
 };
 
 struct DoesNotFit {

@@ -1,6 +1,7 @@
 #include "planner/remedies.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -51,7 +52,8 @@ class MoreMemory {
       std::variant<Change, Shortage> tried = try_change(change_, answer_);
       if (auto* fits = std::get_if<Change>(&tried)) {
         for (const std::string& text :
-             {alike_ ? device_text_ : unequal_devices_text(), host_text_, shared_text_}) {
+             {alike_ ? device_text_ : unequal_devices_text(), host_text_, shared_text_,
+              drive_text_}) {
           fits->text += (fits->text.empty() || text.empty() ? "" : ", ") + text;
         }
         return std::move(*fits);
@@ -66,6 +68,7 @@ class MoreMemory {
     const Bytes enough = round_up(lacking.need, 1_MiB);
     change_.memory += enough - lacking.have;
     if (lacking.shared) return raise_shared(enough);
+    if (lacking.kind == PlaceKind::drive) return raise_drives(lacking);
     PlanQuestion& question = change_.question;
     bool buys = false;
     if (lacking.kind == PlaceKind::host) {
@@ -87,6 +90,29 @@ class MoreMemory {
       buys = buys || buys_this;
     }
     device_text_ = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
+  }
+
+  /// Each drive by as much of its capacity as they lack together.
+  void raise_drives(const Shortage& lacking) {
+    PlanQuestion& question = change_.question;
+    const double factor =
+        static_cast<double>(lacking.need.count) / static_cast<double>(lacking.have.count);
+    Bytes all;
+    for (Drive& drive : question.machine.drives) {
+      const double more = std::ceil(static_cast<double>(drive.capacity.count) * factor);
+      drive.capacity = round_up(Bytes{static_cast<std::int64_t>(more)}, 1_MiB);
+      all += drive.capacity;
+    }
+    const std::string& path = question.machine.drives.front().path;
+    if (question.machine.drives.size() > 1) {
+      drive_text_ = "drives of " + mib_text(all) + " in all";
+    } else if (question.drive_budget_source.empty()) {
+      drive_text_ = "a drive of " + mib_text(all);
+    } else {
+      drive_text_ = "budget.drive: " + (path.empty() ? mib_text(all)
+                                                     : "{path: " + path + ", capacity: " +
+                                                           mib_text(all) + "}");
+    }
   }
 
   /// What has no budget of its own grows with the memory that it shares.
@@ -132,6 +158,7 @@ class MoreMemory {
   std::string device_text_;
   std::string host_text_;
   std::string shared_text_;
+  std::string drive_text_;
   Bytes shared_more_;
 };
 
@@ -148,7 +175,7 @@ std::string shared_source(const PlanQuestion& question) {
   return source;
 }
 
-// Where the limit of a place comes from; drives have no budget.
+// Where the limit of a place comes from.
 std::string limit_source(const PlanQuestion& question, const Shortage& lacking) {
   if (lacking.shared) return shared_source(question);
   if (lacking.kind == PlaceKind::host) return question.host_budget_source;
@@ -156,7 +183,8 @@ std::string limit_source(const PlanQuestion& question, const Shortage& lacking) 
     const bool it_lacks = question.machine.devices[d].name == lacking.place;
     if (it_lacks) return device_budget(question, d).source;
   }
-  return question.machine.source.text;
+  const bool drives = lacking.kind == PlaceKind::drive && !question.drive_budget_source.empty();
+  return drives ? question.drive_budget_source : question.machine.source.text;
 }
 
 std::optional<Change> fitting(Change change, const Answerer& answer) {
@@ -189,6 +217,43 @@ std::optional<Change> shorter_sequence(const PlanQuestion& question, const Answe
   return std::nullopt;
 }
 
+std::string gib_text(Bytes bytes) {
+  return bytes.count % (1_GiB).count == 0 ? std::to_string(bytes.count >> 30) + " GiB"
+                                        : mib_text(bytes);
+}
+
+// A drive as large as its plan then needs.
+std::optional<Change> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
+  constexpr Bytes kRoomy{std::int64_t{1} << 50};
+  if (!question.possible_drive || !question.machine.drives.empty()) return std::nullopt;
+  const PossibleDrive& possible = *question.possible_drive;
+  Change change;
+  change.question = question;
+  change.question.machine.drives = {
+      {.name = "drive", .capacity = kRoomy, .read = possible.read, .write = possible.write}};
+  const AnswerWithoutRemedies found = answer(change.question);
+  const auto* planned = std::get_if<Planned>(&found);
+  if (planned == nullptr) return std::nullopt;
+  Bytes taken;
+  for (const PlaceId id : planned->plan.places.ids()) {
+    if (planned->plan.places[id].kind == PlaceKind::drive) taken = peak_bytes(*planned, id);
+  }
+  if (taken == Bytes{}) return std::nullopt;  // the search, which it made longer, found another way
+  taken = round_up(taken, taken < 10_GiB ? 1_MiB : 1_GiB);
+  change.question.machine.drives.front().capacity = taken;
+  const std::string read = quantity_text(possible.read.bytes_per_second, rate_units());
+  const std::string write = quantity_text(possible.write.bytes_per_second, rate_units());
+  change.memory = taken;
+  if (possible.here) {
+    change.text = "budget.drive: " + gib_text(taken);
+    if (!possible.measured) change.assumed = "a drive that reads " + read + ", writes " + write;
+  } else {
+    change.text = "budget.drive: {capacity: " + gib_text(taken) + ", read: " + read +
+                  ", write: " + write + "}";
+  }
+  return fitting(std::move(change), answer);
+}
+
 // Whether a question fits is decided by recomputing everything.
 std::optional<Change> any_activations(const PlanQuestion& question) {
   const ActivationRule asked = question.options.activations;
@@ -209,11 +274,19 @@ std::optional<Change> any_strategy(const PlanQuestion& question) {
   return fitting(std::move(change), answer_question);
 }
 
+bool needs_drive(const Change& change) {
+  return change.question.possible_drive && !change.question.machine.drives.empty();
+}
+
 std::vector<Change> cheapest(std::vector<Change> changes) {
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
   });
-  if (changes.size() > kRemedies) changes.resize(kRemedies);
+  if (changes.size() <= kRemedies) return changes;
+  // A drive is slow, and what most have.
+  const auto drive = std::ranges::find_if(changes.begin() + kRemedies, changes.end(), needs_drive);
+  if (drive != changes.end()) std::swap(changes[kRemedies - 1], *drive);
+  changes.resize(kRemedies);
   return changes;
 }
 
@@ -224,6 +297,7 @@ std::vector<Change> changes_of_size(const PlanQuestion& question, const Shortage
     if (change) changes.push_back(std::move(*change));
   };
   offer(MoreMemory(question, answer).grow(lacking));
+  offer(with_a_drive(question, answer));
   if (!question.model.blocks.empty()) {  // a profile written by hand is of one batch shape
     offer(smaller_micro_batches(question, answer));
     offer(shorter_sequence(question, answer));
@@ -253,7 +327,9 @@ DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
   result.need = lacking.need;
   result.have = lacking.have;
   result.breakdown = std::move(lacking.breakdown);
-  for (Change& change : changes) result.remedies.push_back({std::move(change.text), change.step});
+  for (Change& change : changes) {
+    result.remedies.push_back({std::move(change.text), change.step, std::move(change.assumed)});
+  }
   return result;
 }
 

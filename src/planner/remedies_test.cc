@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
@@ -84,6 +86,73 @@ TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
   const auto& lacking = std::get<DoesNotFit>(answer);
   EXPECT_EQ(lacking.place, "host");
   EXPECT_EQ(lacking.limit_source, "budget.host, job.yaml:9");
+}
+
+// Streamed states that half of the DRAM they need cannot hold.
+PlanQuestion more_than_dram() {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+  question.strategy = "fuyou";
+  const Planned planned = must_fit(question);
+  for (const PlaceId id : planned.plan.places.ids()) {
+    if (planned.plan.places[id].kind != PlaceKind::host) continue;
+    question.host_budget = Bytes{peak_bytes(planned, id).count / 2};
+  }
+  return question;
+}
+
+const Remedy* drive_among(const std::vector<Remedy>& remedies) {
+  const auto found = std::ranges::find_if(remedies, [](const Remedy& remedy) {
+    return remedy.change.starts_with("budget.drive: ");
+  });
+  return found == remedies.end() ? nullptr : &*found;
+}
+
+TEST(Remedies, ADriveIsOneOfThem) {
+  PlanQuestion question = more_than_dram();
+  question.possible_drive = PossibleDrive{.read = {3e9}, .write = {1.5e9}, .here = true};
+  const PlanAnswer answer = make_plan(question);
+  const Remedy* offered = drive_among(std::get<DoesNotFit>(answer).remedies);
+  ASSERT_NE(offered, nullptr);
+  EXPECT_EQ(offered->assumed, "a drive that reads 3 GB/s, writes 1500 MB/s");
+  // What the changed job then gets.
+  const Bytes capacity = parse_bytes(offered->change.substr(std::string("budget.drive: ").size()));
+  question.machine.drives = {
+      {.name = "ssd0", .capacity = capacity, .read = {3e9}, .write = {1.5e9}}};
+  EXPECT_EQ(must_fit(question).prediction.step, offered->step);
+}
+
+TEST(Remedies, AMeasuredDriveAssumesNothing) {
+  PlanQuestion question = more_than_dram();
+  question.possible_drive =
+      PossibleDrive{.read = {3e9}, .write = {1.5e9}, .here = true, .measured = true};
+  const PlanAnswer answer = make_plan(question);
+  const Remedy* offered = drive_among(std::get<DoesNotFit>(answer).remedies);
+  ASSERT_NE(offered, nullptr);
+  EXPECT_EQ(offered->assumed, "");
+}
+
+TEST(Remedies, ADriveElsewhereIsOfferedWithItsRates) {
+  PlanQuestion question = more_than_dram();
+  question.possible_drive = PossibleDrive{.read = {3e9}, .write = {1.5e9}};
+  const PlanAnswer answer = make_plan(question);
+  const Remedy* offered = drive_among(std::get<DoesNotFit>(answer).remedies);
+  ASSERT_NE(offered, nullptr);
+  EXPECT_TRUE(offered->change.ends_with("MiB, read: 3 GB/s, write: 1500 MB/s}"));
+  question.possible_drive.reset();
+  const PlanAnswer without = make_plan(question);
+  EXPECT_EQ(drive_among(std::get<DoesNotFit>(without).remedies), nullptr);
+}
+
+TEST(Remedies, DrivesThatAreTooSmallAreSaidToBe) {
+  PlanQuestion question = more_than_dram();
+  question.machine.drives = {
+      {.name = "ssd0", .capacity = 4_KiB, .read = {3e9}, .write = {1.5e9}}};
+  question.drive_budget_source = "budget.drive, job.yaml:9";
+  const PlanAnswer answer = make_plan(question);
+  const auto& lacking = std::get<DoesNotFit>(answer);
+  EXPECT_EQ(lacking.place, "ssd0");
+  EXPECT_EQ(lacking.limit_source, "budget.drive, job.yaml:9");
+  EXPECT_NE(drive_among(lacking.remedies), nullptr);
 }
 
 TEST(Remedies, AnotherStrategyIsOneOfThem) {

@@ -11,6 +11,8 @@ constexpr std::string_view kAllParameters =
 constexpr std::string_view kPlanned =
     "the planner decides what lies in DRAM; leave it out, or set "
     "how much of a device's memory is taken";
+constexpr std::string_view kOffload =
+    "DRAM is always used; for drives too, a size or {path: FOLDER, capacity: SIZE}";
 constexpr std::string_view kNoFetch = "a path; nothing is downloaded";
 constexpr std::string_view kInSteps = "a number of steps";
 constexpr std::string_view kPart = "a part of the rows; divide a number of rows by all";
@@ -172,6 +174,13 @@ constexpr auto kKeys = std::to_array<FamiliarKey>({
     {"fsdp", "budget.device", kPlanned},
     {"fsdp_config", "budget.device", kPlanned},
     {"cpu_offload", "budget.device", kPlanned},
+    {"offload_optimizer", "budget.drive", kOffload},
+    {"offload_param", "budget.drive", kOffload},
+    {"offload_optimizer_device", "budget.drive", kOffload},
+    {"offload_param_device", "budget.drive", kOffload},
+    {"nvme_path", "budget.drive", kOffload},
+    {"offload_optimizer_nvme_path", "budget.drive", kOffload},
+    {"offload_param_nvme_path", "budget.drive", kOffload},
     {"gradient_checkpointing", "plan.activations", kActivations},
     {"gradient_checkpointing_kwargs", "plan.activations", kActivations},
     {"activation_checkpointing", "plan.activations", kActivations},

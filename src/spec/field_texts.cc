@@ -20,6 +20,7 @@ std::string bound_text(const Field& field, double bound) {
                           [&](MaybeSizes*) { return bytes_text({std::llround(bound)}); },
                           [&](std::array<double, 2>*) { return real_text(bound); },
                           [&](DataFiles*) { return real_text(bound); },
+                          [&](DriveBudgets*) { return bytes_text({std::llround(bound)}); },
                           [&](const auto&) { return std::to_string(std::llround(bound)); }},
                     field.member);
 }
@@ -76,6 +77,26 @@ std::string files_text(const DataFiles& files) {
   return weighted ? "{" + text + "}" : "[" + text + "]";
 }
 
+std::string drive_text(const DriveBudget& budget) {
+  std::string text;
+  if (!budget.path.empty()) text = "path: " + yaml_text(budget.path) + ", ";
+  text += "capacity: " + bytes_text(budget.capacity);
+  if (budget.read > 0) text += ", read: " + quantity_text(budget.read, rate_units());
+  if (budget.write > 0) text += ", write: " + quantity_text(budget.write, rate_units());
+  if (budget.endurance) text += ", endurance: " + bytes_text(*budget.endurance);
+  return "{" + text + "}";
+}
+
+std::string drives_text(const DriveBudgets& budgets) {
+  if (budgets.empty()) return "null";
+  if (budgets == DriveBudgets{{.capacity = budgets.front().capacity}}) {
+    return bytes_text(budgets.front().capacity);
+  }
+  std::string text;
+  for (const DriveBudget& budget : budgets) text += (text.empty() ? "" : ", ") + drive_text(budget);
+  return budgets.size() == 1 ? text : "[" + text + "]";
+}
+
 }  // namespace
 
 std::span<const Unit> units_of(Dimension dimension) {
@@ -127,6 +148,11 @@ std::string expectation(const Field& field) {
             },
             [&](Bytes*) { return size(); }, [&](std::optional<Bytes>*) { return size(); },
             [&](MaybeSizes*) { return size() + ", a list of such sizes or sizes by name"; },
+            [&](DriveBudgets*) {
+              return size() +
+                     ", {path: FOLDER, capacity: SIZE} also with rates `read` and `write` (such as "
+                     "2 GB/s) and a size `endurance`, or a list of these";
+            },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },
             [](const Choice& member) {
@@ -158,6 +184,7 @@ std::string field_text(const Field& field) {
             [](Wholes* member) { return wholes_text(*member); },
             [](Texts* member) { return texts_text(*member); },
             [](DataFiles* member) { return files_text(*member); },
+            [](DriveBudgets* member) { return drives_text(*member); },
             [](Bytes* member) { return bytes_text(*member); },
             [](std::optional<Bytes>* member) {
               return *member ? bytes_text(**member) : std::string("null");

@@ -13,6 +13,7 @@ namespace {
 
 // Sizes beyond are not exact in the doubles that base/units.h reads them with.
 constexpr double kMostBytes = 9007199254740992.0;
+constexpr double kMostDriveRate = 1e18;  // as in a machine file (with_bounded_amounts)
 
 bool in_bounds(const Field& field, double value) {
   return value >= field.least && (field.below_most ? value < field.most : value <= field.most);
@@ -63,6 +64,7 @@ bool set_null(const Field& field) {
                             if (field.may_be_empty) member->clear();
                             return field.may_be_empty;
                           },
+                          [](DriveBudgets* member) { return member->clear(), true; },
                           [&](Real member) {
                             if (zero_is_unknown(field)) *member.value = 0;
                             return zero_is_unknown(field);
@@ -110,6 +112,11 @@ bool set_text(const Field& field, const std::string& text) {
             [&](MaybeSizes* member) {
               const auto size = bytes_in_bounds(field, text);
               if (size) *member = Sizes{.each = *size};
+              return size.has_value();
+            },
+            [&](DriveBudgets* member) {
+              const auto size = bytes_in_bounds(field, text);
+              if (size) *member = {{.capacity = *size}};
               return size.has_value();
             },
             [&](std::string* member) { return *member = text, !text.empty(); },
@@ -198,6 +205,52 @@ bool set_files(const Field& field, const Node& node) {
   return true;
 }
 
+// A drive: its capacity alone, or a section of keys.
+std::optional<DriveBudget> drive_budget(const Field& field, const Node& node) {
+  DriveBudget budget;
+  const auto set_size = [&](const std::string& text) {
+    const auto size = bytes_in_bounds(field, text);
+    budget.capacity = size.value_or(Bytes{});
+    return size.has_value();
+  };
+  const auto set_key = [&](const Node& item) {
+    if (item.kind != Node::Kind::scalar) return false;
+    if (item.key == "capacity") return set_size(item.text);
+    if (item.key == "path") return budget.path = item.text, !item.text.empty();
+    if (item.key == "endurance") {
+      budget.endurance = bytes_in_bounds(field, item.text);
+      return budget.endurance.has_value();
+    }
+    if (item.key != "read" && item.key != "write") return false;
+    const auto rate = parse_quantity(item.text, rate_units());
+    (item.key == "read" ? budget.read : budget.write) = rate.value_or(0);
+    return rate && *rate >= 1 && *rate <= kMostDriveRate;
+  };
+  const bool known = node.kind == Node::Kind::map ? std::ranges::all_of(node.children, set_key)
+                                                  : set_key({.kind = node.kind,
+                                                             .key = "capacity",
+                                                             .text = node.text});
+  if (!known || budget.capacity == Bytes{}) return std::nullopt;
+  return budget;
+}
+
+// A drive, or a list of drives.
+bool set_drives(const Field& field, const Node& node) {
+  const auto* member = std::get_if<DriveBudgets*>(&field.member);
+  if (!member || node.children.empty()) return false;
+  if (node.children.size() > static_cast<std::size_t>(kMostDrives)) return false;
+  const std::span<const Node> nodes =
+      node.kind == Node::Kind::list ? std::span(node.children) : std::span(&node, 1);
+  DriveBudgets budgets;
+  for (const Node& item : nodes) {
+    const auto budget = drive_budget(field, item);
+    if (!budget) return false;
+    budgets.push_back(*budget);
+  }
+  **member = std::move(budgets);
+  return true;
+}
+
 std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
@@ -224,6 +277,7 @@ bool is_nullable(const Field& field) {
          std::holds_alternative<std::optional<std::string>*>(field.member) ||
          std::holds_alternative<Wholes*>(field.member) ||
          std::holds_alternative<Texts*>(field.member) ||
+         std::holds_alternative<DriveBudgets*>(field.member) ||
          (std::holds_alternative<Nested>(field.member) && !field.required);
 }
 
@@ -240,16 +294,20 @@ bool set_node(const Field& field, const Node& node) {
       return set_text(field, node.text);
     case Node::Kind::list:
       return set_pair(field, node) || set_wholes(field, node) || set_texts(field, node) ||
-             set_sizes(field, node) || set_files(field, node);
+             set_sizes(field, node) || set_files(field, node) || set_drives(field, node);
     case Node::Kind::map:
-      return set_sizes(field, node) || set_files(field, node);
+      return set_sizes(field, node) || set_files(field, node) || set_drives(field, node);
   }
   FERRY_UNREACHABLE("node kind");
 }
 
 // Overrides are not YAML: the value of a text may hold any character. Only "[a, b]" for a list and
-// "{a: 1 B, b: 2 B}" for sizes or weights by name have structure.
+// "{a: 1 B, b: 2 B}" for sizes or weights by name have structure; drives, which nest, are YAML.
 Node override_node(const Field& field, std::string_view value) {
+  const bool nests = std::holds_alternative<DriveBudgets*>(field.member);
+  if (nests && (is_enclosed(value, '{', '}') || is_enclosed(value, '[', ']'))) {
+    return parse_document(std::string(value), "command line: '" + field.name + "'");
+  }
   Node node{.kind = Node::Kind::scalar, .text = std::string(value), .line = 1};
   if (value.empty() || value == "null" || value == "~") node.kind = Node::Kind::null;
   const bool may_be_named = std::holds_alternative<MaybeSizes*>(field.member) ||

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "spec/data_files.h"
+#include "spec/drive_budget.h"
 #include "spec/origin.h"
 #include "spec/precision.h"
 #include "spec/sizes.h"
@@ -77,6 +78,7 @@ struct OptimJob {
 struct BudgetJob {
   std::optional<Sizes> device;  // of each device; none, or no entry: the machine's
   std::optional<Bytes> host;    // none: the machine's
+  DriveBudgets drive;           // none: the machine's, see drive_budgets.h
 
   bool operator==(const BudgetJob&) const = default;
 };

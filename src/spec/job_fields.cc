@@ -211,6 +211,12 @@ std::vector<Field> run_fields(Job& job) {
        .member = &job.budget.host,
        .least = 1,
        .meaning = "most memory ferry takes on the host; null: what the machine has"},
+      {.name = "budget.drive",
+       .member = &job.budget.drive,
+       .least = 1,
+       .may_be_empty = true,
+       .meaning = "drives for what does not fit in DRAM, and most that ferry takes on each "
+                  "([below](#drives)); null: what the machine file has"},
       {.name = "strategy",
        .member = &job.strategy,
        .meaning = "auto (the fastest that fits), or one of " + joined(known_strategies())},

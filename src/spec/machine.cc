@@ -5,13 +5,13 @@
 #include <map>
 
 #include "base/error.h"
+#include "spec/drive_budget.h"
 #include "spec/fields.h"
 
 namespace ferry {
 namespace {
 
 constexpr int kMostDevices = 128;
-constexpr int kMostDrives = 128;
 constexpr double kMostThreads = 4096;
 
 // What a file gives about its top level and host.

@@ -56,7 +56,7 @@ TEST(Mutation, AChangedJobIsReadOrRefused) {
       "train: {steps: 200, micro_batches: 4, precision: bf16, seed: 1}\n"
       "optim:\n  lr: 1e-4\n  betas: [0.9, 0.999]\n  clip: 1.0\n  schedule: constant\n"
       "machine: machines/cpu2.yaml\n"
-      "budget: {device: 64 MiB, host: 4 GiB}\n"
+      "budget: {device: 64 MiB, host: 4 GiB, drive: [{path: /a, capacity: 1 TB, read: 2 GB/s}]}\n"
       "strategy: auto\nout: runs/gsm8k\n";
   expect_value_or_user_error(text, 1, [](const std::string& changed) {
     read_write_read(changed, [](const std::string& file, const std::string& source) {

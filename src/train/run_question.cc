@@ -59,6 +59,7 @@ constexpr std::array kTable = {
     Entry{"machine", nothing},
     Entry{"budget.device", nothing},
     Entry{"budget.host", nothing},
+    Entry{"budget.drive", nothing},
     Entry{"strategy", nothing},
     Entry{"threads", said, Source::run},  // as they are: the machine may say
     Entry{"out", nothing},

@@ -17,6 +17,7 @@
 #include "papers/timing/machine_queues.h"
 #include "papers/timing/timing_plan.h"
 #include "planner/costs/queues.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
 namespace {

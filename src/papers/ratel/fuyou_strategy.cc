@@ -8,6 +8,7 @@
 #include "papers/ratel/tiered_bounds.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/queues.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
 namespace {

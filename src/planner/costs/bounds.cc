@@ -103,7 +103,7 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
 
   const auto host = static_cast<double>(host_limit(question).count);
   const double on_drives = std::max(0.0, on_host - host);
-  if (const DriveArray drives = drive_array(question.machine); drives.count > 0) {
+  if (const DriveArray drives = drive_array(question, chain); drives.count > 0) {
     const Micros reads = from_seconds(on_drives / drives.read.bytes_per_second);
     const Micros writes = from_seconds(on_drives / drives.write.bytes_per_second);
     bound = std::max(bound, drives.duplex ? std::max(reads, writes) : reads + writes);

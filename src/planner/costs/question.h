@@ -17,6 +17,13 @@
 
 namespace ferry {
 
+/// A drive that the machine may have beside what is said of it.
+struct PossibleDrive {
+  Rate read, write;
+  bool here = false;      // a job without its rates gets what is measured
+  bool measured = false;  // that has been measured; false: the rates are assumed
+};
+
 /// Everything a plan depends on. The command line fills it from a job.
 struct PlanQuestion {
   ModelSpec model;  // without blocks: the profile's chain stands for it, and nothing can train
@@ -44,6 +51,9 @@ struct PlanQuestion {
   Bytes host_budget;
   std::string host_budget_source;  // where the limit comes from, for messages: "budget.host,
                                    // job.yaml:10"
+  std::string drive_budget_source = {};  // of the drives' capacity; empty: the machine file
+  /// A drive that the job could have with `budget.drive`, where it has none: for remedies.
+  std::optional<PossibleDrive> possible_drive = {};
 };
 
 /// Gives every device the same budget; what was said of where it comes from stays.

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <optional>
 #include <string>
-
-#include "planner/costs/chain.h"
 
 namespace ferry {
 namespace {
@@ -66,7 +63,7 @@ class QueueMaker {
  public:
   QueueMaker(Plan& plan, const PlanQuestion& question) : plan_(plan), question_(question) {}
 
-  Queues make(int devices, bool drives) {
+  Queues make(int devices, const DriveArray* drives) {
     const Host& host = question_.machine.host;
     const double cores = std::max(1, host.cores);
     cores_ = add_pool(plan_, "cores", cores);
@@ -91,7 +88,7 @@ class QueueMaker {
     if (dram_) update_draws.push_back({*dram_, update_rate(question_) * kUpdateTraffic});
     queues.update = add_resource(
         plan_, {"host.update", ResourceKind::host, queues.host, 0, {}, std::move(update_draws)});
-    if (drives) queues.drives = drive_queues();
+    if (drives != nullptr) queues.drives = drive_queues(*drives);
     return queues;
   }
 
@@ -122,8 +119,7 @@ class QueueMaker {
     return queues;
   }
 
-  DriveQueues drive_queues() {
-    const DriveArray array = drive_array(question_.machine);
+  DriveQueues drive_queues(const DriveArray& array) {
     const auto& drives = question_.machine.drives;
     const std::string name = drives.size() == 1 ? drives.front().name : "drives";
     DriveQueues queues;
@@ -134,7 +130,7 @@ class QueueMaker {
     const auto add = [&](const std::string& queue, PoolId pool, Rate rate, bool down) {
       std::vector<Draw> draws = {{pool, 1.0}};
       if (dram_) draws.push_back({*dram_, rate.bytes_per_second});
-      add_root_draws(draws, rate, down);
+      add_root_draws(draws, array, rate, down);
       return add_resource(plan_,
                           {name + queue, ResourceKind::copy, queues.place, rate.bytes_per_second,
                            question_.profile.copy_overhead, std::move(draws)});
@@ -146,16 +142,17 @@ class QueueMaker {
     return queues;
   }
 
-  // What drives read goes through their root complexes towards the host, as what devices send down.
-  void add_root_draws(std::vector<Draw>& draws, Rate rate, bool down) {
+  // What drives read goes through their root complexes towards the host, as what devices send down:
+  // below each root as much of it as its drives hold.
+  void add_root_draws(std::vector<Draw>& draws, const DriveArray& array, Rate rate, bool down) {
     const auto& drives = question_.machine.drives;
     for (std::size_t r = 0; r < roots_.size(); ++r) {
-      const auto below = std::count_if(drives.begin(), drives.end(), [&](const Drive& drive) {
-        return drive.root == static_cast<int>(r);
-      });
+      double share = 0;
+      for (std::size_t d = 0; d < drives.size(); ++d) {
+        if (drives[d].root == static_cast<int>(r)) share += array.shares[d];
+      }
       const auto& pool = down ? roots_[r].down : roots_[r].up;
-      if (below == 0 || !pool) continue;
-      const double share = static_cast<double>(below) / static_cast<double>(drives.size());
+      if (share <= 0 || !pool) continue;
       draws.push_back({*pool, rate.bytes_per_second * share});
     }
   }
@@ -185,30 +182,17 @@ class QueueMaker {
 
 }  // namespace
 
-Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, bool drives) {
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices,
+                  const DriveArray* drives) {
   return QueueMaker(plan, question).make(devices, drives);
 }
 
-DriveArray drive_array(const Machine& machine) {
-  DriveArray array;
-  array.duplex = true;
-  const double least = std::numeric_limits<double>::infinity();
-  double read = least;
-  double write = least;
-  Bytes capacity{std::numeric_limits<std::int64_t>::max()};
-  for (const Drive& drive : machine.drives) {
-    if (!drive.read.limited() || !drive.write.limited()) return {};
-    read = std::min(read, drive.read.bytes_per_second);
-    write = std::min(write, drive.write.bytes_per_second);
-    capacity = std::min(capacity, drive.capacity);
-    array.duplex = array.duplex && drive.duplex;
-    ++array.count;
+DriveArray drive_array(const PlanQuestion& question, const Chain& chain) {
+  Bytes need;
+  for (const ChainBlock& block : chain.blocks) {
+    need += block.weights + block.states + block.gradients;
   }
-  if (array.count == 0) return {};
-  array.capacity = capacity * array.count;
-  array.read = {read * array.count};
-  array.write = {write * array.count};
-  return array;
+  return drive_array(question.machine, need);
 }
 
 Bytes device_limit(const PlanQuestion& question, int device) {

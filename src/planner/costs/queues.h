@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "planner/costs/chain.h"
 #include "planner/costs/question.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
 
@@ -18,7 +20,7 @@ struct DeviceQueues {
   ResourceId sums_down;   // G, K, a shared W: large, and waited for later
 };
 
-/// The machine's drives with known rates, as one place over which every value is striped evenly.
+/// The machine's drives with known rates, as one place (spec/drive_array.h).
 struct DriveQueues {
   PlaceId place;
   ResourceId weights_read;  // W and activations: what a device waits for
@@ -35,19 +37,14 @@ struct Queues {
   std::optional<DriveQueues> drives;
 };
 
-/// Adds places, pools and resources for the machine's first `devices` devices, its host and, with
-/// `drives`, its drives.
-Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, bool drives);
+/// Adds places, pools and resources for the machine's first `devices` devices, its host and,
+/// unless null, its drives.
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices,
+                  const DriveArray* drives);
 
-/// What the drives hold and do together, striped evenly. Not limited: no drive has known rates.
-struct DriveArray {
-  int count = 0;
-  Bytes capacity;
-  Rate read;
-  Rate write;
-  bool duplex = false;  // reads and writes do not share the drives' time
-};
-DriveArray drive_array(const Machine& machine);
+/// The machine's drives as plans use them: the fastest array that holds all that the model has of
+/// weights, states and gradient sums.
+DriveArray drive_array(const PlanQuestion& question, const Chain& chain);
 
 /// Bytes of DRAM traffic per parameter of an update: reads G (fp32), hi, lo, m, v, writes all but
 /// G.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/costs/queues.h"
+#include "spec/drive_array.h"
 #include "planner/strategies/device_homes.h"
 #include "planner/strategies/homes.h"
 #include "planner/write/allocate.h"

@@ -37,7 +37,8 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
   }
-  queues_ = add_queues(plan_, question, devices, drives);
+  const DriveArray array = drives ? drive_array(question, chain) : DriveArray{};
+  queues_ = add_queues(plan_, question, devices, drives ? &array : nullptr);
 }
 
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }

@@ -1,0 +1,27 @@
+// What a job lets ferry take of drives: the values of `budget.drive`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace ferry {
+
+struct DriveBudget {
+  std::string path = {};  // a folder on it; empty: the machine's, or the job's `out`
+  Bytes capacity = {};
+  double read = 0;   // bytes per second; 0: the machine's, or measured
+  double write = 0;  // likewise
+  std::optional<Bytes> endurance = {};  // that may be written in its life; none: the machine's
+
+  bool operator==(const DriveBudget&) const = default;
+};
+
+using DriveBudgets = std::vector<DriveBudget>;
+
+/// As many as a machine file may have.
+inline constexpr int kMostDrives = 128;
+
+}  // namespace ferry
