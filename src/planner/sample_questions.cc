@@ -161,7 +161,6 @@ PlanQuestion random_question(std::uint64_t seed, bool small) {
   if (pick(random, {0, 1}) == 1) question.machine.host.memory_bandwidth = {2e9};
   question.strategy = pick_strategy(random);
   add_saving(question, random);
-  question.gradients = pick(random, {0, 0, 1}) == 1 ? Precision::bf16 : Precision::fp32;
   return question;
 }
 
