@@ -28,7 +28,8 @@ std::string question_text(const PlanQuestion& question) {
   text << "planner " << kPlannerVersion << "\n"
        << to_yaml(job) << to_yaml(question.machine) << to_yaml(question.profile)
        << question.micro_batches << ' ' << question.micro_batch_size << ' ' << question.sequence
-       << ' ' << to_string(question.precision) << ' ' << question.clips << ' '
+       << ' ' << to_string(question.precision) << ' ' << to_string(question.gradients) << ' '
+       << question.clips << ' '
        << static_cast<int>(question.mode) << ' ' << question.evaluates << ' '
        << (question.shared ? question.shared->bytes.count : -1) << ' ' << question.host_budget.count
        << ' ' << question.model.tied << "\n";

@@ -131,6 +131,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.micro_batches = job.train.micro_batches;
   plan.micro_batch_size = job.train.micro_batch_size;
   plan.sequence = job.data.sequence;
+  plan.gradients = job.train.gradients;
   plan.clips = job.optim.clip > 0;
   plan.evaluates =
       job.train.eval_every > 0 && (!job.data.eval.empty() || job.data.eval_fraction > 0);

@@ -83,11 +83,13 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   }
   if (plan.micro_batches != question.micro_batches ||
       plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||
-      plan.precision != question.precision || plan.clips != question.clips ||
-      plan.mode != question.mode || plan.blocks.size() != question.model.blocks.size()) {
+      plan.precision != question.precision || plan.gradients != question.gradients ||
+      plan.clips != question.clips || plan.mode != question.mode ||
+      plan.blocks.size() != question.model.blocks.size()) {
     throw UserError(file +
                     ": the plan was made for another job (micro_batches, micro_batch_size, "
-                    "sequence, precision, clip or model differ); make it again with ferry plan");
+                    "sequence, precision, gradients, clip or model differ); make it again with "
+                    "ferry plan");
   }
 }
 

@@ -151,6 +151,12 @@ std::size_t PlanLine::choice(std::string_view key, std::span<const std::string_v
   return choose(key, text(key), choices);
 }
 
+std::size_t PlanLine::choice_or(std::string_view key, std::span<const std::string_view> choices,
+                                std::size_t absent) {
+  const auto found = optional_text(key);
+  return found ? choose(key, *found, choices) : absent;
+}
+
 std::size_t PlanLine::name_choice(std::span<const std::string_view> choices) const {
   return choose(entity(), name(), choices);
 }

@@ -54,6 +54,8 @@ class PlanLine {
 
   /// Reads a word of a table and returns its index.
   std::size_t choice(std::string_view key, std::span<const std::string_view> choices);
+  std::size_t choice_or(std::string_view key, std::span<const std::string_view> choices,
+                        std::size_t absent);
   /// The same for the word that stands where other lines have their name.
   std::size_t name_choice(std::span<const std::string_view> choices) const;
 

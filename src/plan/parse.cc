@@ -121,6 +121,8 @@ void PlanParser::parse_step(PlanLine& line) {
   plan_.micro_batch_size = line.integer("micro_batch_size", {1});
   plan_.sequence = line.integer("sequence", {1});
   plan_.precision = static_cast<Precision>(line.choice("precision", kPrecisionWords));
+  plan_.gradients = static_cast<Precision>(
+      line.choice_or("gradients", kPrecisionWords, to_index(Precision::fp32)));
   plan_.staleness = line.integer_or("staleness", 0, {});
   plan_.clips = line.flag("clips");
   plan_.timing_only = line.flag("timing_only");

@@ -52,6 +52,7 @@ enum class ValueKind {
   loss,                 // L.m    loss of micro-batch m, one fp32
   clip,                 // C      the step's gradient scale, one fp32
   saved,                // K.b.m  what forward of block b keeps for backward of micro-batch m
+  rounded,              // R.b    the finished G.b rounded once to bf16, where the plan does so
 };
 
 struct Value {
@@ -103,11 +104,12 @@ enum class TaskKind {
   forward,   // compute: reads W.b and A.b.m (embedding: X.m), writes A.(b+1).m; head in evaluate
              // mode: L.m. May also write K.b.m
   backward,  // compute: reads W.b, A.b.m, dA.(b+1).m, after the first micro-batch G.b; writes G.b,
-             // dA.b.m, with the last micro-batch N.b; the fused head writes L.m. Recomputes what
-             // forward did, unless it reads K.b.m
+             // dA.b.m, with the last micro-batch N.b, and R.b if the plan has it; the fused head
+             // writes L.m. Recomputes what forward did, unless it reads K.b.m
   copy,      // copy: reads one instance, writes another of the same value at another place
   clip,      // host, once: reads every N.b and L.m; writes C when the step clips
-  update,    // host or compute: reads W.b, S.b, G.b (and C when the step clips), writes W.b, S.b
+  update,    // host or compute: reads W.b, S.b, R.b if the plan has it, else G.b (and C when the
+             // step clips), writes W.b, S.b
   work,      // anything else that takes time, on any resource; in timing-only plans
 };
 
@@ -133,6 +135,9 @@ struct Plan {
   int micro_batch_size = 1;
   int sequence = 1;
   Precision precision = Precision::fp32;
+  /// What updates take of a block's gradient sum: the sum as it is, or rounded once to bf16. Then
+  /// host updates read R.b; a device update may read G.b and round it itself.
+  Precision gradients = Precision::fp32;
   bool clips = false;  // updates read C
   int staleness = 0;   // forward and backward read weights with all but this many updates applied
   /// A paper's program as it stands: tasks with durations and an order, but no values. It can be

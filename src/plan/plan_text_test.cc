@@ -79,6 +79,19 @@ TEST(PlanText, NumbersKeepTheirLastBit) {
   }
 }
 
+TEST(PlanText, RoundedSumsAreReadBackAndOthersAreNotMentioned) {
+  Plan plan = sample_resident({});
+  EXPECT_EQ(to_text(plan).find("gradients"), std::string::npos);
+  plan.gradients = Precision::bf16;
+  plan.values.add({ValueKind::rounded, BlockId(1), -1, 64_B});
+  const std::string text = to_text(plan);
+  EXPECT_NE(text.find(" gradients=bf16 "), std::string::npos);
+  EXPECT_NE(text.find("value R.1 bytes=64\n"), std::string::npos);
+  const Plan read = parse_plan(text, "rounded");
+  EXPECT_EQ(read.gradients, Precision::bf16);
+  EXPECT_EQ(to_text(read), text);
+}
+
 TEST(PlanText, CommentsEmptyLinesAndTheOrderOfFieldsDoNotMatter) {
   const Plan plan = parse_plan(std::string("# a plan\n\n") + kHead +
                                    "  task X.0#1 writes=X.0@host\tmicro_batch=0 on=host.load "

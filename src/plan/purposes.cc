@@ -16,6 +16,7 @@ Purpose purpose_of(ValueKind kind) {
     case ValueKind::state:
       return Purpose::optimizer;
     case ValueKind::gradient:
+    case ValueKind::rounded:
       return Purpose::gradients;
     case ValueKind::activation:
     case ValueKind::activation_gradient:

@@ -276,7 +276,8 @@ void Replay::check_sum_written(const Sums& sums) {
   }
   if (is_last) return;
   for (const InstanceId id : task().writes) {
-    if (value_of(id).kind != ValueKind::norm) continue;
+    const ValueKind kind = value_of(id).kind;
+    if (kind != ValueKind::norm && kind != ValueKind::rounded) continue;
     report(Rule::each_once, [&] {
       return " writes " + name(id) + " after " + std::to_string(task().micro_batch + 1) + " of " +
              std::to_string(plan_.micro_batches) + " micro-batches";

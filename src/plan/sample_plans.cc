@@ -194,9 +194,10 @@ ValueId Sample::value_of(const Access& access) {
     case ValueKind::clip:
       return scale();
     case ValueKind::saved:
+    case ValueKind::rounded:
       break;
   }
-  FERRY_UNREACHABLE("the samples keep nothing");
+  FERRY_UNREACHABLE("the samples keep and round nothing");
 }
 
 class ResidentSample : Sample {

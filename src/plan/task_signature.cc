@@ -9,9 +9,11 @@ BlockId above(BlockId block) { return ++block; }
 
 }  // namespace
 
-TaskSignatures::TaskSignatures(const Plan& plan) : plan_(plan), has_weight_(plan.blocks.size()) {
+TaskSignatures::TaskSignatures(const Plan& plan)
+    : plan_(plan), has_weight_(plan.blocks.size()), rounds_(plan.blocks.size()) {
   for (const Value& value : plan.values) {
     if (value.kind == ValueKind::weight) has_weight_[value.block] = true;
+    if (value.kind == ValueKind::rounded) rounds_[value.block] = true;
   }
   for (const BlockId b : plan.blocks.ids()) {
     if (plan.blocks[b].reads_weight.valid()) tied_.push_back(b);
@@ -148,6 +150,9 @@ void TaskSignatures::fill_backward(BlockId block, int micro_batch, TaskSignature
   // The norm of a tied head's sum is in that of the block that owns the weights.
   const When normed = plan_.blocks[block].trainable ? When::last : When::at_will;
   writes.push_back({Part::norm, {ValueKind::norm, block, -1}, normed});
+  if (rounds_[block]) {
+    writes.push_back({Part::rounded, {ValueKind::rounded, block, -1}, When::last});
+  }
 }
 
 void TaskSignatures::fill_clip(TaskSignature& signature) const {
@@ -165,7 +170,9 @@ void TaskSignatures::fill_clip(TaskSignature& signature) const {
 void TaskSignatures::fill_update(BlockId block, TaskSignature& signature) const {
   const Access weight{Part::weight, {ValueKind::weight, block, -1}};
   const Access state{Part::state, {ValueKind::state, block, -1}};
-  signature.reads = {weight, state, {Part::gradient, {ValueKind::gradient, block, -1}}};
+  const Access sum{Part::gradient, {ValueKind::gradient, block, -1}};
+  const Access rounded{Part::rounded, {ValueKind::rounded, block, -1}};
+  signature.reads = {weight, state, rounds_[block] ? rounded : sum};
   if (plan_.clips) signature.reads.push_back({Part::clip, {ValueKind::clip, {}, -1}});
   signature.writes = {weight, state};
 }

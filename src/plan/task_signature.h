@@ -38,9 +38,10 @@ enum class Part {
   loss,             // L.m
   clip,             // C
   saved,            // K.b.m
+  rounded,          // R.b
 };
 
-inline constexpr std::size_t kParts = to_index(Part::saved) + 1;
+inline constexpr std::size_t kParts = to_index(Part::rounded) + 1;
 
 /// Which tasks of the kind take a value.
 enum class When {
@@ -70,7 +71,7 @@ struct Listing {
 };
 
 /// The signatures of a plan's tasks. Keeps a reference: must not outlive the plan, whose blocks and
-/// values of kind W must be complete.
+/// values of kinds W and R must be complete.
 class TaskSignatures {
  public:
   explicit TaskSignatures(const Plan& plan);
@@ -106,6 +107,7 @@ class TaskSignatures {
 
   const Plan& plan_;
   IdVector<BlockId, bool> has_weight_;  // the plan has a value W.block
+  IdVector<BlockId, bool> rounds_;      // likewise R.block
   std::vector<BlockId> tied_;           // heads that read another block's weights
 };
 

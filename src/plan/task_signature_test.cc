@@ -70,6 +70,16 @@ TEST(TaskSignatures, AStepThatClipsCollectsEveryNormAndLossAndScalesUpdates) {
   EXPECT_EQ(written(plan, TaskKind::update, 1, -1), " W.1 S.1 G.1 > W.1 S.1");
 }
 
+TEST(TaskSignatures, TheLastBackwardRoundsASumAndItsUpdateReadsThat) {
+  Plan plan = tied();
+  plan.gradients = Precision::bf16;
+  plan.values.add({ValueKind::rounded, BlockId(2), -1, 2_B});
+  EXPECT_EQ(written(plan, TaskKind::backward, 2, 0), " A.2.0 W.2 dA.3.0 > dA.2.0 G.2");
+  EXPECT_EQ(written(plan, TaskKind::backward, 2, 1), " A.2.1 W.2 dA.3.1 G.2 > dA.2.1 G.2 N.2 R.2");
+  EXPECT_EQ(written(plan, TaskKind::update, 2, -1), " W.2 S.2 R.2 C > W.2 S.2");
+  EXPECT_EQ(written(plan, TaskKind::update, 1, -1), " W.1 S.1 G.1 C > W.1 S.1");
+}
+
 TEST(TaskSignatures, AListingOrdersPartsAndTakesWhatIsAtWill) {
   const Plan plan = tied();
   constexpr std::array kOrder = {Part::output_gradient, Part::norm, Part::gradient};

@@ -43,12 +43,16 @@ TaskId id_of(const Plan& plan, const std::string& name) {
 
 Task& task_of(Plan& plan, const std::string& name) { return plan.tasks[id_of(plan, name)]; }
 
-Instance& instance_of(Plan& plan, const std::string& name) {
+InstanceId id_of_instance(const Plan& plan, const std::string& name) {
   const auto names = instance_names(plan);
   InstanceId id(0);
   while (names.has(id) && names[id] != name) ++id;
   EXPECT_TRUE(names.has(id)) << name;
-  return plan.instances[id];
+  return id;
+}
+
+Instance& instance_of(Plan& plan, const std::string& name) {
+  return plan.instances[id_of_instance(plan, name)];
 }
 
 // The plan without one task; what came after it comes after what it came after.
@@ -158,6 +162,73 @@ TEST(Verify, OnlyTheQueueThatKeptGoesOn) {
   EXPECT_EQ(found_in(plan),
             "2: 'B.1.0' on gpu0.other reads K.1.0, which is made on gpu0.compute; only the queue "
             "that made it can go on from it");
+}
+
+// The smallest plan with R.1, which the last backward of block 1 makes of G.1 for the update.
+Plan rounding() {
+  Plan plan = smallest();
+  plan.gradients = Precision::bf16;
+  const InstanceId sum = plan.tasks[id_of(plan, "U.1")].reads[2];
+  const PlaceId device = plan.instances[sum].place;
+  const ValueId value = plan.values.add({ValueKind::rounded, BlockId(1), -1, 128_B});
+  const InstanceId rounded = plan.instances.add({value, device, slots_end(plan, device), false});
+  task_of(plan, "B.1.0").writes.push_back(rounded);
+  task_of(plan, "U.1").reads[2] = rounded;
+  return plan;
+}
+
+TEST(Verify, UpdatesReadTheSumThatTheLastBackwardRounded) {
+  Plan plan = rounding();
+  EXPECT_EQ(found_in(plan), "nothing");  // U.0 rounds G.0 itself
+  task_of(plan, "B.1.0").writes.pop_back();
+  EXPECT_EQ(found_in(plan),
+            "2: 'U.1' of step 0 reads R.1@gpu0 (bytes 2328 to 2456 of gpu0), which nothing has "
+            "written");
+}
+
+TEST(Verify, AnUpdateReadsOneOfTheTwoSums) {
+  Plan plan = rounding();
+  const InstanceId sum = plan.tasks[id_of(plan, "U.0")].reads[2];
+  task_of(plan, "U.1").reads[2] = sum;
+  EXPECT_EQ(found_in(plan), "0: task 'U.1' may not read G.0");
+  plan = rounding();
+  task_of(plan, "U.1").reads.push_back(id_of_instance(plan, "G.1@gpu0"));
+  EXPECT_EQ(found_in(plan), "0: task 'U.1' may not read G.1");
+}
+
+TEST(Verify, ARoundedSumNeedsAStepThatRounds) {
+  Plan plan = rounding();
+  plan.gradients = Precision::fp32;
+  EXPECT_EQ(found_in(plan), "0: value R.1 is of no sum that the step rounds");
+}
+
+// A part of a sum is rounded by nobody: bits would depend on where the sum rested between visits.
+TEST(Verify, OnlyAWholeSumIsRounded) {
+  SampleShape shape = small();
+  Plan plan = sample_resident(shape);
+  plan.gradients = Precision::bf16;
+  const PlaceId device = plan.resources[task_of(plan, "B.1.0").resource].place;
+  const ValueId value = plan.values.add({ValueKind::rounded, BlockId(1), -1, 128_B});
+  const InstanceId rounded = plan.instances.add({value, device, slots_end(plan, device), false});
+  plan.places[device].budget += 128_B;
+  Task& update = task_of(plan, "U.1");
+  for (InstanceId& id : update.reads) {
+    if (plan.values[plan.instances[id].value].kind == ValueKind::gradient) id = rounded;
+  }
+  task_of(plan, "B.1.1").writes.push_back(rounded);
+  EXPECT_EQ(found_in(plan), "nothing");
+  task_of(plan, "B.1.1").writes.pop_back();
+  task_of(plan, "B.1.0").writes.push_back(rounded);
+  EXPECT_EQ(found_in(plan),
+            "5: 'B.1.0' of step 0 writes R.1@gpu0 after 1 of 2 micro-batches");
+}
+
+TEST(Verify, TheHostUpdatesByRoundedSums) {
+  Plan plan = sample_mobius(small());
+  plan.gradients = Precision::bf16;
+  EXPECT_EQ(found_in(plan),
+            "0: task 'U.0' updates on the host by the sum G.0, where the step rounds sums; "
+            "expected R.0");
 }
 
 TEST(Verify, PartlyOverlappingSlotsAreFound) {

@@ -71,6 +71,8 @@ class FormCheck {
   Finding values() const;
   Finding memory() const;
   Finding tasks() const;
+  bool may_round(BlockId block) const;
+  Finding rounds(const Task& task) const;
   Finding references(const Task& task) const;
   Finding tells_time(const Task& task) const;
   Finding indices(const Task& task) const;
@@ -192,6 +194,9 @@ Finding FormCheck::values() const {
     if (!block_fits) return "value " + name + " is of no block of the plan";
     if (!micro_batch_fits) return "value " + name + " is of no micro-batch of the plan";
     if (value.bytes <= Bytes{}) return "value " + name + " has no bytes";
+    if (value.kind == ValueKind::rounded && !may_round(value.block)) {
+      return "value " + name + " is of no sum that the step rounds";
+    }
     if (!seen.insert(name).second) return "two of one name: value " + name;
     if (value.kind == ValueKind::weight) has_weight[value.block] = true;
   }
@@ -201,6 +206,11 @@ Finding FormCheck::values() const {
     }
   }
   return {};
+}
+
+bool FormCheck::may_round(BlockId block) const {
+  return plan_.mode == PlanMode::train && plan_.gradients == Precision::bf16 &&
+         plan_.blocks[block].trainable;
 }
 
 Finding FormCheck::memory() const {
@@ -241,8 +251,19 @@ Finding FormCheck::tasks() const {
     signatures.fill(task.kind, task.block, task.micro_batch, signature);
     if (auto finding = accesses(task, task.reads, signature.reads, "read")) return finding;
     if (auto finding = accesses(task, task.writes, signature.writes, "write")) return finding;
+    if (auto finding = rounds(task)) return finding;
   }
   return {};
+}
+
+// Sums leave devices for their update rounded; only a device rounds what it reads itself.
+Finding FormCheck::rounds(const Task& task) const {
+  const bool on_host = plan_.resources[task.resource].kind == ResourceKind::host;
+  if (task.kind != TaskKind::update || !on_host || plan_.gradients == Precision::fp32) return {};
+  const auto is_sum = [&](InstanceId id) { return value_of(id).kind == ValueKind::gradient; };
+  if (std::ranges::none_of(task.reads, is_sum)) return {};
+  return "task '" + task.name + "' updates on the host by the sum G." + to_string(task.block) +
+         ", where the step rounds sums; expected R." + to_string(task.block);
 }
 
 Finding FormCheck::references(const Task& task) const {

@@ -19,8 +19,8 @@ inline constexpr std::array<std::string_view, 3> kPlaceWords = {"device", "host"
 inline constexpr std::array<std::string_view, 3> kResourceWords = {"compute", "copy", "host"};
 inline constexpr std::array<std::string_view, 7> kTaskWords = {
     "load", "forward", "backward", "copy", "clip", "update", "work"};
-inline constexpr std::array<std::string_view, 10> kValueWords = {"W",  "S", "G", "N", "A",
-                                                                 "dA", "X", "L", "C", "K"};
+inline constexpr std::array<std::string_view, 11> kValueWords = {"W", "S", "G", "N", "A", "dA",
+                                                                 "X", "L", "C", "K", "R"};
 
 template <typename Enum, std::size_t kCount>
 std::string_view word_in(const std::array<std::string_view, kCount>& words, Enum value) {

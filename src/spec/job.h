@@ -48,8 +48,9 @@ struct TrainJob {
   int steps = 0;      // 0: by `epochs`, see resolve_steps()
   double epochs = 0;  // 0: by `steps`; one of the two is 0
   int micro_batches = 1;
-  int micro_batch_size = 1;            // sequences
-  std::optional<Precision> precision;  // none: auto, the faster one on the first device
+  int micro_batch_size = 1;               // sequences
+  std::optional<Precision> precision;     // none: auto, the faster one on the first device
+  Precision gradients = Precision::fp32;  // what updates take of a step's gradient sums
   std::int64_t seed = 1;
   int eval_every = 0;        // steps; 0: never
   int save_every = 0;        // steps; 0: not by steps

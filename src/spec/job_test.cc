@@ -83,6 +83,7 @@ TEST(Job, WhatTheFileLeavesOutHasItsDefault) {
   const Job job = parse(kSmallest);
   EXPECT_EQ(job.train.micro_batches, 1);
   EXPECT_EQ(job.train.precision, std::nullopt);
+  EXPECT_EQ(job.train.gradients, Precision::fp32);
   EXPECT_EQ(job.optim.clip, 1);
   EXPECT_EQ(job.optim.lr, 2e-5);
   EXPECT_EQ(job.optim.schedule, Schedule::cosine);
@@ -240,6 +241,12 @@ TEST(Job, AListOfTextsComesFromTheFileOrTheCommandLine) {
             "jobs/7b.yaml:4: 'papers.order' must be a list of texts, or null; found 'F0 B0'");
 }
 
+TEST(Job, SumsAreRoundedToBf16OrNotAtAll) {
+  EXPECT_EQ(parse(kSmallest, {"train.gradients=bf16"}).train.gradients, Precision::bf16);
+  EXPECT_EQ(error_of(kSmallest, {"train.gradients=fp16"}),
+            "command line: 'train.gradients' must be one of fp32, bf16; found 'fp16'");
+}
+
 TEST(Job, TheResolvedJobReadsBackEqual) {
   for (const auto& job :
        {parse(kSmallest), parse(kFull),
@@ -247,7 +254,8 @@ TEST(Job, TheResolvedJobReadsBackEqual) {
                       "budget.host=1000001 B", "optim.clip=null", "out=yes", "data.train=1e5"}),
         parse(kFull, {"data.train={a: 2.5, b c#.txt: 1}", "data.chat_template=llama3",
                       "data.on_error=skip"}),
-        parse(kFull, {"data.train=[a, b]", "data.eval=[c, d]"})}) {
+        parse(kFull, {"data.train=[a, b]", "data.eval=[c, d]"}),
+        parse(kSmallest, {"train.gradients=bf16"})}) {
     const std::string text = to_yaml(job);
     EXPECT_EQ(parse(text), job) << text;
     EXPECT_EQ(to_yaml(parse(text)), text);

@@ -40,6 +40,8 @@ Bytes state_bytes(const BlockLayout& layout, Precision precision) {
 
 Bytes gradient_bytes(const BlockLayout& layout) { return {layout.elements * 4}; }
 
+Bytes rounded_bytes(const BlockLayout& layout) { return {layout.elements * 2}; }
+
 Bytes device_update_workspace(const BlockLayout& layout) {
   return {std::min(layout.elements, kUpdatePieceElements) * 4 * 4};
 }

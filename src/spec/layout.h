@@ -5,6 +5,7 @@
 //   W.b  bf16: hi16[elements]            fp32: master[elements]
 //   S.b  bf16: lo16[elements] m32 v32    fp32: m32[elements] v32
 //   G.b  fp32 sum[elements]; a tied head's G holds the gradient of the weight it reads
+//   R.b  bf16 sum[elements]
 // The padding between tensors is never read.
 #pragma once
 
@@ -34,6 +35,7 @@ std::int64_t weight_element_bytes(Precision precision);
 Bytes weight_bytes(const BlockLayout& layout, Precision precision);
 Bytes state_bytes(const BlockLayout& layout, Precision precision);
 Bytes gradient_bytes(const BlockLayout& layout);
+Bytes rounded_bytes(const BlockLayout& layout);
 
 /// An update on a device goes in pieces of this many elements: 1 MiB per fp32 temporary.
 inline constexpr std::int64_t kUpdatePieceElements = 1 << 18;

@@ -159,7 +159,7 @@ void BlockMath::backward(const Task& task, const Operands& parts,
       add_up(sums, found.weights, parts.accumulates);
     }
   }
-  if (parts[Part::norm].valid()) finish_gradient(parts, sums);
+  if (parts[Part::norm].valid()) finish_gradient(task, parts, sums);
 }
 
 void BlockMath::embedding_backward(const Task& task, const Operands& parts,
@@ -180,10 +180,11 @@ void BlockMath::head_backward(const Task& task, const Operands& parts,
       head_forward_backward(head_input(task, parts, numbers), sums.front(), parts.accumulates);
   binding_.view(parts[Part::loss], {}, {}, at::kFloat).copy_(result.loss);
   hidden_states(parts[Part::input_gradient]).copy_(result.dx);
-  if (parts[Part::norm].valid()) finish_gradient(parts, sums);
+  if (parts[Part::norm].valid()) finish_gradient(task, parts, sums);
 }
 
-void BlockMath::finish_gradient(const Operands& parts, const std::vector<at::Tensor>& sums) const {
+void BlockMath::finish_gradient(const Task& task, const Operands& parts,
+                                const std::vector<at::Tensor>& sums) const {
   if (parts[Part::tied_gradient].valid()) {
     sums.front().add_(
         binding_.view(parts[Part::tied_gradient], {}, sums.front().sizes(), at::kFloat));
@@ -194,6 +195,9 @@ void BlockMath::finish_gradient(const Operands& parts, const std::vector<at::Ten
     const at::Tensor norm = at::linalg_vector_norm(sum).to(at::kDouble);
     total.add_(norm * norm);
   }
+  if (!parts[Part::rounded].valid()) return;
+  const auto rounded = gradients(task, parts[Part::rounded], at::kBFloat16);
+  for (std::size_t i = 0; i < sums.size(); ++i) rounded[i].copy_(sums[i]);  // to nearest even
 }
 
 void BlockMath::update(const Task& task, const Operands& parts, const StepNumbers& numbers) const {
@@ -201,6 +205,7 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
   const BlockLayout& layout = layouts_[task.block];
   const bool split = plan_.precision == Precision::bf16;
   const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
+  const InstanceId rounded = parts[Part::rounded];
   const InstanceId clip = parts[Part::clip];
   const at::Tensor scale = clip.valid() ? binding_.view(clip, {}, {}, at::kFloat) : at::Tensor();
   const bool decays = numbers.adamw.weight_decay != 0;
@@ -220,7 +225,9 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
                        .lo = split ? flat(parts[Part::state], {}, at::kShort) : at::Tensor(),
                        .m = flat(parts[Part::state], half, at::kFloat),
                        .v = flat(parts[Part::state], half + Bytes{layout.elements * 4}, at::kFloat),
-                       .gradient = flat(parts[Part::gradient], {}, at::kFloat)},
+                       .gradient = rounded.valid() ? flat(rounded, {}, at::kBFloat16)
+                                                   : flat(parts[Part::gradient], {}, at::kFloat),
+                       .rounds = plan_.gradients == Precision::bf16},
                       scale);
   }
 }
@@ -269,16 +276,18 @@ HeadInput BlockMath::head_input(const Task& task, const Operands& parts,
           .chunk_rows = head_chunk_rows(model_, {plan_.micro_batch_size, plan_.sequence})};
 }
 
-std::vector<at::Tensor> BlockMath::gradients(const Task& task, InstanceId gradient) const {
+std::vector<at::Tensor> BlockMath::gradients(const Task& task, InstanceId gradient,
+                                             at::ScalarType type) const {
   const BlockId tied = plan_.blocks[task.block].reads_weight;
   const BlockId owner = tied.valid() ? tied : task.block;
   const auto& params = model_.blocks[owner].params;
   const std::size_t count = tied.valid() ? 1 : params.size();
   const BlockLayout& layout = layouts_[owner];
+  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
   std::vector<at::Tensor> sums;
   for (std::size_t i = 0; i < count; ++i) {
     sums.push_back(
-        binding_.view(gradient, Bytes{layout.offsets[i] * 4}, params[i].shape, at::kFloat));
+        binding_.view(gradient, Bytes{layout.offsets[i] * element}, params[i].shape, type));
   }
   return sums;
 }

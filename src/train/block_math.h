@@ -40,7 +40,8 @@ class BlockMath {
   void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
                           const std::vector<at::Tensor>& sums) const;
-  void finish_gradient(const Operands& parts, const std::vector<at::Tensor>& sums) const;
+  void finish_gradient(const Task& task, const Operands& parts,
+                       const std::vector<at::Tensor>& sums) const;
   void update(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
 
   Positions positions(const Task& task, const StepNumbers& numbers) const;
@@ -49,7 +50,8 @@ class BlockMath {
   at::Tensor labels(InstanceId tokens) const;
   at::Tensor hidden_states(InstanceId activation) const;
   HeadInput head_input(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
-  std::vector<at::Tensor> gradients(const Task& task, InstanceId gradient) const;
+  std::vector<at::Tensor> gradients(const Task& task, InstanceId gradient,
+                                    at::ScalarType type = at::kFloat) const;
 
   const ModelSpec& model_;
   const Plan& plan_;

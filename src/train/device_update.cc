@@ -26,8 +26,15 @@ void split_halves(const at::Tensor& master, const at::Tensor& hi, const at::Tens
   hi.view(at::kShort).copy_(bits);
 }
 
+/// In fp32, without a temporary where it is used as it is.
+at::Tensor scaled_gradient(const DeviceState& s, const at::Tensor& scale) {
+  at::Tensor g = s.rounds ? s.gradient.to(at::kBFloat16) : s.gradient;  // to nearest even
+  g = g.to(at::kFloat);
+  return scale.defined() ? g * scale : g;
+}
+
 void update_moments(const AdamWFactors& f, const DeviceState& s, const at::Tensor& scale) {
-  const at::Tensor g = scale.defined() ? s.gradient * scale : s.gradient;
+  const at::Tensor g = scaled_gradient(s, scale);
   at::Tensor term = g * f.one_minus_beta1;
   s.m.mul_(f.beta1).add_(term);
   at::mul_out(term, g, g);
@@ -69,7 +76,7 @@ void device_adamw_step(const AdamWFactors& factors, const DeviceState& state,
     };
     update_piece(factors,
                  {piece(state.weight), piece(state.lo), piece(state.m), piece(state.v),
-                  piece(state.gradient)},
+                  piece(state.gradient), state.rounds},
                  scale);
   }
 }

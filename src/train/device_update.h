@@ -11,11 +11,12 @@
 namespace ferry {
 
 /// One tensor's state on a device, flat, all of one length. `weight` is fp32 (then `lo` is
-/// undefined) or bf16, the hi half of the master; `lo` is int16, the low half. m, v and gradient
-/// are fp32.
+/// undefined) or bf16, the hi half of the master; `lo` is int16, the low half. m and v are fp32,
+/// `gradient` is fp32 or bf16.
 struct DeviceState {
   at::Tensor weight, lo, m, v;
   at::Tensor gradient;
+  bool rounds = false;  // the gradient, to bf16, before anything else; nothing to one in bf16
 };
 
 /// Enqueues one update on the current stream, in pieces, so that it needs at most

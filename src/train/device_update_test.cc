@@ -40,20 +40,26 @@ std::span<T> span_of(const at::Tensor& tensor) {
   return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};
 }
 
+// What the device update is given of a gradient that the host takes in bf16.
+enum class Sum { fp32, fp32_to_round, bf16 };
+
 // Sizes around the piece in which the device update goes, and a few steps with clipping and decay.
-class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool>> {};
+class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool, Sum>> {};
 
 TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
-  const auto [numel, split] = GetParam();
+  const auto [numel, split, sum] = GetParam();
   at::manual_seed(11);
   State host(numel), device = host.clone();
   for (std::int64_t step = 1; step <= 5; ++step) {
     const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .step = step};
-    const at::Tensor gradient = at::randn({numel});
+    const at::Tensor gradient = at::randn({numel}), rounded = gradient.to(at::kBFloat16);
     const at::Tensor scale = at::full({}, 0.37F);
     Update update{.state = FullState{span_of<float>(host.master), span_of<float>(host.m),
                                      span_of<float>(host.v)},
                   .gradient = std::span<const float>(span_of<float>(gradient))};
+    if (sum != Sum::fp32) {
+      update.gradient = std::span<const std::uint16_t>(span_of<std::uint16_t>(rounded));
+    }
     if (split) {
       update.state = SplitState{span_of<std::uint16_t>(host.hi), span_of<std::uint16_t>(host.lo),
                                 span_of<float>(host.m), span_of<float>(host.v)};
@@ -64,7 +70,8 @@ TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
                        .lo = split ? device.lo : at::Tensor(),
                        .m = device.m,
                        .v = device.v,
-                       .gradient = gradient},
+                       .gradient = sum == Sum::bf16 ? rounded : gradient,
+                       .rounds = sum != Sum::fp32},
                       scale);
   }
   EXPECT_TRUE(at::equal(host.m, device.m));
@@ -76,7 +83,26 @@ TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Sizes, DeviceUpdate,
                          testing::Combine(testing::Values(1, 63, kUpdatePieceElements,
                                                           kUpdatePieceElements + 1001),
-                                          testing::Bool()));
+                                          testing::Bool(),
+                                          testing::Values(Sum::fp32, Sum::fp32_to_round,
+                                                          Sum::bf16)));
+
+// 1 + 2^-8 and 1 + 3 * 2^-8 lie halfway between two bf16 numbers; the even one is taken.
+TEST(DeviceUpdate, RoundsTiesToEven) {
+  const at::Tensor gradient = at::tensor({1.00390625F, 1.01171875F});
+  const at::Tensor weight = at::zeros({2}), m = at::zeros({2}), v = at::zeros({2});
+  const AdamW adamw{.lr = 1, .beta1 = 0};
+  device_adamw_step(adamw_factors(adamw, 1.0F, true),
+                    {.weight = weight,
+                     .lo = at::Tensor(),
+                     .m = m,
+                     .v = v,
+                     .gradient = gradient,
+                     .rounds = true},
+                    at::Tensor());
+  EXPECT_EQ(m[0].item<float>(), 1.0F);
+  EXPECT_EQ(m[1].item<float>(), 1.015625F);
+}
 
 }  // namespace
 }  // namespace ferry

@@ -15,11 +15,11 @@ namespace {
 constexpr std::int64_t kPieceElements = 1 << 20;  // looked at, at once: memory is short here
 constexpr std::size_t kRowsNamed = 32;
 
-/// A flat fp32 tensor, wherever it lives.
+/// A flat tensor, wherever it lives.
 bool is_finite(const at::Tensor& flat) {
   for (std::int64_t begin = 0; begin < flat.numel(); begin += kPieceElements) {
     const std::int64_t count = std::min(kPieceElements, flat.numel() - begin);
-    const at::Tensor piece = flat.narrow(0, begin, count).cpu();
+    const at::Tensor piece = flat.narrow(0, begin, count).cpu().to(at::kFloat);
     const std::span values(piece.const_data_ptr<float>(), static_cast<std::size_t>(count));
     if (first_not_finite(values)) return false;
   }
@@ -39,7 +39,9 @@ std::vector<TaskId> writers_of(const Plan& plan, InstanceId instance) {
 std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan, const LastRuns& ran,
                                           int step) {
   if (ran[update] >= step) return std::nullopt;  // its slot may hold something else by now
-  InstanceId instance = operands_of(plan)[update][Part::gradient];
+  const Operands parts = operands_of(plan)[update];
+  const InstanceId rounded = parts[Part::rounded];
+  InstanceId instance = rounded.valid() ? rounded : parts[Part::gradient];
   for (std::size_t hops = 0; hops < plan.places.size() + 1; ++hops) {
     const auto writers = writers_of(plan, instance);
     const auto has_run = [&](TaskId id) { return ran[id] == step; };
@@ -50,12 +52,15 @@ std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan, const
   return std::nullopt;
 }
 
-std::optional<std::string> bad_part(const BlockSpec& block, const Binding& binding,
-                                    InstanceId gradient) {
+std::optional<std::string> bad_part(const BlockSpec& block, const Plan& plan,
+                                    const Binding& binding, InstanceId gradient) {
   const BlockLayout layout = layout_of(block);
+  const bool rounded = plan.values[plan.instances[gradient].value].kind == ValueKind::rounded;
+  const auto type = rounded ? at::kBFloat16 : at::kFloat;
+  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
   for (std::size_t i = 0; i < block.params.size(); ++i) {
-    const Bytes begin{layout.offsets[i] * static_cast<std::int64_t>(sizeof(float))};
-    const auto part = binding.view(gradient, begin, {block.params[i].numel()}, at::kFloat);
+    const Bytes begin{layout.offsets[i] * element};
+    const auto part = binding.view(gradient, begin, {block.params[i].numel()}, type);
     if (!is_finite(part)) return block.params[i].name;
   }
   return std::nullopt;
@@ -83,7 +88,7 @@ std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan
     if (!updates[block].valid()) continue;
     const auto gradient = gradient_before(updates[block], plan, ran, step);
     if (!gradient) continue;
-    if (auto name = bad_part(model.blocks[block], binding, *gradient)) return name;
+    if (auto name = bad_part(model.blocks[block], plan, binding, *gradient)) return name;
   }
   return std::nullopt;
 }

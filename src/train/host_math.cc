@@ -100,11 +100,12 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   const Operands& parts = operands_[id];
   const BlockSpec& block = model_.blocks[task.block];
   const BlockLayout layout = layout_of(block);
+  const bool rounded = parts[Part::rounded].valid();
   const auto weight = binding_.host(parts[Part::weight]), state = binding_.host(parts[Part::state]),
-             gradient = binding_.host(parts[Part::gradient]);
+             sum = binding_.host(parts[rounded ? Part::rounded : Part::gradient]);
   touch(weight, true, task);
   touch(state, true, task);
-  touch(gradient, false, task);
+  touch(sum, false, task);
 
   const bool split = plan_.precision == Precision::bf16;
   const std::int64_t m_at = split ? layout.elements * 2 : 0, v_at = m_at + layout.elements * 4;
@@ -113,9 +114,12 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
     const std::int64_t at = layout.offsets[i], count = block.params[i].numel();
     const auto m = elements<float>(state, m_at + at * 4, count);
     const auto v = elements<float>(state, v_at + at * 4, count);
-    Update update{.state = {},
-                  .gradient = std::span<const float>(elements<float>(gradient, at * 4, count)),
-                  .decay = block.params[i].decays()};
+    Update update{.state = {}, .gradient = {}, .decay = block.params[i].decays()};
+    if (rounded) {
+      update.gradient = std::span<const std::uint16_t>(elements<std::uint16_t>(sum, at * 2, count));
+    } else {
+      update.gradient = std::span<const float>(elements<float>(sum, at * 4, count));
+    }
     if (split) {
       update.state = SplitState{.hi = elements<std::uint16_t>(weight, at * 2, count),
                                 .lo = elements<std::uint16_t>(state, at * 2, count),

@@ -19,6 +19,7 @@ struct Entry {
   std::string_view name;
   WhenChanged when;
   Source source = Source::job;
+  std::string_view unrecorded = {};  // what it was in runs that did not record it; empty: unknown
 };
 
 using enum WhenChanged;
@@ -40,6 +41,7 @@ constexpr std::array kTable = {
     Entry{"train.micro_batches", named},
     Entry{"train.micro_batch_size", named},
     Entry{"train.precision", named, Source::run},
+    Entry{"train.gradients", named, Source::job, "fp32"},
     Entry{"train.seed", named},
     Entry{"train.eval_every", nothing},
     Entry{"train.save_every", nothing},
@@ -75,6 +77,12 @@ constexpr std::string_view kPlan = "plan.", kPapers = "papers.", kModel = "model
 const Entry* find(std::string_view name) {
   const auto* const found = std::ranges::find(kTable, name, &Entry::name);
   return found == kTable.end() ? nullptr : found;
+}
+
+std::string unrecorded(const std::string& name) {
+  const Entry* const entry = find(name);
+  const bool known = entry != nullptr && !entry->unrecorded.empty();
+  return known ? std::string(entry->unrecorded) : "not recorded";
 }
 
 std::string flag(bool value) { return value ? "true" : "false"; }
@@ -187,8 +195,9 @@ std::vector<Change> changes_since(const RunQuestion& then, const RunQuestion& no
   std::vector<Change> changes, refusals;
   for (const auto& [name, value] : now) {
     const auto before = then.find(name);
-    if (before != then.end() && before->second == value) continue;
-    const Change change{name, before == then.end() ? "not recorded" : before->second, value};
+    const std::string was = before == then.end() ? unrecorded(name) : before->second;
+    if (was == value) continue;
+    const Change change{name, was, value};
     const WhenChanged when = when_changed(name);
     const bool goes_on = when == said || (when == named && std::ranges::count(allowed, name) > 0);
     (goes_on ? changes : refusals).push_back(change);

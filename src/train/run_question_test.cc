@@ -51,6 +51,20 @@ TEST(RunQuestion, PlacesBudgetsAndStrategyMayChangeUnseen) {
                                   "train.save_every=3", "plan.stages=[1,1]", "machine=m.yaml"}));
 }
 
+TEST(RunQuestion, AnotherRoundingOfSumsIsRefusedUnlessNamed) {
+  const RunQuestion rounded = question({"train.gradients=bf16"});
+  EXPECT_NE(refusal(rounded).find("train.gradients: then fp32, now bf16"), std::string::npos);
+  EXPECT_EQ(refusal(rounded, allowed_names({"gradients"})), "");
+}
+
+// Runs that did not record it rounded nothing.
+TEST(RunQuestion, ACheckpointOfBeforeTheKeyGoesOnInFp32) {
+  RunQuestion before = question();
+  before.erase("train.gradients");
+  EXPECT_TRUE(changes_since(before, question(), {}, "c").empty());
+  EXPECT_THROW(changes_since(before, question({"train.gradients=bf16"}), {}, "c"), UserError);
+}
+
 TEST(RunQuestion, ScheduleAndRoundingAreSaid) {
   RunQuestion now = question({"optim.lr=0.5", "train.steps=20"});
   now["processor"] = "another";

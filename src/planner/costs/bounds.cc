@@ -24,7 +24,7 @@ Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
     if (!block.trainable) continue;
     work.updates += on_device ? block.device_update : block.host_update;
     work.weights += block.weights;
-    work.sums += block.gradients;
+    work.sums += landing_sum(block);
   }
   return work;
 }
@@ -88,7 +88,7 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
     if (!block.trainable || at_rest <= 0) continue;
     states += at_rest;
     weights_share = std::min(weights_share, static_cast<double>(block.weights.count) / at_rest);
-    sums_share = std::min(sums_share, static_cast<double>(block.gradients.count) / at_rest);
+    sums_share = std::min(sums_share, static_cast<double>(landing_sum(block).count) / at_rest);
     update_micros = std::min(update_micros, block.host_update.count / at_rest);
   }
   double devices = 0;

@@ -21,6 +21,10 @@ void check_profile(const PlanQuestion& question) {
   }
 }
 
+bool rounds_sums(const PlanQuestion& question) {
+  return question.gradients == Precision::bf16 && question.mode == PlanMode::train;
+}
+
 const BlockProfile& profile_of(const PlanQuestion& question, const BlockSpec& block) {
   const std::string key = similarity_key(question.model, block);
   const BlockProfile* found = find_block(question.profile, key);
@@ -46,6 +50,7 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   result.weights = weight_bytes(layout, question.precision);
   result.states = state_bytes(layout, question.precision);
   result.gradients = gradient_bytes(gradient_layout_of(question.model, block));
+  if (rounds_sums(question) && result.trainable) result.rounded = rounded_bytes(layout);
   result.forward_workspace = costs.forward_workspace;
   result.backward_workspace = costs.backward_workspace;
   result.forward = costs.forward + overhead;
@@ -73,6 +78,7 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
   if (result.trainable) {
     result.states = Bytes{costs.parameters} * (halves ? kStateBytesBf16 : kStateBytesFp32);
     result.gradients = costs.gradients > Bytes{} ? costs.gradients : Bytes{costs.parameters} * 4;
+    if (rounds_sums(question)) result.rounded = rounded_bytes({{}, costs.parameters});
     const auto elements = static_cast<double>(costs.parameters);
     result.host_update = from_seconds(elements / update_rate(question)) + overhead;
     result.device_update = device_update_time(question, costs.parameters) + overhead;
@@ -148,7 +154,7 @@ Chain make_chain(const PlanQuestion& question) {
 double update_rate(const PlanQuestion& question) {
   if (question.profile.update_rate > 0) return question.profile.update_rate;
   if (question.machine.host.update_rate > 0) return question.machine.host.update_rate;
-  return estimated_update_rate(question.machine.host);
+  return estimated_update_rate(question.machine.host, question.gradients);
 }
 
 }  // namespace ferry

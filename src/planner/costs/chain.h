@@ -22,6 +22,7 @@ struct ChainBlock {
   Bytes weights;          // W.b; 0 for a tied head
   Bytes states;           // S.b
   Bytes gradients;        // G.b; of the weight it reads for a tied head
+  Bytes rounded;          // R.b; 0: the step rounds no sums, or the block has no update
   Bytes forward_workspace;
   Bytes backward_workspace;
   Bytes saved;             // K.b.m; 0: the block cannot keep it, or may not
@@ -47,6 +48,11 @@ Chain make_chain(const PlanQuestion& question);
 
 /// Whether a task of the block exists: the fused head has no forward, evaluation no backward.
 inline bool has_forward(const ChainBlock& block) { return !block.fused; }
+
+/// What comes down of a block's whole sum for the host's update.
+inline Bytes landing_sum(const ChainBlock& block) {
+  return block.rounded > Bytes{} ? block.rounded : block.gradients;
+}
 
 /// Backward at its fastest: without recompute where forward can keep what it made.
 inline Micros least_backward(const ChainBlock& block) {

@@ -220,11 +220,11 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
   return result;
 }
 
-double estimated_update_rate(const Host& host) {
+double estimated_update_rate(const Host& host, Precision gradients) {
   const double bandwidth = host.memory_bandwidth.limited()
                                ? host.memory_bandwidth.bytes_per_second
                                : kHostBandwidth * std::max(1, host.cores);
-  return bandwidth / kUpdateTraffic;
+  return bandwidth / update_traffic(gradients);
 }
 
 Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
@@ -239,7 +239,7 @@ Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
     return from_seconds(count / (update_rate(question) * share));
   }
   // Unfused operators pass over fp32 temporaries about five times as often as the fused update.
-  return from_seconds(count * 5 * kUpdateTraffic / bandwidth_of(device));
+  return from_seconds(count * 5 * update_traffic(Precision::fp32) / bandwidth_of(device));
 }
 
 }  // namespace ferry

@@ -27,7 +27,7 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
                         int sequence);
 
 /// Parameters per second when neither profile nor machine says: bound by memory bandwidth.
-double estimated_update_rate(const Host& host);
+double estimated_update_rate(const Host& host, Precision gradients);
 
 /// The optimizer on the first device, for `elements` parameters.
 Micros device_update_time(const PlanQuestion& question, std::int64_t elements);

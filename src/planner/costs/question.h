@@ -33,6 +33,7 @@ struct PlanQuestion {
   int micro_batch_size = 1;
   int sequence = 1;
   Precision precision = Precision::fp32;
+  Precision gradients = Precision::fp32;  // what updates take of a step's gradient sums
   bool clips = true;
   PlanMode mode = PlanMode::train;
   /// Training stops now and then to evaluate: the answer has a plan for that too, in the same

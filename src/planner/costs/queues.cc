@@ -85,7 +85,10 @@ class QueueMaker {
     queues.host = plan_.places.add({"host", PlaceKind::host, host_limit(question_), {}});
     queues.load = add_resource(plan_, {"host.load", ResourceKind::host, queues.host, 0, {}, {}});
     std::vector<Draw> update_draws = {{cores_, cores}};
-    if (dram_) update_draws.push_back({*dram_, update_rate(question_) * kUpdateTraffic});
+    if (dram_) {
+      const double traffic = update_traffic(question_.gradients);
+      update_draws.push_back({*dram_, update_rate(question_) * traffic});
+    }
     queues.update = add_resource(
         plan_, {"host.update", ResourceKind::host, queues.host, 0, {}, std::move(update_draws)});
     if (drives != nullptr) queues.drives = drive_queues(*drives);

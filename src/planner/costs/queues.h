@@ -46,9 +46,11 @@ Queues add_queues(Plan& plan, const PlanQuestion& question, int devices,
 /// weights, states and gradient sums.
 DriveArray drive_array(const PlanQuestion& question, const Chain& chain);
 
-/// Bytes of DRAM traffic per parameter of an update: reads G (fp32), hi, lo, m, v, writes all but
-/// G.
-inline constexpr double kUpdateTraffic = 28;
+/// Bytes of DRAM traffic per parameter of an update: reads G (fp32) or R (bf16), hi, lo, m, v,
+/// writes all but the sum.
+inline double update_traffic(Precision gradients) {
+  return gradients == Precision::bf16 ? 26 : 28;
+}
 
 /// What a plan may use of a device: its budget, as far as allocators can hand it out.
 Bytes device_limit(const PlanQuestion& question, int device);

@@ -94,7 +94,7 @@ HomeSavings most_savings(const Chain& chain, const StreamSchedule& schedule) {
   for (const ChainBlock& block : chain.blocks) {
     if (!block.trainable) continue;
     const auto at_rest = static_cast<double>((block.weights + block.states).count);
-    const auto sums = static_cast<double>(block.gradients.count);
+    const auto sums = static_cast<double>(landing_sum(block).count);
     most.copies = std::max(most.copies, sums / at_rest);
     most.updates = std::max(most.updates, block.host_update * (1 / at_rest));
   }

@@ -10,7 +10,7 @@ namespace {
 Bytes all_sums(const PlanQuestion& question, const Chain& chain) {
   Bytes sums;
   if (question.mode != PlanMode::train) return sums;
-  for (const ChainBlock& block : chain.blocks) sums += block.gradients;
+  for (const ChainBlock& block : chain.blocks) sums += landing_sum(block);
   return sums;
 }
 
@@ -52,7 +52,9 @@ class Eviction {
     if (freed_ >= lack + staging() || sums == Bytes{}) return;
     schedule_.gradients_on_drive = true;
     freed_ += sums;
-    for (const ChainBlock& block : chain_.blocks) most_sum_ = std::max(most_sum_, block.gradients);
+    for (const ChainBlock& block : chain_.blocks) {
+      most_sum_ = std::max(most_sum_, landing_sum(block));
+    }
   }
 
   Bytes staging() const {

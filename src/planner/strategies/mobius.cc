@@ -44,9 +44,10 @@ BlockCosts costs_of(const PlanQuestion& question, const Chain& chain, int b) {
   const double tied_sum = tied_embedding ? as_double(chain.blocks.back().gradients) : 0.0;
   costs.backward_time = block.backward.count;
   costs.backward_upload = (b > 0 ? as_double(owner.weights) : 0.0) + tied_sum;
-  costs.backward_memory = costs.backward_upload + as_double(block.gradients);
+  costs.backward_memory =
+      costs.backward_upload + as_double(block.gradients) + as_double(block.rounded);
   costs.activation_gradient = static_cast<double>(chain.activation.count);
-  costs.gradient_download = as_double(block.gradients);
+  costs.gradient_download = as_double(landing_sum(block));
   costs.update_time = block.trainable ? block.host_update.count : 0.0;
   return costs;
 }

@@ -33,6 +33,7 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
   plan_.sequence = question.sequence;
   plan_.precision = question.precision;
   plan_.clips = question.clips && question.mode == PlanMode::train;
+  if (question.mode == PlanMode::train) plan_.gradients = question.gradients;
   for (const ChainBlock& block : chain.blocks) {
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
@@ -57,6 +58,9 @@ ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
       break;
     case ValueKind::gradient:
       made.bytes = owner->gradients;
+      break;
+    case ValueKind::rounded:
+      made.bytes = owner->rounded;
       break;
     case ValueKind::norm:
       made.bytes = 8_B;
@@ -184,9 +188,8 @@ void PlanBuilder::clip(const Where& where) {
   plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId gradient, InstanceId scale) {
-  update(block, queue,
-         {home(ValueKind::weight, block), home(ValueKind::state, block), gradient, scale});
+void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale) {
+  update(block, queue, {home(ValueKind::weight, block), home(ValueKind::state, block), sum, scale});
 }
 
 void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances& instances) {
@@ -195,7 +198,7 @@ void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances&
   Task task = make(TaskKind::update, block, -1, false, [&](const Access& access, bool) {
     if (access.part == Part::weight) return instances.weights;
     if (access.part == Part::state) return instances.states;
-    return access.part == Part::gradient ? instances.gradient : instances.scale;
+    return access.part == Part::clip ? instances.scale : instances.sum;
   });
   task.name = numbered("U", block, -1);
   task.resource = queue;

@@ -44,7 +44,8 @@ class PlanBuilder {
   InstanceId instance(ValueId value, PlaceId place, Bytes offset, bool home = false);
 
   /// Lays out W.b and S.b of all blocks in block order from the place's first byte, 4096-aligned,
-  /// as home instances. The same for every mode and strategy. Returns where they end.
+  /// as home instances. The same for every mode and strategy. Returns where they end. Requires:
+  /// values R.b are made, for the tasks' signatures are settled here.
   Bytes lay_out_home(PlaceId place);
   /// The same with each value at the place that `place_of` gives it; where each place's homes end.
   std::map<PlaceId, Bytes> lay_out_homes(
@@ -63,13 +64,13 @@ class PlanBuilder {
   /// Norms and losses are read in the order in which their instances were made.
   void clip(const Where& where);
 
-  /// What an update works on; `scale` is C, or none.
+  /// What an update works on; `sum` is R.b if there is one, else G.b; `scale` is C, or none.
   struct UpdateInstances {
-    InstanceId weights, states, gradient, scale;
+    InstanceId weights, states, sum, scale;
   };
   void update(BlockId block, ResourceId queue, const UpdateInstances& instances);
   /// The same where weights and states are at home.
-  void update(BlockId block, ResourceId queue, InstanceId gradient, InstanceId scale);
+  void update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale);
 
   /// Removes copies of activations that nobody reads, then instances and values that nothing uses,
   /// and gives the host's activations at kUnplaced their slots from `host_end` on. Then sets the

@@ -22,6 +22,7 @@ DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residen
   };
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
     if (residence.keeps_sum(device, b)) give(ValueKind::gradient, b);
+    if (residence.keeps_rounded(device, b)) give(ValueKind::rounded, b);
     if (residence.keeps_weight(device, b)) give(ValueKind::weight, b);
   }
 }

@@ -26,7 +26,7 @@ class DeviceStore {
 
   /// The device's next visit of a stage; its number. Until lay_out().
   std::size_t add_visit();
-  /// The latest visit needs W.b or G.b, unless it stays.
+  /// The latest visit needs W.b, G.b or R.b, unless it stays.
   void need(ValueKind kind, int block);
 
   struct Needs {
@@ -40,11 +40,11 @@ class DeviceStore {
   void lay_out(const Needs& needs, const StreamSchedule& schedule, const KeptSlots& kept_slots,
                const std::vector<bool>& runs);
 
-  /// Where W.b or G.b is from step to step, if it stays.
+  /// Where W.b, G.b or R.b is from step to step, if it stays.
   std::optional<InstanceId> staying(ValueKind kind, int block);
   /// What the visit needs of the region that passes.
   std::span<const ValueId> passing(std::size_t visit) const { return visits_[visit].values; }
-  /// Where the visit has W.b or G.b.
+  /// Where the visit has W.b, G.b or R.b.
   InstanceId in_visit(std::size_t visit, ValueKind kind, int block);
 
   /// Of activations and tokens: what still lies in its slot, or a slot for it.

@@ -12,10 +12,14 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
     : builder_(builder),
       chain_(chain),
       schedule_(schedule),
+      residence_(residence),
       homes_(schedule.homes.begin(), schedule.homes.end()) {
   homes_.resize(chain.size());
   const Queues& queues = builder.queues();
   FERRY_CHECK(!schedule.uses_drives() || queues.drives, "the schedule needs drives");
+  for (const BlockId b : chain.blocks.ids()) {
+    if (residence.rounds(b.number())) builder.value(ValueKind::rounded, b, -1);
+  }
   home_ends_ = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
     const BlockHome& home = home_of(block);
     if (home.on_device) return builder.device(residence.device(block.index())).place;
@@ -27,18 +31,18 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   drive_end_ = homes_end(queues.drives->place);
   Bytes weight;
   Bytes states;
-  Bytes gradient;
+  Bytes sum;
   Bytes saved;
   for (const BlockId b : chain.blocks.ids()) {
     const ChainBlock& block = chain.blocks[b];
     if (home_of(b).weight_on_drive) weight = std::max(weight, block.weights);
     if (home_of(b).state_on_drive) states = std::max(states, block.states);
-    gradient = std::max(gradient, block.gradients);
+    sum = std::max(sum, residence.lands_whole(b.number()) ? landing_sum(block) : block.gradients);
     if (swaps_to_drive(b)) saved = std::max(saved, block.saved);
   }
   weights_ = make_ring(weight, schedule.staging_slots);
   states_ = make_ring(states, schedule.staging_slots);
-  if (schedule.gradients_on_drive) gradients_ = make_ring(gradient, schedule.staging_slots);
+  if (schedule.gradients_on_drive) sums_ = make_ring(sum, schedule.staging_slots);
   if (std::ranges::find(schedule.activations_on_drive, true) !=
       schedule.activations_on_drive.end()) {
     activations_ = make_ring(chain.activation, 2 * schedule.staging_slots);
@@ -97,24 +101,24 @@ InstanceId HostStore::state(BlockId block) {
                 builder_.queues().drives->states_read);
 }
 
-InstanceId HostStore::land_gradient(BlockId block) {
-  if (!schedule_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
-  const ValueId value = builder_.value(ValueKind::gradient, block, -1);
-  if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
-  return on_host(value, gradients_.take(value, {}));
+InstanceId HostStore::land_sum(ValueKind kind, BlockId block) {
+  if (!schedule_.gradients_on_drive) return scalar(kind, block, -1);
+  const ValueId value = builder_.value(kind, block, -1);
+  if (const auto offset = sums_.find(value)) return on_host(value, *offset);
+  return on_host(value, sums_.take(value, {}));
 }
 
-void HostStore::gradient_landed(BlockId block, bool waits) {
+void HostStore::sum_landed(ValueKind kind, BlockId block, bool waits) {
   if (!schedule_.gradients_on_drive || !waits) return;
-  builder_.copy(builder_.queues().drives->write, gradient(block),
-                on_drive(builder_.value(ValueKind::gradient, block, -1)));
+  builder_.copy(builder_.queues().drives->write, sum(kind, block),
+                on_drive(builder_.value(kind, block, -1)));
 }
 
-InstanceId HostStore::gradient(BlockId block) {
-  if (!schedule_.gradients_on_drive) return scalar(ValueKind::gradient, block, -1);
-  const ValueId value = builder_.value(ValueKind::gradient, block, -1);
-  if (const auto offset = gradients_.find(value)) return on_host(value, *offset);
-  return staged(gradients_, value, on_drive(value), builder_.queues().drives->states_read);
+InstanceId HostStore::sum(ValueKind kind, BlockId block) {
+  if (!schedule_.gradients_on_drive) return scalar(kind, block, -1);
+  const ValueId value = builder_.value(kind, block, -1);
+  if (const auto offset = sums_.find(value)) return on_host(value, *offset);
+  return staged(sums_, value, on_drive(value), builder_.queues().drives->states_read);
 }
 
 bool HostStore::swaps_to_drive(BlockId block) const {
@@ -150,10 +154,10 @@ InstanceId HostStore::activation(ValueId value) {
 }
 
 void HostStore::update(BlockId block, InstanceId scale) {
-  const InstanceId sum = gradient(block);
+  const InstanceId landed = sum(residence_.update_sum(block.number()), block);
   const InstanceId weights = weight(block);
   const InstanceId states = state(block);
-  builder_.update(block, builder_.queues().update, {weights, states, sum, scale});
+  builder_.update(block, builder_.queues().update, {weights, states, landed, scale});
   const BlockHome& home = home_of(block);
   const auto write_back = [&](InstanceId from, ValueKind kind) {
     builder_.copy(builder_.queues().drives->write, from, builder_.home(kind, block));

@@ -28,11 +28,12 @@ class HostStore {
   /// W.b on the host, read from the drives when it rests there and its slot is gone.
   InstanceId weight(BlockId block);
 
-  /// Where a gradient sum lands; `waits`: something comes between landing and its next use.
-  InstanceId land_gradient(BlockId block);
-  void gradient_landed(BlockId block, bool waits);
-  /// G.b on the host, for the next visit that adds to it or for its update.
-  InstanceId gradient(BlockId block);
+  /// Where a gradient sum lands, G.b or R.b; `waits`: something comes between landing and its next
+  /// use.
+  InstanceId land_sum(ValueKind kind, BlockId block);
+  void sum_landed(ValueKind kind, BlockId block, bool waits);
+  /// The sum on the host, for the next visit that adds to it or for its update.
+  InstanceId sum(ValueKind kind, BlockId block);
 
   /// The host's instance of a checkpoint, a boundary gradient or what forward kept to write, and
   /// what follows the copy.
@@ -65,13 +66,14 @@ class HostStore {
   PlanBuilder& builder_;
   const Chain& chain_;
   const StreamSchedule& schedule_;
+  const Residence& residence_;
   IdVector<BlockId, BlockHome> homes_;
   std::map<PlaceId, Bytes> home_ends_;
   Bytes end_;        // of the host's slots so far
   Bytes drive_end_;  // likewise
   SlotRing weights_{{}, {}, 0};
   SlotRing states_{{}, {}, 0};
-  SlotRing gradients_{{}, {}, 0};
+  SlotRing sums_{{}, {}, 0};
   SlotRing activations_{{}, {}, 0};
   SlotRing saved_{{}, {}, 0};
   std::map<ValueId, Bytes> own_slots_;    // on the host

@@ -42,8 +42,14 @@ bool Residence::keeps_sum(int device, int block) const {
   if (!trains_ || !gathers_sum(device, block) || chain_.blocks[block].gradients == Bytes{}) {
     return false;
   }
+  if (backward_visits_[block] > 1) return true;
   const bool tied = chain_.blocks[block].reads_weight.valid();  // its owner adds it later
-  return home(block).sum_waits || tied || updates_wait() || backward_visits_[block] > 1;
+  return tied || (!rounds(block) && (home(block).sum_waits || updates_wait()));
+}
+
+bool Residence::rounds(int block) const {
+  if (chain_.blocks[block].rounded == Bytes{}) return false;
+  return !home(block).on_device || (updates_wait() && backward_visits_[block] == 1);
 }
 
 }  // namespace ferry

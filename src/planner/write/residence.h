@@ -35,8 +35,23 @@ class Residence {
   bool gathers_sum(int device, int block) const {
     return (home(block).on_device || home(block).sum_waits) && device_[block] == device;
   }
-  /// And has a slot of its own there. One that waits for nothing is gone with its visit.
+  /// And has a slot of its own there. One that waits for nothing is gone with its visit, and so is
+  /// one whose rounded sum waits in its place.
   bool keeps_sum(int device, int block) const;
+
+  /// The block's last backward rounds its sum to R, by which the block is updated: by the host, or
+  /// by a device where the sum of a single visit waits. A device rounds other sums as it updates.
+  bool rounds(int block) const;
+  /// What the block's update reads: R or G.
+  ValueKind update_sum(int block) const {
+    return rounds(block) ? ValueKind::rounded : ValueKind::gradient;
+  }
+  /// No visit adds to a sum that another began, so none comes down before it is whole.
+  bool lands_whole(int block) const { return backward_visits_[block] <= 1; }
+  /// R has a slot of its own on the device.
+  bool keeps_rounded(int device, int block) const {
+    return rounds(block) && gathers_sum(device, block);
+  }
 
   /// Updates wait for the end of backward.
   bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }

@@ -103,6 +103,7 @@ class StreamWriter {
     }
     for (int b = visit.end - 1; b >= visit.first; --b) {
       if (block(b).gradients > Bytes{}) device.need(ValueKind::gradient, b);
+      if (residence_.rounds(b) && completes_sums(visit)) device.need(ValueKind::rounded, b);
       if (tied_head(b) >= 0 && completes_sums(visit)) {
         device.need(ValueKind::gradient, tied_head(b));
       }
@@ -265,8 +266,8 @@ class StreamWriter {
         if (!uploads_weight(v, b)) continue;
         const InstanceId from = weight_on_host(b);
         builder_.copy(queue, from, in_visit(v, needed.kind, b));
-      } else if (uploads_sum(visit, b)) {
-        builder_.copy(queue, store_.gradient(b), in_visit(v, needed.kind, b));
+      } else if (needed.kind == ValueKind::gradient && uploads_sum(visit, b)) {
+        builder_.copy(queue, store_.sum(needed.kind, b), in_visit(v, needed.kind, b));
       }
     }
   }
@@ -410,9 +411,9 @@ class StreamWriter {
     const StageVisit& visit = schedule_.visits[v];
     const bool gathers = residence_.gathers_sum(visit.device, b);
     if (!completes_sums(visit)) {
-      if (!gathers) bring_sum_down(v, b, true);
+      if (!gathers) bring_sum_down(v, ValueKind::gradient, b, true);
     } else if (!block(b).trainable) {
-      if (goes_to_owner(visit, b)) bring_sum_down(v, b, true);
+      if (goes_to_owner(visit, b)) bring_sum_down(v, ValueKind::gradient, b, true);
     } else if (residence_.updates(visit.device, b)) {
       if (!residence_.updates_wait()) due_[visit.device].insert(b);
     } else if (gathers) {
@@ -422,16 +423,16 @@ class StreamWriter {
     }
   }
 
-  /// `waits`: something comes between landing and its next use.
-  void bring_sum_down(std::size_t v, int b, bool waits) {
-    builder_.copy(builder_.device(schedule_.visits[v].device).sums_down,
-                  in_visit(v, ValueKind::gradient, b), store_.land_gradient(b));
-    store_.gradient_landed(b, waits);
+  /// G or R; `waits`: something comes between landing and its next use.
+  void bring_sum_down(std::size_t v, ValueKind kind, int b, bool waits) {
+    builder_.copy(builder_.device(schedule_.visits[v].device).sums_down, in_visit(v, kind, b),
+                  store_.land_sum(kind, b));
+    store_.sum_landed(kind, b, waits);
   }
 
   /// A whole sum, for the host to update by.
   void land(std::size_t v, int b) {
-    bring_sum_down(v, b, residence_.updates_wait());
+    bring_sum_down(v, residence_.update_sum(b), b, residence_.updates_wait());
     landed_.push_back(b);
     if (!residence_.updates_wait()) store_.update(b, {});
   }
@@ -487,7 +488,7 @@ class StreamWriter {
         here = devices_[d].scalar(ValueKind::clip, {}, -1);
         builder_.copy(builder_.device(d).weights_up, scale, here);
       }
-      const InstanceId sum = devices_[d].staying(ValueKind::gradient, b).value();
+      const InstanceId sum = devices_[d].staying(residence_.update_sum(b), b).value();
       builder_.update(b, builder_.device(d).compute, sum, here);
     }
   }
