@@ -10,6 +10,7 @@
 
 #include "cli/print.h"
 #include "cli/task_json.h"
+#include "plan/at_home.h"
 #include "plan/purposes.h"
 #include "planner/write/activation_policy.h"
 #include "report/report.h"
@@ -100,6 +101,10 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
     }
     text += "\n";
   };
+  const IdVector<PlaceId, Bytes> home = bytes_at_home(plan);
+  row("of these at home", [&](PlaceId id) -> std::optional<Bytes> {
+    return home[id] > 0_B ? std::optional(home[id]) : std::nullopt;
+  });
   if (planned.evaluation) {
     row("evaluation", [&](PlaceId id) -> std::optional<Bytes> {
       const Bytes more = beside_training(planned, id);
@@ -160,12 +165,14 @@ Json activations_json(const Plan& plan) {
 Json places_json(const PlanQuestion& question, const Planned& planned) {
   Json places = Json::object();
   const Plan& plan = planned.plan;
+  const IdVector<PlaceId, Bytes> home = bytes_at_home(plan);
   for (const PlaceId id : plan.places.ids()) {
     const Place& place = plan.places[id];
     Json row;
     for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
       row[to_string(purpose)] = bytes.count;
     }
+    row["at_home"] = home[id].count;
     if (planned.evaluation) row["evaluation"] = beside_training(planned, id).count;
     row["peak"] = peak_bytes(planned, id).count;
     row["budget"] = limit_of(question, place).count;
@@ -298,6 +305,21 @@ std::string passes_table(const Planned& planned) {
   return text;
 }
 
+std::string more_memory_table(const Planned& planned, const std::vector<MoreMemory>& rows) {
+  constexpr double kWorthASay = 0.0005;  // of the step: less is written 0.0%
+  std::string text =
+      print("%-16s %10s %10s %10s  %s\n", "with more memory", "more", "then", "step", "saves");
+  for (const MoreMemory& row : rows) {
+    const double share = row.saved.count / planned.prediction.step.count;
+    const std::string saves =
+        share < kWorthASay ? "0.00 s: " + planned.prediction.busiest_name + " binds"
+                           : print("%s, %.1f%%", to_string(row.saved).c_str(), share * 100);
+    text += print("%-16s %10s %10s %10s  %s\n", row.what.c_str(), to_string(row.more).c_str(),
+                  to_string(row.then).c_str(), to_string(row.step).c_str(), saves.c_str());
+  }
+  return text;
+}
+
 std::string variations_table(const std::vector<Variation>& variations) {
   std::string text = print("%-28s %-14s %12s %12s\n", "with", "strategy", "step", "positions/s");
   for (const Variation& variation : variations) {
@@ -343,9 +365,20 @@ std::string plan_summary_json(const PlanQuestion& question, const Planned& plann
 }
 
 std::string plan_json(const PlanQuestion& question, const Planned& planned,
+                      const std::vector<MoreMemory>& more_memory,
                       const std::vector<Variation>& variations, const std::string& file) {
   Json object = Json::parse(plan_summary_json(question, planned, file));
   object["tasks"] = tasks_json(planned.plan, planned.prediction.timeline);
+  object["more_memory"] = Json::array();
+  for (const MoreMemory& row : more_memory) {
+    object["more_memory"].push_back({{"what", row.what},
+                                     {"more_bytes", row.more.count},
+                                     {"then_bytes", row.then.count},
+                                     {"strategy", row.strategy},
+                                     {"step_seconds", row.step.seconds()},
+                                     {"saved_seconds", row.saved.seconds()},
+                                     {"saved", row.saved.count / planned.prediction.step.count}});
+  }
   object["what_if"] = Json::array();
   for (const Variation& variation : variations) {
     object["what_if"].push_back(
