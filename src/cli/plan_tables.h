@@ -20,7 +20,7 @@ std::string explanation(const Planned& planned);
 /// What each pass of each strategy's search took, and the step before and after it.
 std::string passes_table(const Planned& planned);
 
-/// What more memory of each kind would save, or what binds where that is nothing.
+/// What more memory of each kind would save, or what is busiest where that is nothing.
 std::string more_memory_table(const Planned& planned, const std::vector<MoreMemory>& rows);
 
 std::string variations_table(const std::vector<Variation>& variations);

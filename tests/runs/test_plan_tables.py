@@ -15,7 +15,7 @@ CONFIG = {
     "n_positions": 256,
     "vocab_size": 8000,
 }
-STATES = 300 << 20  # bytes of weights, optimizer state and gradient sums, not more
+STATES = 600 << 20  # bytes of weights, optimizer state and gradient sums, with room for copies of weights
 WIDEST = 100  # columns
 
 
@@ -88,7 +88,7 @@ def test_a_resident_plan_is_at_home_on_its_device(job, tmp_path):
 
 def test_the_table_has_a_row_of_what_is_at_home_behind_the_purposes(job):
     text = ferry("plan", str(job)).stdout
-    lines = [line[:18].strip() for line in text.splitlines()]
+    lines = [line[:16].strip() for line in text.splitlines()]
     at = lines.index("of these at home")
     assert lines[at - 1] == "workspace" and lines[at + 1] == "free"
     assert len(re.findall(r"[\d.]+ [KMG]iB", row_of(text, "of these at home"))) == 3
@@ -102,7 +102,7 @@ def test_the_explanation_says_what_more_of_each_memory_saves(job, tmp_path):
     assert rows[0].split()[:5] == ["each", "device", "10.0", "MiB", "170.0"]
     assert rows[1].split()[:5] == ["DRAM", "512.0", "MiB", "8.5", "GiB"]
     for row in rows:
-        assert re.search(r"  (\d[\d.]* m?u?s, \d+\.\d%|0\.00 s: \S+ binds)$", row), row
+        assert re.search(r"  (\d[\d.]* m?u?s, \d+\.\d%|0\.00 s: limited by \S+)$", row), row
 
     drives = ferry("plan", str(job), f"machine={tmp_path / 'drives.yaml'}", "--explain")
     assert "planning with more memory  3 plans" in drives.stderr
