@@ -76,14 +76,22 @@ int run_plan(const PlanCommand& command) {
   const Planned& planned = std::get<Planned>(answer);
   const std::string file = write_answer(planned.plan, question, command);
   std::vector<Variation> variations;
-  if (command.what_if) variations = what_if(question.plan, pure ? papers::answer : make_plan);
+  std::vector<MoreMemory> more_memory;
+  if (command.explain && !pure) {  // a paper's program has no memory
+    const Planner quiet = [](const PlanQuestion& asked) { return plan_or_cached(asked, nobody()); };
+    more_memory = what_more_memory_brings(question.plan, planned, quiet, phases);
+  }
+  if (command.what_if) {
+    variations = what_if(question.plan, pure ? papers::answer : make_plan, phases);
+  }
   if (command.json) {
-    std::fputs(plan_json(question.plan, planned, variations, file).c_str(), stdout);
+    std::fputs(plan_json(question.plan, planned, more_memory, variations, file).c_str(), stdout);
     return kDone;
   }
   std::fputs(plan_table(question.plan, planned).c_str(), stdout);
   warn_of_wear(question, planned.plan);
   if (command.explain) std::fputs(explanation(planned).c_str(), stdout);
+  if (!more_memory.empty()) std::fputs(more_memory_table(planned, more_memory).c_str(), stdout);
   if (command.passes) std::fputs(passes_table(planned).c_str(), stdout);
   if (command.what_if) std::fputs(variations_table(variations).c_str(), stdout);
   if (!file.empty()) std::printf("plan written to %s\n", file.c_str());

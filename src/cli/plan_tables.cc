@@ -11,6 +11,7 @@
 #include "cli/drive_wear.h"
 #include "cli/print.h"
 #include "cli/task_json.h"
+#include "plan/at_home.h"
 #include "plan/purposes.h"
 #include "planner/write/activation_policy.h"
 #include "report/report.h"
@@ -51,7 +52,7 @@ struct Column {
 };
 
 std::vector<Column> columns_of(const Plan& plan) {
-  constexpr std::size_t kMostColumns = 6;  // 18 + 6 x 13 = 96 characters
+  constexpr std::size_t kMostColumns = 6;  // 16 + 6 x 12 = 88 characters; a GPU less fits into 80
   std::vector<Column> columns;
   const bool joined = plan.places.size() > kMostColumns;
   for (const PlaceId id : plan.places.ids()) {
@@ -72,35 +73,46 @@ Bytes beside_training(const Planned& planned, PlaceId place) {
   return peak_bytes(planned, place) - peak_bytes(planned.plan, place);
 }
 
+/// A row of the table of places: what it is, and a cell per column, each of which may be empty.
+std::string place_row(const std::string& name, const std::vector<std::string>& cells) {
+  std::string text = print("%-16s", name.c_str());
+  for (const std::string& cell : cells) text += print(" %11s", cell.c_str());
+  return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+}
+
 std::string memory_table(const PlanQuestion& question, const Planned& planned) {
   const Plan& plan = planned.plan;
-  std::string text = print("%-18s", "");
   std::vector<std::map<Purpose, Bytes>> sums;
   std::vector<PlaceId> shown;
+  std::vector<std::string> names;
   for (const Column& column : columns_of(plan)) {
-    text += print(" %12s", column.name.c_str());
+    names.push_back(column.name);
     const auto fullest = std::ranges::max_element(
         column.places, {}, [&](PlaceId id) { return planned.prediction.peak[id]; });
     shown.push_back(*fullest);
     sums.push_back(bytes_by_purpose(plan, *fullest));
   }
-  text += "\n";
+  std::string text = place_row("", names);
   for (const Purpose purpose : kPurposes) {
-    text += print("%-18s", to_string(purpose));
+    std::vector<std::string> cells;
     for (auto& column : sums) {
       const Bytes bytes = column[purpose];
-      text += print(" %12s", bytes.count > 0 ? to_string(bytes).c_str() : "");
+      cells.push_back(bytes.count > 0 ? to_string(bytes) : "");
     }
-    text += "\n";
+    text += place_row(to_string(purpose), cells);
   }
   const auto row = [&](const char* name, const auto& bytes_at) {
-    text += print("%-18s", name);
+    std::vector<std::string> cells;
     for (const PlaceId id : shown) {
       const std::optional<Bytes> bytes = bytes_at(id);
-      text += print(" %12s", bytes ? to_string(*bytes).c_str() : "");
+      cells.push_back(bytes ? to_string(*bytes) : "");
     }
-    text += "\n";
+    text += place_row(name, cells);
   };
+  const IdVector<PlaceId, Bytes> home = bytes_at_home(plan);
+  row("of these at home", [&](PlaceId id) -> std::optional<Bytes> {
+    return home[id] > 0_B ? std::optional(home[id]) : std::nullopt;
+  });
   if (planned.evaluation) {
     row("evaluation", [&](PlaceId id) -> std::optional<Bytes> {
       const Bytes more = beside_training(planned, id);
@@ -161,12 +173,14 @@ Json activations_json(const Plan& plan) {
 Json places_json(const PlanQuestion& question, const Planned& planned) {
   Json places = Json::object();
   const Plan& plan = planned.plan;
+  const IdVector<PlaceId, Bytes> home = bytes_at_home(plan);
   for (const PlaceId id : plan.places.ids()) {
     const Place& place = plan.places[id];
     Json row;
     for (const auto& [purpose, bytes] : bytes_by_purpose(plan, id)) {
       row[to_string(purpose)] = bytes.count;
     }
+    row["at_home"] = home[id].count;
     if (planned.evaluation) row["evaluation"] = beside_training(planned, id).count;
     row["peak"] = peak_bytes(planned, id).count;
     row["budget"] = limit_of(question, place).count;
@@ -223,6 +237,38 @@ Json candidates_json(const Planned& planned) {
   return candidates;
 }
 
+/// "a", "a and b", "a, b and c".
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 < names.size() ? ", " : " and ";
+    text += names[i];
+  }
+  return text;
+}
+
+/// How the winner stands to the others that fit, of which there is one.
+std::string advantage(const std::vector<Candidate>& candidates) {
+  constexpr double kEqual = 1e-9;    // of the step: a difference in rounding
+  constexpr double kInTimes = 1.10;  // from here on as a factor
+  const Candidate& winner = candidates.front();
+  const auto ratio = [&](const Candidate& other) { return other.step.count / winner.step.count; };
+  std::vector<std::string> equals;
+  const Candidate* second = nullptr;
+  for (const Candidate& other : candidates) {
+    if (&other == &winner || !other.fits) continue;
+    if (ratio(other) <= 1 + kEqual) equals.push_back(other.strategy);
+    if (second == nullptr) second = &other;
+  }
+  if (!equals.empty()) {
+    return "takes as long as " + listed(equals) + " and moves fewer bytes as a rule";
+  }
+  if (ratio(*second) >= kInTimes) {
+    return print("%.2fx as fast as %s", ratio(*second), second->strategy.c_str());
+  }
+  return print("%.2g%% faster than %s", (ratio(*second) - 1) * 100, second->strategy.c_str());
+}
+
 // Why the winner wins, as far as others were asked, and what there is to gain at most.
 std::string reasons(const Planned& planned) {
   const Candidate& winner = planned.candidates.front();
@@ -240,9 +286,8 @@ std::string reasons(const Planned& planned) {
   } else if (second == planned.candidates.end()) {
     text = print("%s is the only one that fits\n", winner.strategy.c_str());
   } else {
-    const double faster = second->step.count / winner.step.count;
-    text = print("%s wins: %.2fx as fast as %s; %s keeps it from being faster\n",
-                 winner.strategy.c_str(), faster, second->strategy.c_str(), winner.binding.c_str());
+    text = winner.strategy + " wins: " + advantage(planned.candidates) + "; limited by " +
+           winner.binding + "\n";
   }
   return text +
          print("no schedule of any strategy is faster than %s here: at most %.1f%% to gain\n",
@@ -273,15 +318,15 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
 }
 
 std::string explanation(const Planned& planned) {
-  std::string text = print("%-13s %11s %11s %7s  %-16s %s\n", "strategy", "step", "bound", "gap",
+  std::string text = print("%-12s %10s %10s %7s  %-16s %s\n", "strategy", "step", "bound", "gap",
                            "busiest", "how");
   for (const Candidate& candidate : planned.candidates) {
     if (!candidate.fits) {
-      text += print("%-13s %11s %11s %7s  %s\n", candidate.strategy.c_str(), "-", "-", "-",
+      text += print("%-12s %10s %10s %7s  %s\n", candidate.strategy.c_str(), "-", "-", "-",
                     candidate.remark.c_str());
       continue;
     }
-    text += print("%-13s %11s %11s %6.1f%%  %-16s %.37s\n", candidate.strategy.c_str(),
+    text += print("%-12s %10s %10s %6.1f%%  %-16s %s\n", candidate.strategy.c_str(),
                   to_string(candidate.step).c_str(), to_string(candidate.lower_bound).c_str(),
                   gap_of(candidate.step, candidate.lower_bound) * 100, candidate.binding.c_str(),
                   candidate.remark.c_str());
@@ -298,6 +343,21 @@ std::string passes_table(const Planned& planned) {
                     pass.name.c_str(), pass.runs, pass.seconds, to_string(pass.before).c_str(),
                     to_string(pass.after).c_str());
     }
+  }
+  return text;
+}
+
+std::string more_memory_table(const Planned& planned, const std::vector<MoreMemory>& rows) {
+  constexpr double kWorthASay = 0.0005;  // of the step: less is written 0.0%
+  std::string text =
+      print("%-16s %10s %10s %10s  %s\n", "with more memory", "more", "then", "step", "saves");
+  for (const MoreMemory& row : rows) {
+    const double share = row.saved.count / planned.prediction.step.count;
+    const std::string saves =
+        share < kWorthASay ? "0.00 s: limited by " + planned.prediction.busiest_name
+                           : print("%s, %.1f%%", to_string(row.saved).c_str(), share * 100);
+    text += print("%-16s %10s %10s %10s  %s\n", row.what.c_str(), to_string(row.more).c_str(),
+                  to_string(row.then).c_str(), to_string(row.step).c_str(), saves.c_str());
   }
   return text;
 }
@@ -347,9 +407,20 @@ std::string plan_summary_json(const PlanQuestion& question, const Planned& plann
 }
 
 std::string plan_json(const PlanQuestion& question, const Planned& planned,
+                      const std::vector<MoreMemory>& more_memory,
                       const std::vector<Variation>& variations, const std::string& file) {
   Json object = Json::parse(plan_summary_json(question, planned, file));
   object["tasks"] = tasks_json(planned.plan, planned.prediction.timeline);
+  object["more_memory"] = Json::array();
+  for (const MoreMemory& row : more_memory) {
+    object["more_memory"].push_back({{"what", row.what},
+                                     {"more_bytes", row.more.count},
+                                     {"then_bytes", row.then.count},
+                                     {"strategy", row.strategy},
+                                     {"step_seconds", row.step.seconds()},
+                                     {"saved_seconds", row.saved.seconds()},
+                                     {"saved", row.saved.count / planned.prediction.step.count}});
+  }
   object["what_if"] = Json::array();
   for (const Variation& variation : variations) {
     object["what_if"].push_back(

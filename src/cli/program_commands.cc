@@ -65,7 +65,8 @@ void ProgramCommands::add_plan() {
   add_job(command, plan_.job, plan_.overrides);
   command.add_option("-o,--output", plan_.output, "plan file; default OUT/plan");
   command.add_flag("--json", plan_.json, "answer in JSON");
-  command.add_flag("--explain", plan_.explain, "list all candidates and why one wins");
+  command.add_flag("--explain", plan_.explain,
+                   "list all candidates, why one wins, and what more memory saves");
   command.add_flag("--what-if", plan_.what_if,
                    "plan again with other amounts of DRAM, drives, devices and batch");
   command.add_flag("--passes", plan_.passes, "list what each pass of the search took");

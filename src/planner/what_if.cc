@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "planner/costs/estimate.h"
@@ -13,9 +14,15 @@ std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-Variation answer(std::string change, const PlanQuestion& question, const Planner& planner) {
+struct Change {
+  std::string what;
+  PlanQuestion question;
+};
+
+Variation answer(const Change& change, const Planner& planner) {
+  const PlanQuestion& question = change.question;
   Variation result;
-  result.change = std::move(change);
+  result.change = change.what;
   const PlanAnswer found = planner(question);
   if (const auto* no = std::get_if<DoesNotFit>(&found)) {
     result.strategy = no->place + " lacks " + to_string(no->need - no->have);
@@ -68,30 +75,43 @@ PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
   return question;
 }
 
-}  // namespace
-
-std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner) {
-  std::vector<Variation> rows = {answer("as it is", question, planner)};
+std::vector<Change> changes_of(const PlanQuestion& question) {
+  std::vector<Change> changes = {{"as it is", question}};
   const Bytes of_host = std::min(question.host_budget, question.machine.host.memory);
   const Bytes dram = question.shared ? std::min(of_host, question.shared->bytes) : of_host;
   for (const Bytes changed : {Bytes{dram.count / 2}, dram * 2}) {
-    rows.push_back(answer(to_string(changed) + " of DRAM", with_dram(question, changed), planner));
+    changes.push_back({to_string(changed) + " of DRAM", with_dram(question, changed)});
   }
   const std::size_t drives = question.machine.drives.size();
   for (const std::size_t changed : {drives / 2, drives * 2}) {
     if (drives == 0) continue;
-    rows.push_back(answer(counted(changed, "drive"), with_drives(question, changed), planner));
+    changes.push_back({counted(changed, "drive"), with_drives(question, changed)});
   }
   const std::size_t devices = question.machine.devices.size();
   for (const std::size_t changed : {devices / 2, devices * 2}) {
     if (changed == 0) continue;
-    rows.push_back(answer(counted(changed, "device"), with_devices(question, changed), planner));
+    changes.push_back({counted(changed, "device"), with_devices(question, changed)});
   }
   for (const int changed : {question.micro_batches / 2, question.micro_batches * 2}) {
     if (changed == 0 || question.model.blocks.empty()) continue;
-    const PlanQuestion other =
+    PlanQuestion other =
         with_batch(question, changed, question.micro_batch_size, question.sequence);
-    rows.push_back(answer("train.micro_batches: " + std::to_string(changed), other, planner));
+    changes.push_back({"train.micro_batches: " + std::to_string(changed), std::move(other)});
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner,
+                               PhaseListener& listener) {
+  const std::vector<Change> changes = changes_of(question);
+  ProgressCount count(listener, "planning what if", static_cast<std::int64_t>(changes.size()),
+                      "plans");
+  std::vector<Variation> rows;
+  for (const Change& change : changes) {
+    rows.push_back(answer(change, planner));
+    count.advance(1, change.what);
   }
   return rows;
 }

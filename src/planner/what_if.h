@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "planner/planner.h"
 
 namespace ferry {
@@ -20,7 +21,9 @@ struct Variation {
 };
 
 /// The question as it is, then with half and twice its DRAM, drives, devices and micro-batches,
-/// where that makes sense; each planned anew. Requires: what `planner` requires.
-std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner = make_plan);
+/// where that makes sense; each planned anew, which the listener hears of. Requires: what `planner`
+/// requires.
+std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner = make_plan,
+                               PhaseListener& listener = nobody());
 
 }  // namespace ferry

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "plan/at_home.h"
 #include "plan/order.h"
 #include "plan/words.h"
 #include "report/json_text.h"
@@ -96,8 +97,25 @@ std::string packed(std::span<const Level> levels) {
   return numbers.take();
 }
 
+// What rests lies at the bottom of the page's rows: names come in the order of drawing.
+void write_levels(const PlaceLevels& levels, JsonText& json) {
+  json.object("levels");
+  const auto write = [&](const std::string& prefix, const auto& by_kind) {
+    for (std::size_t kind = 0; kind < PlaceLevels::kKinds; ++kind) {
+      if (by_kind[kind].empty()) continue;
+      const std::string name = prefix + std::string(to_string(static_cast<ValueKind>(kind)));
+      json.string(name, packed(by_kind[kind]));
+    }
+  };
+  write("home ", levels.at_home);
+  write("", levels.passing);
+  if (!levels.workspace.empty()) json.string("workspace", packed(levels.workspace));
+  json.end();
+}
+
 void write_places(const Plan& plan, const Simulation& simulation, JsonText& json) {
   const IdVector<PlaceId, PlaceLevels> levels = bytes_over_time(plan, simulation.timeline);
+  const IdVector<PlaceId, Bytes> rests = bytes_at_home(plan);
   const std::vector<DriveUse> drives = drive_use(plan);
   std::size_t next = 0;
   json.array("places");
@@ -108,17 +126,12 @@ void write_places(const Plan& plan, const Simulation& simulation, JsonText& json
     json.string("kind", to_string(plan.places[p].kind));
     json.integer("budget", plan.places[p].budget.count);
     json.integer("peak", simulation.peak[p].count);
+    json.integer("at_home", rests[p].count);
     if (next < drives.size() && drives[next].place == p) {
       json.integer("read", drives[next].read.count);
       json.integer("written", drives[next++].written.count);
     }
-    json.object("levels");
-    for (std::size_t kind = 0; kind < PlaceLevels::kKinds; ++kind) {
-      if (levels[p].of[kind].empty()) continue;
-      json.string(to_string(static_cast<ValueKind>(kind)), packed(levels[p].of[kind]));
-    }
-    if (!levels[p].workspace.empty()) json.string("workspace", packed(levels[p].workspace));
-    json.end();
+    write_levels(levels[p], json);
     json.end();
   }
   json.end();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "plan/at_home.h"
 #include "plan/sample_plans.h"
 
 namespace ferry {
@@ -40,6 +41,19 @@ TEST(Html, ThePageCarriesTheFiguresOfTheReports) {
   const std::string names = data.at("names");
   EXPECT_EQ(occurrences(names, "\n") + 1, plan.tasks.size());
   EXPECT_EQ(names.substr(0, names.find('\n')), plan.tasks[0].name);
+}
+
+TEST(Html, WhatIsAtHomeIsApartFromWhatPasses) {
+  const Plan plan = sample_mobius({});
+  const auto data = data_of(to_html(plan, simulate(plan, 2)));
+  for (const PlaceId p : plan.places.ids()) {
+    const auto& place = data.at("places")[p.index()];
+    EXPECT_EQ(place.at("at_home"), bytes_at_home(plan)[p].count);
+    if (plan.places[p].kind != PlaceKind::host) continue;
+    EXPECT_TRUE(place.at("levels").contains("home S"));
+    EXPECT_FALSE(place.at("levels").contains("S"));
+    EXPECT_TRUE(place.at("levels").contains("A"));
+  }
 }
 
 TEST(Html, NoNameLeavesTheData) {

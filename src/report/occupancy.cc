@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "plan/at_home.h"
+
 namespace ferry {
 namespace {
 
@@ -111,16 +113,19 @@ std::vector<Life> lives(const Plan& plan, const Timeline& timeline) {
 }
 
 IdVector<PlaceId, PlaceLevels> bytes_over_time(const Plan& plan, const Timeline& timeline) {
+  using ByKind = std::array<std::vector<Change>, PlaceLevels::kKinds>;
   struct Changes {
-    std::array<std::vector<Change>, PlaceLevels::kKinds> of;
+    ByKind at_home, passing;
     std::vector<Change> workspace;
   };
   IdVector<PlaceId, Changes> changes(plan.places.size());
+  const IdVector<InstanceId, bool> rests = at_home(plan);
   for (const Life& life : lives(plan, timeline)) {
     const Instance& instance = plan.instances[life.instance];
     const Value& value = plan.values[instance.value];
-    auto& of = changes[instance.place].of[to_index(value.kind)];
-    hold(of, life.from, life.to, value.bytes);
+    Changes& place = changes[instance.place];
+    ByKind& of = rests[life.instance] ? place.at_home : place.passing;
+    hold(of[to_index(value.kind)], life.from, life.to, value.bytes);
   }
   for (const Span& span : timeline.spans) {
     const Task& task = plan.tasks[span.run.task];
@@ -132,8 +137,11 @@ IdVector<PlaceId, PlaceLevels> bytes_over_time(const Plan& plan, const Timeline&
   for (const PlaceId p : plan.places.ids()) {
     std::vector<Change> all = changes[p].workspace;
     for (std::size_t kind = 0; kind < PlaceLevels::kKinds; ++kind) {
-      all.insert(all.end(), changes[p].of[kind].begin(), changes[p].of[kind].end());
-      levels[p].of[kind] = staircase(std::move(changes[p].of[kind]));
+      for (ByKind* of : {&changes[p].at_home, &changes[p].passing}) {
+        all.insert(all.end(), (*of)[kind].begin(), (*of)[kind].end());
+      }
+      levels[p].at_home[kind] = staircase(std::move(changes[p].at_home[kind]));
+      levels[p].passing[kind] = staircase(std::move(changes[p].passing[kind]));
     }
     levels[p].workspace = staircase(std::move(changes[p].workspace));
     levels[p].total = staircase(std::move(all));

@@ -34,9 +34,10 @@ struct Level {
 struct PlaceLevels {
   static constexpr std::size_t kKinds = kValueWords.size();
 
-  std::array<std::vector<Level>, kKinds> of;  // by ValueKind
-  std::vector<Level> workspace;               // of the tasks that run on its resources
-  std::vector<Level> total;                   // of all these
+  std::array<std::vector<Level>, kKinds> at_home;  // by ValueKind: what plan/at_home.h lets rest
+  std::array<std::vector<Level>, kKinds> passing;  // all else
+  std::vector<Level> workspace;                    // of the tasks that run on its resources
+  std::vector<Level> total;                        // of all these
 };
 
 /// One per Plan::places.

@@ -20,8 +20,12 @@ Steps steps_of(const std::vector<Level>& levels) {
   return steps;
 }
 
-const std::vector<Level>& of(const PlaceLevels& levels, ValueKind kind) {
-  return levels.of[static_cast<std::size_t>(kind)];
+const std::vector<Level>& passing(const PlaceLevels& levels, ValueKind kind) {
+  return levels.passing[static_cast<std::size_t>(kind)];
+}
+
+const std::vector<Level>& at_home(const PlaceLevels& levels, ValueKind kind) {
+  return levels.at_home[static_cast<std::size_t>(kind)];
 }
 
 // A weight comes up for forward, makes room for an activation, and comes up again for backward.
@@ -61,9 +65,9 @@ TEST(Occupancy, ASlotIsHeldFromItsWriterToItsLastReader) {
   const auto levels = bytes_over_time(plan, simulate(plan, 1).timeline);
   // 10 us up, F.0 to 15, 7 us up, F.1 from 22 to 27, 10 us up, B from 37 to 57.
   const PlaceLevels& gpu = levels[1];
-  EXPECT_EQ(steps_of(of(gpu, ValueKind::weight)), (Steps{{0, 100}, {15, 70}, {27, 100}, {57, 0}}));
-  EXPECT_EQ(steps_of(of(gpu, ValueKind::activation)), (Steps{{10, 30}, {27, 0}}));
-  EXPECT_EQ(steps_of(of(gpu, ValueKind::gradient)), (Steps{{37, 40}, {57, 0}}));
+  EXPECT_EQ(steps_of(passing(gpu, ValueKind::weight)),
+            (Steps{{0, 100}, {15, 70}, {27, 100}, {57, 0}}));
+  EXPECT_EQ(steps_of(passing(gpu, ValueKind::activation)), (Steps{{10, 30}, {27, 0}}));
   EXPECT_EQ(steps_of(gpu.workspace), (Steps{{10, 50}, {15, 0}}));
   EXPECT_EQ(steps_of(gpu.total), (Steps{{0, 100}, {10, 180}, {15, 100}, {37, 140}, {57, 0}}));
   EXPECT_EQ(highest(gpu.total), 180_B);
@@ -73,6 +77,16 @@ TEST(Occupancy, HomesAreHeldAllTheTime) {
   const Plan plan = weight_that_comes_twice();
   const auto levels = bytes_over_time(plan, simulate(plan, 2).timeline);
   EXPECT_EQ(steps_of(levels[0].total), (Steps{{0, 170}, {114, 0}}));
+  EXPECT_EQ(steps_of(at_home(levels[0], ValueKind::weight)), (Steps{{0, 170}, {114, 0}}));
+  EXPECT_TRUE(passing(levels[0], ValueKind::weight).empty());
+}
+
+TEST(Occupancy, ASumInASlotOfItsOwnRestsThereWhileItIsNeeded) {
+  const Plan plan = weight_that_comes_twice();
+  const auto levels = bytes_over_time(plan, simulate(plan, 1).timeline);
+  EXPECT_EQ(steps_of(at_home(levels[1], ValueKind::gradient)), (Steps{{37, 40}, {57, 0}}));
+  EXPECT_TRUE(passing(levels[1], ValueKind::gradient).empty());
+  EXPECT_TRUE(at_home(levels[1], ValueKind::weight).empty());
 }
 
 TEST(Occupancy, EveryWriteAnewIsALifeOfItsOwn) {

@@ -287,10 +287,30 @@ def test_bytes_of_a_place_follow_its_slots(browser):
         assert height == pytest.approx(50000 / (60000 * 1.06) * gpu["height"])
 
 
+def test_what_is_at_home_is_drawn_darker_and_below_what_passes(browser):
+    layout = browser.call("layOut(readModel(JSON.parse(document.getElementById('data').textContent))).rows")
+    host = next(row for row in layout if row.get("place") == 0)
+    browser.drawn()
+    browser.fire("window", "resize")
+    fills = browser.drawn()["fills"]
+    at_home, light = browser.call("byteColour('home W')[1]"), browser.call("byteColour('W')[1]")
+    assert int(at_home[1:3], 16) < int(light[1:3], 16)
+    bottom = host["y"] + host["height"]
+    (home,) = [box for colour, _, *box in fills if colour == at_home]
+    assert home[1] + home[3] == pytest.approx(bottom)
+    tokens = [box for colour, _, *box in fills if colour == browser.call("byteColour('X')[1]") and box[1] > host["y"]]
+    assert tokens and all(box[1] + box[3] == pytest.approx(home[1]) for box in tokens if box[1] < bottom)
+    assert browser.text("contents").split("\n") == ["bytes", "weights at home", "tokens"]
+    browser.hover(x_of(50), host["y"] + 20)
+    assert "weights at home 600 B" in browser.text("tip").split("\n")
+    assert browser.text("places").split("\n")[:6] == ["", "at home", "peak", "budget", "host", "600 B"]
+
+
 def test_every_kind_of_value_has_a_colour_and_a_word(browser):
     words = (Path(__file__).parents[1] / "plan/words.h").read_text()
     kinds = re.findall(r'"(\w+)"', re.search(r"kValueWords = \{([^}]*)\}", words)[1])
     assert "K" in kinds
+    kinds += ["home W", "home S", "home G"]  # what plan/at_home.h lets rest
     assert [kind for kind in kinds if browser.call(f"byteColour({json.dumps(kind)})[0]") == kind] == []
 
 

@@ -14,8 +14,9 @@ function showFigures(data) {
     r.name, used(r.utilisation), timeText(r.busy_seconds * 1e9),
     r.bubble === undefined ? '' : percentText(r.bubble), bytes(r.bytes)]));
   fillTable('pools', ['', 'used', 'bytes'], data.pools.map(p => [p.name, used(p.utilisation), bytes(p.bytes)]));
-  fillTable('places', ['', 'peak', 'budget'], data.places.map(p => [
-    p.name, {text: bytesText(p.peak), share: p.budget ? p.peak / p.budget : 0}, bytesText(p.budget)]));
+  fillTable('places', ['', 'at home', 'peak', 'budget'], data.places.map(p => [
+    p.name, bytes(p.at_home), {text: bytesText(p.peak), share: p.budget ? p.peak / p.budget : 0},
+    bytesText(p.budget)]));
   fillTable('drives', ['', 'read', 'written'], data.places.filter(p => p.kind === 'drive').map(p => [
     p.name, bytesText(p.read), bytesText(p.written)]));
 }

@@ -2,8 +2,11 @@
 
 const kTaskColours = ['#c9a227', '#3f8fd6', '#e07b39', '#7d8fa3', '#b565c4', '#4fa866',
                       '#c2475f', '#2fa7a0', '#8b6fd1', '#9a8a54'];
+// What rests at a place is as dark as what passes is light.
 const kByteColours = {
-  W: ['weights', '#3a7bd0'], S: ['optimizer state', '#4a9d5f'], G: ['gradients', '#d9792f'],
+  'home W': ['weights at home', '#1c4680'], 'home S': ['optimizer state at home', '#27613a'],
+  'home G': ['gradients at home', '#8a4511'],
+  W: ['weights', '#6aa3ec'], S: ['optimizer state', '#6cc184'], G: ['gradients', '#f0995a'],
   A: ['activations', '#a05bb5'], dA: ['activation gradients', '#d46a8c'], K: ['kept for backward', '#5f4b8b'],
   workspace: ['workspace', '#8c8f73'], X: ['tokens', '#b89b2a'], N: ['norms', '#66777f'],
   L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
