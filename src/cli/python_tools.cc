@@ -24,6 +24,8 @@ namespace ferry {
 namespace {
 
 constexpr int kCannotStart = 127;  // exit code of a child that could not become the tool
+// A look at all pages of tokenisers takes some tens of milliseconds.
+constexpr std::chrono::milliseconds kMemoryInterval{250};
 
 /// The entries of a PYTHONPATH that lead to one place from everywhere: an empty or relative one is
 /// the current folder, whose files are data and not programs.
@@ -113,7 +115,7 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
   if (capture) streams.output = pipe_ends[1];
   const pid_t child = start_tool(arguments, streams);
   if (capture) close(pipe_ends[1]);
-  PeakWatch memory([child] { return own_memory_with_children(child); });
+  PeakWatch memory([child] { return own_memory_with_children(child); }, kMemoryInterval);
   const std::string output = capture ? read_all(pipe_ends[0]) : "";
   if (capture) close(pipe_ends[0]);
   int status = 0;

@@ -20,19 +20,19 @@ namespace ferry {
 /// ended. Throws ResourceError where /proc does not say.
 Bytes own_memory(pid_t process);
 
-/// The same of a process and those that its first thread started. A page that they share counts for
-/// each of them.
+/// The same of a process and those that its first thread started. A page that they share counts
+/// once, where the kernel tells (Pss_Anon of /proc/PID/smaps_rollup); else for each of them. It
+/// walks all their pages: tens of milliseconds per GiB.
 Bytes own_memory_with_children(pid_t process);
 
-/// Looks at a number of bytes every few milliseconds, on a thread of its own, and keeps the
-/// largest.
+/// Looks at a number of bytes again and again, on a thread of its own, and keeps the largest.
 class PeakWatch {
  public:
   static constexpr std::chrono::milliseconds kInterval{5};
 
   /// `now` says how many bytes there are; it is called from that thread and from peak()'s, one call
   /// at a time, and never after the destructor.
-  explicit PeakWatch(std::function<Bytes()> now);
+  explicit PeakWatch(std::function<Bytes()> now, std::chrono::milliseconds interval = kInterval);
   ~PeakWatch() = default;  // ends the thread
   PeakWatch(const PeakWatch&) = delete;
   PeakWatch& operator=(const PeakWatch&) = delete;
@@ -45,6 +45,7 @@ class PeakWatch {
   void watch(const std::stop_token& stop);
 
   const std::function<Bytes()> now_;
+  const std::chrono::milliseconds interval_;
   std::mutex mutex_;  // guards everything below, and calls of now_
   std::condition_variable_any stopped_;
   Bytes peak_;

@@ -73,6 +73,24 @@ TEST(OwnMemory, WhatChildrenHoldCountsWithThem) {
   close(ready[1]);
 }
 
+// As the tokeniser's processes share what was loaded before they were forked.
+TEST(OwnMemory, WhatChildrenShareCountsOnce) {
+  Mapping shared(64_MiB);
+  shared.touch(1);
+  const Bytes alone = own_memory(getpid());
+  std::array<pid_t, 3> children = {};
+  for (pid_t& child : children) {
+    child = fork();
+    if (child == 0) _exit(pause());
+  }
+  EXPECT_GE(own_memory_with_children(getpid()), alone - kSlack);
+  EXPECT_LE(own_memory_with_children(getpid()), alone + kSlack);
+  for (const pid_t child : children) {
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  }
+}
+
 TEST(OwnMemory, AProcessThatHasEndedHoldsNothing) {
   const pid_t child = fork();
   if (child == 0) _exit(0);

@@ -16,6 +16,22 @@ std::span<T> elements(const at::Tensor& cpu) {
   return {static_cast<T*>(cpu.data_ptr()), static_cast<std::size_t>(cpu.numel())};
 }
 
+/// `data` in DRAM as a tensor like `home`. Requires: it has as many elements.
+at::Tensor over(void* data, const at::Tensor& home) {
+  return at::from_blob(data, home.sizes(), home.options().device(at::kCPU));
+}
+
+/// Calls `visit(position, first, count)` for pieces of `count` elements from `begin` on.
+template <typename Visit>
+void for_each_piece(const ParamPosition& begin, std::size_t count, const Visit& visit) {
+  constexpr std::size_t kMost = std::size_t{1} << 18;  // so that halves take 1 MiB in DRAM
+  ParamPosition at = begin;
+  for (std::size_t first = 0; first < count; first += kMost) {
+    at.element = begin.element + static_cast<std::int64_t>(first);
+    visit(at, first, std::min(kMost, count - first));
+  }
+}
+
 /// `home` itself in DRAM; for one on a device a tensor in DRAM, to be copied there.
 at::Tensor writable_here(const at::Tensor& home) {
   return home.is_cpu() ? home : at::empty(home.sizes(), home.options().device(at::kCPU));
@@ -65,17 +81,18 @@ at::Tensor HomeStates::weight(const ParamPosition& begin, std::size_t count) con
 }
 
 void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<const float> values) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  const at::Tensor source =
-      at::from_blob(const_cast<float*>(values.data()), {count}, at::TensorOptions(at::kFloat));
-  if (part != StatePart::master) {
-    moment(part, begin, values.size()).copy_(source);
-    return;
+  if (part == StatePart::master && plan_.precision == Precision::bf16) {
+    return for_each_piece(begin, values.size(),
+                          [&](const ParamPosition& at, std::size_t first, std::size_t count) {
+                            write_halves(at, values.subspan(first, count));
+                          });
   }
-  if (plan_.precision == Precision::fp32) {
-    weight(begin, values.size()).copy_(source);
-    return;
-  }
+  const at::Tensor home = part == StatePart::master ? weight(begin, values.size())
+                                                    : moment(part, begin, values.size());
+  home.copy_(over(const_cast<float*>(values.data()), home));
+}
+
+void HomeStates::write_halves(const ParamPosition& begin, std::span<const float> values) {
   const at::Tensor high_home = weight(begin, values.size()), low_home = lo(begin, values.size());
   const at::Tensor high = writable_here(high_home), low = writable_here(low_home);
   const auto hi = elements<std::uint16_t>(high), bottom = elements<std::uint16_t>(low);
@@ -89,24 +106,29 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
 }
 
 void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<float> values) const {
-  const std::size_t count = values.size();
-  if (part != StatePart::master || plan_.precision == Precision::fp32) {
-    const at::Tensor cpu =
-        (part == StatePart::master ? weight(begin, count) : moment(part, begin, count)).cpu();
-    std::ranges::copy(elements<const float>(cpu), values.begin());
-    return;
+  if (part == StatePart::master && plan_.precision == Precision::bf16) {
+    return for_each_piece(begin, values.size(),
+                          [&](const ParamPosition& at, std::size_t first, std::size_t count) {
+                            read_halves(at, values.subspan(first, count));
+                          });
   }
-  const at::Tensor high = weight(begin, count).cpu(), low = lo(begin, count).cpu();
+  const at::Tensor home = part == StatePart::master ? weight(begin, values.size())
+                                                    : moment(part, begin, values.size());
+  over(values.data(), home).copy_(home);
+}
+
+void HomeStates::read_halves(const ParamPosition& begin, std::span<float> values) const {
+  const at::Tensor high = weight(begin, values.size()).cpu(), low = lo(begin, values.size()).cpu();
   const auto hi = elements<const std::uint16_t>(high), bottom = elements<const std::uint16_t>(low);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = std::bit_cast<float>(join(hi[i], bottom[i]));
   }
 }
 
 void HomeStates::read_hi(const ParamPosition& begin, std::span<std::uint16_t> values) const {
   FERRY_CHECK(plan_.precision == Precision::bf16, "only bf16 weights have halves");
-  const at::Tensor high = weight(begin, values.size()).cpu();
-  std::ranges::copy(elements<const std::uint16_t>(high), values.begin());
+  const at::Tensor home = weight(begin, values.size());
+  over(values.data(), home).copy_(home);
 }
 
 }  // namespace ferry

@@ -33,8 +33,8 @@ class HomeStates {
   /// S at home.
   HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
-  /// Sets one part of consecutive elements of a parameter from `begin` on. Needs as many bytes
-  /// besides as the values have. Requires: the parameter has so many elements.
+  /// Sets one part of consecutive elements of a parameter from `begin` on. Needs a MiB of DRAM
+  /// besides, wherever the home is. Requires: the parameter has so many elements.
   void write(StatePart part, const ParamPosition& begin, std::span<const float> values);
 
   /// Reads them back, exactly; the same holds.
@@ -54,6 +54,10 @@ class HomeStates {
   at::Tensor moment(StatePart part, const ParamPosition& begin, std::size_t count) const;
   at::Tensor lo(const ParamPosition& begin, std::size_t count) const;
   at::Tensor weight(const ParamPosition& begin, std::size_t count) const;
+
+  // The master of a bf16 run. Both hold as many bytes in DRAM as the values where home is a device.
+  void write_halves(const ParamPosition& begin, std::span<const float> values);
+  void read_halves(const ParamPosition& begin, std::span<float> values) const;
 
   const ModelSpec& model_;
   const Plan& plan_;
