@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "data/safetensors_writer.h"
 #include "data/scratch_folder.h"
@@ -13,6 +15,9 @@
 #include "store/mapping.h"
 #include "store/own_memory.h"
 #include "train/checkpoints.h"
+#include "train/devices.h"
+#include "train/home_states.h"
+#include "train/places.h"
 #include "train/trainer.h"
 
 namespace ferry {
@@ -56,9 +61,11 @@ struct Sizes {
   std::uint32_t vocabulary = 96;
   Precision precision = Precision::fp32;
   Bytes device_budget = 64_MiB;
+  const char* strategy = "mobius";
 };
 
-/// Two steps of a model on one simulated device, its states in DRAM.
+/// Two steps of a model on one simulated device, its states in DRAM unless the strategy is
+/// resident.
 TrainSetup setup(const ScratchFolder& folder, const std::string& out, const Sizes& sizes = {}) {
   TrainSetup setup;
   setup.model = parse_model_spec(sizes.config, "config");
@@ -84,7 +91,7 @@ TrainSetup setup(const ScratchFolder& folder, const std::string& out, const Size
   question.micro_batches = question.micro_batch_size = 1;
   question.sequence = 16;
   question.precision = sizes.precision;
-  question.strategy = "mobius";
+  question.strategy = sizes.strategy;
   question.options.without = "homes";
   question.clips = setup.job.optim.clip > 0;
   set_device_budgets(question, sizes.device_budget);
@@ -180,6 +187,39 @@ TEST(HostPeak, LoadingAndSavingALargeTensorHoldAPieceOfItBesideThePlan) {
     EXPECT_EQ(watch.phases(), 4) << "each of two runs loads and saves";
     EXPECT_LE(watch.most(), kPieceMemory + kSlack);
     EXPECT_GE(watch.most(), Bytes{kPieceMemory.count / 4}) << "the watch sees pieces";
+  }
+}
+
+// Every value of a tensor of 32 MiB at once: it once lay in DRAM a second time.
+TEST(HostPeak, ValuesPassToAHomeOnADeviceAndBackThroughLittleOfDRAM) {
+  const ScratchFolder folder;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    SCOPED_TRACE(to_string(precision));
+    const TrainSetup asked = setup(folder, "home " + to_string(precision),
+                                   {.config = kLargeTensor,
+                                    .vocabulary = 131072,
+                                    .precision = precision,
+                                    .device_budget = 512_MiB,
+                                    .strategy = "resident"});
+    const OpenDevices devices(asked.machine, {});
+    const Plan* const plan = &asked.plan;
+    Places places({&plan, 1}, devices.names(), 1);
+    const Binding binding(asked.plan, places);
+    HomeStates states(asked.model, asked.plan, binding);
+    std::vector<float> values(131072 * 64, 0.25F);
+    const ParamPosition embedding{BlockId(0), 0, 0};
+    for (const StatePart part : {StatePart::master, StatePart::exp_avg}) {
+      states.write(part, embedding, values);  // the device's pages are there from here on
+      values.back() = 3;
+      const Bytes before = own_memory(getpid());
+      PeakWatch watch([] { return own_memory(getpid()); });
+      states.write(part, embedding, values);
+      std::ranges::fill(values, 0.0F);
+      states.read(part, embedding, values);
+      EXPECT_LE(watch.peak() - before, kSlack);
+      EXPECT_EQ(values.front(), 0.25F);
+      EXPECT_EQ(values.back(), 3);
+    }
   }
 }
 
