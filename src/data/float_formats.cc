@@ -2,11 +2,28 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/check.h"
 
 namespace ferry {
+namespace {
+
+constexpr std::uint32_t kInfinity = 0x7F800000;
+
+/// The position of the first value whose bit pattern without the sign is at least `least`.
+std::optional<std::size_t> first_of_at_least(std::uint32_t least, std::span<const float> values) {
+  const auto magnitude = [](float value) {
+    return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFF;
+  };
+  std::uint32_t largest = 0;  // a loop without an exit is vectorised
+  for (const float value : values) largest = std::max(largest, magnitude(value));
+  if (largest < least) return std::nullopt;
+  const auto found =
+      std::ranges::find_if(values, [&](float value) { return magnitude(value) >= least; });
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+}  // namespace
 
 float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
@@ -74,15 +91,11 @@ void narrow_f16(std::span<const float> wide, std::span<std::uint16_t> bits) {
 }
 
 std::optional<std::size_t> first_not_finite(std::span<const float> values) {
-  constexpr std::uint32_t kInfinity = 0x7F800000;
-  std::uint32_t largest = 0;  // without the sign; a loop without an exit is vectorised
-  for (const float value : values) {
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFF);
-  }
-  if (largest < kInfinity) return std::nullopt;
-  const auto found =
-      std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
-  return static_cast<std::size_t>(found - values.begin());
+  return first_of_at_least(kInfinity, values);
+}
+
+std::optional<std::size_t> first_beyond_bf16(std::span<const float> values) {
+  return first_of_at_least(kInfinity - 0x8000, values);  // half of bf16's last place below it
 }
 
 }  // namespace ferry

@@ -28,4 +28,7 @@ void narrow_f16(std::span<const float> wide, std::span<std::uint16_t> bits);
 /// The position of the first infinity or NaN, or nothing.
 std::optional<std::size_t> first_not_finite(std::span<const float> values);
 
+/// The position of the first value that has no bf16: it rounds to an infinity, or is one, or NaN.
+std::optional<std::size_t> first_beyond_bf16(std::span<const float> values);
+
 }  // namespace ferry

@@ -80,5 +80,16 @@ TEST(FloatFormats, TheFirstValueThatIsNotFiniteIsFoundWhereverItIs) {
   }
 }
 
+TEST(FloatFormats, TheFirstValueThatHasNoBf16IsFound) {
+  const float least = std::bit_cast<float>(0x7F7F8000u);  // rounds up, to infinity
+  const float most = std::bit_cast<float>(0x7F7F7FFFu);
+  EXPECT_TRUE(std::isinf(bf16_to_float(float_to_bf16(least))));
+  EXPECT_TRUE(std::isfinite(bf16_to_float(float_to_bf16(most))));
+  const std::vector<float> values = {1, -most, -least, std::numeric_limits<float>::infinity()};
+  EXPECT_EQ(first_beyond_bf16(values), 2U);
+  EXPECT_EQ(first_beyond_bf16(std::span(values).first(2)), std::nullopt);
+  EXPECT_EQ(first_beyond_bf16(std::span(values).last(1)), 0U);
+}
+
 }  // namespace
 }  // namespace ferry

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdio>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -54,6 +56,19 @@ std::string index_text(const std::vector<std::int64_t>& shape, std::int64_t elem
   return shape_text(index);
 }
 
+/// A value that no run can begin with: it is not finite, or its bf16 half would not be.
+UserError unusable(const Checkpoint& from, const TensorEntry& entry, std::int64_t element,
+                   float value) {
+  std::array<char, 32> number{};
+  std::snprintf(number.data(), number.size(), "%g", value);
+  const std::string found = from.path_of(entry).string() + ": tensor '" + entry.name + "' is " +
+                            number.data() + " at " + index_text(entry.shape, element);
+  return UserError(std::isfinite(value)
+                       ? found + ", an infinity in bf16; expected numbers below 3.396e38\n  try: "
+                                 "train.precision: fp32"
+                       : found + "; expected finite numbers\n  try: a sound copy of the file");
+}
+
 /// Moves parameters between files and their homes, piece by piece.
 class Pieces {
  public:
@@ -67,19 +82,16 @@ class Pieces {
   }
 
   /// Reads one part of a parameter. Throws UserError for another shape, or a value that is not
-  /// finite.
+  /// finite, or not in bf16 where the run computes in it.
   void read(const Checkpoint& from, const TensorEntry& entry, const ParamSpec& param,
             StatePart part, ParamPosition at, HomeStates& to) {
     require_shape(from, entry, param);
+    const bool has_half = to.are_split() && part == StatePart::master;
     for_each(param.numel(), [&](std::int64_t first, std::size_t count) {
       const auto values = std::span(values_).first(count);
       from.read_as_f32(entry, first, values);
-      if (const auto bad = first_not_finite(values)) {
-        throw UserError(from.path_of(entry).string() + ": tensor '" + entry.name + "' is " +
-                        std::to_string(values[*bad]) + " at " +
-                        index_text(param.shape, first + static_cast<std::int64_t>(*bad)) +
-                        "; expected finite numbers\n  try: a sound copy of the file");
-      }
+      const auto bad = has_half ? first_beyond_bf16(values) : first_not_finite(values);
+      if (bad) throw unusable(from, entry, first + static_cast<std::int64_t>(*bad), values[*bad]);
       at.element = first;
       to.write(part, at, values);
       count_.advance(element_size(entry.type).count * std::ssize(values));

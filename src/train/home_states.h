@@ -33,6 +33,9 @@ class HomeStates {
   /// S at home.
   HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
+  /// Whether values are stored as bf16 and the bits that it drops.
+  bool are_split() const { return plan_.precision == Precision::bf16; }
+
   /// Sets one part of consecutive elements of a parameter from `begin` on. Needs a MiB of DRAM
   /// besides, wherever the home is. Requires: the parameter has so many elements.
   void write(StatePart part, const ParamPosition& begin, std::span<const float> values);

@@ -138,6 +138,19 @@ def test_a_nan_in_a_weight_that_no_token_reads_is_named_before_training(box, tmp
     assert "step      1/" not in run.text
 
 
+def test_a_weight_that_bf16_does_not_hold_is_named_before_training(box, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    model = shutil.copytree(box.model, tmp_path / "large")
+    weights = load_file(model / "model.safetensors")
+    weights["model.embed_tokens.weight"][3, 5] = -3.4e38
+    save_file(weights, model / "model.safetensors", {"format": "pt"})
+    run = box.train("large", model=str(model), train__precision="bf16", expect=2)
+    said = "tensor 'model.embed_tokens.weight' is -3.4e+38 at [3, 5], an infinity in bf16; expected numbers below 3.396e38"
+    assert f"{model / 'model.safetensors'}: {said}" in run.text and "try: train.precision: fp32" in run.text
+    assert not list(run.out.glob("checkpoints/*"))
+
+
 def test_a_diverging_run_stops_with_what_to_do_and_keeps_what_was_saved(box):
     # lr x weight_decay = 1e6: weights grow by that factor every step until fp32 ends.
     rates = {"optim__lr": 1000, "optim__weight_decay": 1000, "optim__clip": None}
