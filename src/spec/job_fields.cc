@@ -144,7 +144,8 @@ std::vector<Field> train_fields(TrainJob& train) {
        .unit = "checkpoints",
        .least = 1,
        .most = kManySequences,
-       .meaning = "how many checkpoints stay; older ones are deleted"},
+       .meaning = "how many checkpoints stay; older ones are deleted, the last that is known to be "
+                  "good once a step has learned from a newer one"},
       {.name = "train.log_every",
        .member = &train.log_every,
        .unit = "steps",

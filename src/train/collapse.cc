@@ -1,5 +1,6 @@
 #include "train/collapse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -27,6 +28,8 @@ void CollapseWatch::step(int done, double loss, double grad_norm) {
     last_good_ = done - 1;
   }
 }
+
+void CollapseWatch::tell_again() { in_a_row_ = std::min(in_a_row_, kSteps - 1); }
 
 std::string CollapseWatch::words(double loss, double grad_norm) const {
   char text[256];

@@ -21,9 +21,12 @@ class CollapseWatch {
   /// The step just heard of made it a collapse. Once, unless a good step came between.
   bool has_just_collapsed() const { return in_a_row_ == kSteps; }
 
-  /// While steps look collapsed: the steps done in the last state that did not. Nothing when there
-  /// was none, or all is well.
-  std::optional<int> last_good() const { return in_a_row_ > 0 ? last_good_ : std::nullopt; }
+  /// The steps done in the last state that a step has shown not to be collapsed. Of what has been
+  /// saved since, nobody knows yet. Nothing when there was none.
+  std::optional<int> last_good() const { return last_good_; }
+
+  /// A collapse that it has told of before counts as new with the next step that looks collapsed.
+  void tell_again();
 
   /// What to tell when it has just collapsed, with this loss and gradient norm.
   std::string words(double loss, double grad_norm) const;

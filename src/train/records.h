@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exec/timeline.h"
 #include "train/trainer.h"
@@ -14,6 +15,17 @@ namespace ferry {
 
 /// The fields of a step's line in log.jsonl.
 nlohmann::json step_fields(const StepReport& report);
+
+/// What the log of an earlier run says that one which goes on from it builds on.
+struct EarlierLines {
+  struct Step {
+    int step = 0;
+    double loss = 0;
+    double grad_norm = 0;
+  };
+  std::vector<Step> learned;  // the steps that learned something, in order
+  int evaluated = 0;          // the step after which it was evaluated last; 0: never
+};
 
 /// Appends one JSON object per line, at once, so that a killed run keeps them. What the drive does
 /// not take waits in memory and goes before the next line.
@@ -26,6 +38,9 @@ class StepLog {
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
 
+  /// Of the lines that were kept.
+  const EarlierLines& earlier() const { return earlier_; }
+
   void step(const StepReport& report);
   void evaluated(int step, double loss);
 
@@ -36,6 +51,7 @@ class StepLog {
   void line(const std::string& text);
 
   std::filesystem::path path_;
+  EarlierLines earlier_;
   int descriptor_ = -1;
   std::string waiting_;  // not written yet
   std::string trouble_;  // of the last write; empty: none

@@ -32,6 +32,7 @@ void Saving::save(int done, std::optional<int> last_good) {
   CheckpointContents contents = setup_.contents(done);
   contents.last_good = last_good;
   newest_ = save_checkpoint(contents, setup_.saved, setup_.observer);
+  in_doubt_ = last_good ? std::optional(done) : std::nullopt;
   times_.succeeded(done, now());
   setup_.observer.saved(done, newest_);
 }
@@ -57,6 +58,16 @@ void Saving::save_the_rest(int done, std::optional<int> last_good) {
         words_of(error) + "\n  the state after step " + std::to_string(done) + " is lost; " +
         (newest_.empty() ? "no checkpoint was saved before"
                          : newest_.string() + " is whole: go on from it with --resume"));
+  }
+}
+
+void Saving::learned_from(int good) {
+  if (!in_doubt_ || good < *in_doubt_) return;
+  try {
+    setup_.saved.remove_outdated(*in_doubt_, std::nullopt);
+    in_doubt_.reset();
+  } catch (const std::exception&) {
+    // The drive is in trouble: the next step, or the next save, tries again.
   }
 }
 

@@ -37,7 +37,7 @@ class Saving {
   const std::filesystem::path& newest() const { return newest_; }
 
   // The next three save the state after `done` steps; nothing may be in flight. With `last_good`,
-  // the newest checkpoint of at most so many steps stays, beyond train.keep.
+  // the newest checkpoint of at most so many steps stays, beyond train.keep, until learned_from().
 
   /// Throws what the drive said; the checkpoints before stay as they are.
   void save(int done, std::optional<int> last_good);
@@ -48,10 +48,15 @@ class Saving {
   /// At the end of a run: saves what is not saved yet. Throws ResourceError that says what is lost.
   void save_the_rest(int done, std::optional<int> last_good);
 
+  /// A step has shown the state after `good` steps to be sound. When that is the newest checkpoint,
+  /// or a later state, what is beyond train.keep goes.
+  void learned_from(int good);
+
  private:
   Setup setup_;
   SavingTimes times_;
   std::filesystem::path newest_;
+  std::optional<int> in_doubt_;  // the steps done in it, while an older one stays for its sake
 };
 
 /// What an error says, without torch's stack.

@@ -158,7 +158,7 @@ class Run final : public Observer {
 
   int done_ = 0;
   const Clock::time_point begun_ = Clock::now();
-  int evaluated_ = 0;        // steps done when it was evaluated last
+  int evaluated_ = 0;        // steps done when it was evaluated last, by an earlier run too
   bool evaluating_ = false;  // now
   bool stop_asked_ = false;  // and a step was not begun for it
   Clock::time_point last_finish_;
@@ -273,6 +273,9 @@ void Run::begin() {
   saved_.remove_unfinished();
   write_inputs(out, setup_);
   log_.emplace(out / "log.jsonl", done_);
+  for (const auto& [step, loss, norm] : log_->earlier().learned) collapse_.step(step, loss, norm);
+  collapse_.tell_again();
+  evaluated_ = log_->earlier().evaluated;
 }
 
 TrainSummary Run::execute() {
@@ -283,7 +286,6 @@ TrainSummary Run::execute() {
                                 .saved = saved_,
                                 .observer = observer_},
                   done_, summary_.checkpoint);
-  evaluated_ = done_;
   summarise();
   write_summary(std::filesystem::path(job_.out) / "summary.json", summary_, setup_.predicted_step);
   observer_.steps_begin();
@@ -376,6 +378,7 @@ void Run::step_finished(int step) {
 void Run::watch_for_collapse(const StepReport& report) {
   if (report.learned == 0) return;
   collapse_.step(report.step, report.loss, report.grad_norm);
+  if (const auto good = collapse_.last_good()) saving_->learned_from(*good);
   if (!collapse_.has_just_collapsed()) return;
   observer_.warning("step " + std::to_string(report.step) + ": " +
                     collapse_.words(report.loss, report.grad_norm));
@@ -432,7 +435,8 @@ std::string Run::save_before_divergence() {
     lost = state + " is of no use: " + *bad + " is not finite in it; ";
   } else if (saving_->is_unsaved(done_)) {
     try {
-      saving_->save(done_, done_ - 1);  // the step may have shown that this state is bad already
+      // The step may have shown that this state is bad already.
+      saving_->save(done_, collapse_.last_good().value_or(done_ - 1));
     } catch (const std::exception& error) {
       lost = state + " could not be saved: " + words_of(error) + "; ";
     }

@@ -34,6 +34,20 @@ def test_a_checkpoint_resumes_under_another_budget_and_strategy(box):
         assert torch.equal(tensor, run.tensors()[name]), name
 
 
+def test_an_evaluation_that_an_interruption_left_out_is_made_up_for(box):
+    every = {"train__eval_every": 2, "data__eval_fraction": 0.1}
+    first = box.train("evaluated", train__steps=4, **every)
+    made = {line["step"]: line["eval_loss"] for line in first.log if "eval_loss" in line}
+    assert list(made) == [2, 4]
+    log = first.out / "log.jsonl"
+    # As a signal leaves it that comes during step 4.
+    lines = [line for line in first.log if not ("eval_loss" in line and line["step"] == 4)]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    second = box.train("evaluated", "--resume", train__steps=5, **every)
+    again = {line["step"]: line["eval_loss"] for line in second.log if "eval_loss" in line}
+    assert again == made, "once each, with the weights of its step"
+
+
 def test_lines_of_the_log_that_are_of_no_step_are_left_out(box):
     first = box.train("log", train__steps=2)
     losses, log = first.losses, first.out / "log.jsonl"

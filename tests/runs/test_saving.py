@@ -73,3 +73,18 @@ def test_a_collapse_is_told_and_pushes_no_good_checkpoint_out(box):
     assert "the model has collapsed" in run.text
     kept = [path.name for path in sorted((run.out / "checkpoints").iterdir())]
     assert kept == ["step-000001", "step-000005", "step-000006"]  # the first has the weights of the last good loss
+
+    again = box.train("collapsing", "--resume", train__steps=9, train__save_every=1, train__keep=2, **rates)
+    assert "the model has collapsed" in again.text, "a resumed run knows what its log says"
+    kept = [path.name for path in sorted((run.out / "checkpoints").iterdir())]
+    assert kept == ["step-000001", "step-000008", "step-000009"]
+
+
+def test_with_one_checkpoint_the_last_good_one_stays_until_a_newer_one_is_good(box):
+    def kept(run) -> list[str]:
+        return [path.name for path in sorted((run.out / "checkpoints").iterdir())]
+
+    assert kept(box.train("one", train__steps=7, train__save_every=3, train__keep=1)) == ["step-000006", "step-000007"]
+    rates = {"optim__lr": 1000, "optim__weight_decay": 0, "optim__warmup_steps": 1, "optim__schedule": "constant"}
+    run = box.train("one-collapsing", train__steps=6, train__save_every=1, train__keep=1, **rates)
+    assert kept(run) == ["step-000001", "step-000006"], "step 2 was saved before its loss was known"
