@@ -88,15 +88,11 @@ TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
   EXPECT_EQ(lacking.limit_source, "budget.host, job.yaml:9");
 }
 
-// Streamed states that half of the DRAM they need cannot hold.
+// Streamed states in DRAM that has no room beside them, for gradient sums.
 PlanQuestion more_than_dram() {
-  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+  PlanQuestion question = sample_question({.layers = 12, .hidden = 64}, {}, 2);
   question.strategy = "fuyou";
-  const Planned planned = must_fit(question);
-  for (const PlaceId id : planned.plan.places.ids()) {
-    if (planned.plan.places[id].kind != PlaceKind::host) continue;
-    question.host_budget = Bytes{peak_bytes(planned, id).count / 2};
-  }
+  question.host_budget = states_of(question);
   return question;
 }
 

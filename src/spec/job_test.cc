@@ -273,7 +273,7 @@ TEST(Job, AnUnknownKeyIsRefusedWithItsLineAndTheNearestKnownOne) {
   EXPECT_EQ(error_of("model: m\nmodle: n\n"),
             "jobs/7b.yaml:2: unknown key 'modle'; did you mean 'model'?");
   EXPECT_EQ(error_of("model: m\nbudget: {xyzzy: 3}\n"),
-            "jobs/7b.yaml:2: unknown key 'xyzzy'; expected one of device, host");
+            "jobs/7b.yaml:2: unknown key 'xyzzy'; expected one of device, host, drive");
   EXPECT_EQ(error_of("model: m\nsteps: 4\n"),
             "jobs/7b.yaml:2: unknown key 'steps'; did you mean 'train.steps'?");
 }
@@ -323,7 +323,8 @@ TEST(Job, ABadOverrideIsReportedAsTheCommandLine) {
       error_of(kSmallest, {"train.stesp=3"}),
       "command line: 'train.stesp=3': unknown key 'train.stesp'; did you mean 'train.steps'?");
   EXPECT_EQ(error_of(kSmallest, {"budget=3"}),
-            "command line: 'budget=3': 'budget' is a section; set one of its keys: device, host");
+            "command line: 'budget=3': 'budget' is a section; set one of its keys: device, host, "
+            "drive");
   EXPECT_EQ(error_of(kSmallest, {"fast"}),
             "command line: 'fast': expected key=value, for example train.steps=10");
   EXPECT_NE(error_of(kSmallest, {"optim.betas=[0.9]"}), "no error");
