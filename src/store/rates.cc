@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +25,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "store/mapping.h"
+#include "store/swap_file.h"
 
 namespace ferry {
 namespace {
@@ -217,18 +217,6 @@ double dram_bandwidth(Bytes memory, int threads) {
   });
   std::sort(seconds.begin() + 1, seconds.end());
   return 3.0 * sizeof(double) * static_cast<double>(count) / seconds[1 + kPasses / 2];
-}
-
-Bytes free_space(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    throw UserError(folder.string() + ": expected a folder on the drive; there is none");
-  }
-  struct statvfs status = {};
-  if (statvfs(folder.c_str(), &status) != 0) {
-    throw system_error("cannot tell the free space of " + folder.string(), errno);
-  }
-  return {static_cast<std::int64_t>(status.f_bavail * status.f_frsize)};
 }
 
 std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size) {

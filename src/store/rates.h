@@ -21,9 +21,6 @@ struct DriveRates {
   double write = 0;
 };
 
-/// What can be written into `folder` now. Throws UserError when there is no such folder.
-Bytes free_space(const std::filesystem::path& folder);
-
 /// Writes `size` bytes, rounded up to whole blocks, into a file in `folder` and reads them back, a
 /// few blocks at a time in flight. The file has no name from its first moment on, so it is gone
 /// however the program ends. Returns nothing when the file system refuses O_DIRECT: then what would

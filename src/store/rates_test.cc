@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "store/swap_file.h"
 
 namespace ferry {
 namespace {
