@@ -209,14 +209,12 @@ void DriveQueue::complete(const IoCompletion& completion) {
   (reads ? read_ : written_) += completion.result;
   ++(reads ? reads_ : writes_);
   if (moved == left) return land(token, nullptr);
-  // Direct I/O goes on at a multiple only; what lies behind it is moved again.
+  if (moved == 0) return land(token, error_of(flight, "the swap file ended"));
+  // Direct I/O goes on at a multiple only; what lies behind it is moved again. A drive that always
+  // moves less than that is late some time.
   const auto whole = moved - moved % static_cast<std::size_t>(kDriveAlignment.count);
-  if (whole == 0) {
-    return land(token, error_of(flight, std::to_string(moved) + " of " + std::to_string(left) +
-                                            " bytes were moved"));
-  }
   flight.moved += whole;
-  flight.since = age_;
+  if (whole > 0) flight.since = age_;
   start(token);
 }
 

@@ -33,8 +33,8 @@ struct DriveCounts {
   std::int64_t writes = 0;
 };
 
-/// A transfer in pieces, on one drive or several. Its pieces own it together: any of them may be the
-/// last one. Safe to use from any thread.
+/// A transfer in pieces, on one drive or several. Its pieces own it together: any of them may be
+/// the last one. Safe to use from any thread.
 class DriveTransfer {
  public:
   using Done = std::function<void(std::exception_ptr)>;
@@ -115,8 +115,9 @@ class DriveQueue {
 
   const Setup setup_;
   std::promise<void> opened_;
-  std::string way_;                   // these two are made by the thread, before wait_open() returns
-  std::unique_ptr<IoEngine> engine_;  // others call wake(), under mutex_, until ended_ is set
+  // Made by the thread before wait_open() returns; others call wake() under mutex_ until ended_.
+  std::string way_;
+  std::unique_ptr<IoEngine> engine_;
   std::atomic<std::int64_t> read_ = 0, written_ = 0, reads_ = 0, writes_ = 0;
 
   mutable std::mutex mutex_;  // guards the inbox: everything up to the next blank line
@@ -131,7 +132,7 @@ class DriveQueue {
   std::vector<std::optional<Flight>> flights_;  // by token
   std::vector<std::size_t> free_;               // tokens
   Clock::time_point looked_;
-  Clock::duration age_{};  // time in which the drive could answer: without that of a stopped process
+  Clock::duration age_{};  // time to answer: without that in which this process was stopped
 
   std::thread thread_;
 };

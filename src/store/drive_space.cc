@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "store/swap_file.h"
 
 namespace ferry {
 namespace {
@@ -45,33 +44,25 @@ DriveCounts DriveTraffic::total() const {
 
 DriveSpace::DriveSpace(Setup setup, PhaseListener& listener)
     : setup_(std::move(setup)), stripes_(shares_of(setup_.parts), setup_.size, setup_.request) {
-  std::vector<SwapFile> files;
-  if (!setup_.engine) files = reserve(setup_, stripes_, listener);
-  const auto open = [&](std::size_t part) -> OpenedDrive {
-    if (!setup_.engine) return open_drive(files[part], setup_.io, setup_.in_flight);
-    return {.engine = setup_.engine(setup_.parts[part].folder, stripes_.file_size(part)),
-            .refused = {}};
-  };
+  if (!setup_.engine) files_ = reserve(setup_, stripes_, listener);
   for (std::size_t part = 0; part < setup_.parts.size(); ++part) {
     queues_.push_back(std::make_unique<DriveQueue>(
         DriveQueue::Setup{.place = setup_.name,
                           .folder = setup_.parts[part].folder,
-                          .open = [&open, part] { return open(part); },
+                          .open = [this, part] { return open(part); },
                           .in_flight = setup_.in_flight,
                           .time_limit = setup_.time_limit}));
   }
-  std::exception_ptr failure;  // of the first; the others use `files` until they have answered too
-  for (const auto& queue : queues_) {
-    try {
-      queue->wait_open();
-    } catch (...) {
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  for (const auto& queue : queues_) queue->wait_open();
 }
 
 DriveSpace::~DriveSpace() = default;
+
+OpenedDrive DriveSpace::open(std::size_t part) {
+  if (!setup_.engine) return open_drive(files_[part], setup_.io, setup_.in_flight);
+  return {.engine = setup_.engine(setup_.parts[part].folder, stripes_.file_size(part)),
+          .refused = {}};
+}
 
 void DriveSpace::read(Bytes offset, std::span<std::byte> to, Done done) {
   transfer(IoKind::read, offset, to, std::move(done));

@@ -22,6 +22,7 @@
 #include "store/io_engine.h"
 #include "store/open_drive.h"
 #include "store/stripes.h"
+#include "store/swap_file.h"
 
 namespace ferry {
 
@@ -49,8 +50,8 @@ class DriveSpace {
     std::vector<Part> parts;
     Bytes size;
     IoChoice io = IoChoice::best;
-    Bytes request = 1_MiB;                     // the largest; a row has as much per part on average
-    int in_flight = 16;                        // requests per drive
+    Bytes request = 1_MiB;  // the largest; a row of stripes has as much per part on average
+    int in_flight = 16;     // requests per drive
     std::chrono::milliseconds time_limit{60'000};  // for a drive to answer a request
     EngineFactory engine = {};  // for tests (store/faulty_drive.h): instead of files and `io`
   };
@@ -67,15 +68,15 @@ class DriveSpace {
   DriveSpace(const DriveSpace&) = delete;
   DriveSpace& operator=(const DriveSpace&) = delete;
 
-  /// Called once per transfer: null when all bytes are there, else a ResourceError that names place,
-  /// folder, offset and reason. Comes from one of the space's threads, holds up that drive, and must
-  /// not throw. It may start transfers.
+  /// Called once per transfer: null when all bytes are there, else a ResourceError that names
+  /// place, folder, offset and reason. Comes from one of the space's threads, holds up that drive,
+  /// and must not throw. It may start transfers.
   using Done = std::function<void(std::exception_ptr)>;
 
   /// Starts a transfer and returns. Requires: offset, length and address are multiples of
   /// kDriveAlignment; the bytes lie within the space; the memory stays until `done`. Transfers of
-  /// overlapping bytes are not ordered: start the later one when the earlier one is done. After a
-  /// drive has stopped answering, the memory has to stay for as long as the process lives.
+  /// overlapping bytes are not ordered: start the later one when the earlier one is done. A drive
+  /// that stopped answering may still reach for the memory later.
   void read(Bytes offset, std::span<std::byte> to, Done done);
   void write(Bytes offset, std::span<const std::byte> from, Done done);
 
@@ -94,10 +95,12 @@ class DriveSpace {
   DriveTraffic traffic() const;
 
  private:
+  OpenedDrive open(std::size_t part);
   void transfer(IoKind kind, Bytes offset, std::span<std::byte> memory, Done done);
 
   const Setup setup_;
   const Stripes stripes_;
+  std::vector<SwapFile> files_;  // one per part, or none with Setup::engine
 
   mutable std::mutex mutex_;    // guards the next line
   std::string not_registered_;  // why memory that will be used again is not known to the kernel

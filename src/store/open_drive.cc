@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <system_error>
 
 #include "base/check.h"
@@ -10,6 +11,7 @@
 #include "store/mapping.h"
 #include "store/stripes.h"
 #include "store/thread_engine.h"
+#include "store/uring_engine.h"
 
 namespace ferry {
 namespace {
@@ -44,30 +46,43 @@ std::string probe(IoEngine& engine) {
   return equal ? "" : "the drive returned other bytes than were written";
 }
 
+/// The engine that `make` makes, if it works; else appends why not to `refused` and returns none.
+std::unique_ptr<IoEngine> tried(const std::function<std::unique_ptr<IoEngine>()>& make,
+                                std::string& refused) {
+  std::string reason;
+  try {
+    std::unique_ptr<IoEngine> engine = make();
+    reason = probe(*engine);
+    if (reason.empty()) return engine;
+    reason = engine->name() + ": " + reason;
+  } catch (const ResourceError& error) {
+    reason = error.what();
+  }
+  refused += (refused.empty() ? "" : "; ") + reason;
+  return nullptr;
+}
+
 }  // namespace
 
 OpenedDrive open_drive(SwapFile& file, IoChoice choice, int in_flight) {
   FERRY_CHECK(in_flight > 0, "a drive needs a request in flight");
+  const auto uring = [&] { return make_uring_engine(file, in_flight); };
+  const auto threads = [&] { return make_thread_engine(file, in_flight); };
+  const bool wants_direct = choice != IoChoice::threads_buffered;
   OpenedDrive opened;
-  const auto refuse = [&](const std::string& reason) {
-    opened.refused += (opened.refused.empty() ? "" : "; ") + reason;
-  };
-  if (choice == IoChoice::threads_buffered) {
-    if (file.direct()) file.stop_direct();
-  } else if (!file.direct()) {
-    refuse("the file system refuses O_DIRECT");
+  if (wants_direct && !file.direct()) opened.refused = "the file system refuses O_DIRECT";
+  if (file.direct() && (choice == IoChoice::best || choice == IoChoice::io_uring)) {
+    opened.engine = tried(uring, opened.refused);
   }
-  while (true) {
-    opened.engine = make_thread_engine(file, in_flight);
-    const std::string reason = probe(*opened.engine);
-    if (reason.empty()) return opened;
-    if (!file.direct()) {
-      throw ResourceError(file.folder().string() + ": cannot use a file there: " + reason);
+  if (!opened.engine && choice != IoChoice::io_uring) {
+    if (file.direct() && wants_direct) opened.engine = tried(threads, opened.refused);
+    if (!opened.engine) {  // some file systems accept O_DIRECT and fail then
+      if (file.direct()) file.stop_direct();
+      opened.engine = tried(threads, opened.refused);
     }
-    refuse("direct " + reason);  // overlay file systems accept O_DIRECT and fail then
-    opened.engine.reset();
-    file.stop_direct();
   }
+  if (opened.engine) return opened;
+  throw ResourceError(file.folder().string() + ": cannot use a file there: " + opened.refused);
 }
 
 }  // namespace ferry

@@ -9,6 +9,7 @@ namespace ferry {
 /// The ways to a drive. `best` takes the first that works; the others throw when theirs does not.
 enum class IoChoice {
   best,
+  io_uring,         // with direct I/O
   threads,          // pread and pwrite on threads, past the page cache where the file system allows
   threads_buffered  // through the page cache
 };

@@ -41,8 +41,8 @@ Stripes::Stripes(std::span<const double> shares, Bytes size, Bytes segment) : si
               "a drive's share is above 0");
   FERRY_CHECK(size >= 0_B && is_aligned(size), "a space is a multiple of 4096 bytes");
   FERRY_CHECK(segment > 0_B && is_aligned(segment), "a segment is a multiple of 4096 bytes");
-  const auto parts = static_cast<std::int64_t>(shares.size());
-  for (const std::int64_t units : apportion(shares, parts * segment.count / kDriveAlignment.count)) {
+  const Bytes row = static_cast<std::int64_t>(shares.size()) * segment;
+  for (const std::int64_t units : apportion(shares, row.count / kDriveAlignment.count)) {
     widths_.push_back(kDriveAlignment * units);
     row_ += widths_.back();
   }

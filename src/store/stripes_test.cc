@@ -40,7 +40,8 @@ TEST(Stripes, ALongRunIsTheRunsOfItsPages) {
     for (std::int64_t begin = 0; begin < 256; begin += 5) {
       for (std::int64_t end = begin; end <= 256; end += 3) {
         std::int64_t page = begin;
-        for (const auto& run : stripes.segments(kDriveAlignment * begin, kDriveAlignment * (end - begin))) {
+        const Bytes length = kDriveAlignment * (end - begin);
+        for (const auto& run : stripes.segments(kDriveAlignment * begin, length)) {
           for (Bytes at; at < run.length; at += kDriveAlignment, ++page) {
             const auto one = stripes.segments(kDriveAlignment * page, kDriveAlignment);
             ASSERT_EQ(one[0].part, run.part);
