@@ -143,6 +143,10 @@ std::string DriveSpace::io() const {
   return not_registered_.empty() ? text : text + "; memory is not registered: " + not_registered_;
 }
 
+bool DriveSpace::direct() const {
+  return !files_.empty() && std::ranges::all_of(files_, &SwapFile::direct);
+}
+
 DriveTraffic DriveSpace::traffic() const {
   DriveTraffic traffic;
   for (const auto& queue : queues_) {

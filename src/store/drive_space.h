@@ -92,6 +92,8 @@ class DriveSpace {
   /// How the drives are reached and why not better: "io_uring, direct", "threads, direct
   /// (io_uring_setup: Operation not permitted)".
   std::string io() const;
+  /// Whether all drives are reached past the page cache.
+  bool direct() const;
   DriveTraffic traffic() const;
 
  private:
