@@ -146,7 +146,7 @@ TEST(DriveFaults, InterruptedRequestsAreAskedAgain) {
 }
 
 TEST(DriveFaults, AfterAFailureTheSpaceWorks) {
-  FaultyDrives drives({.fault = DriveFault::fail, .first = 2, .count = 4});
+  FaultyDrives drives({.fault = DriveFault::fail, .first = 2});
   DriveSpace space(on(drives));
   EXPECT_NE(work(space), "");
   EXPECT_EQ(work(space), "");

@@ -29,9 +29,9 @@ void DriveTransfer::settle(std::exception_ptr error) {
   if (error && !error_) error_ = std::move(error);
   if (--left_ > 0) return;
   const Done done = std::move(done_);
-  const std::exception_ptr first = std::move(error_);
+  std::exception_ptr first = std::move(error_);
   lock.unlock();
-  done(first);
+  done(std::move(first));  // whoever is told may be the last to hold it
 }
 
 bool DriveTransfer::failed() const {
@@ -219,11 +219,11 @@ void DriveQueue::complete(const IoCompletion& completion) {
 }
 
 /// Ends a flight; its token is free again.
-void DriveQueue::land(std::size_t token, const std::exception_ptr& error) {
+void DriveQueue::land(std::size_t token, std::exception_ptr error) {
   const Flight flight = std::move(*flights_[token]);
   flights_[token].reset();
   free_.push_back(token);
-  flight.piece.transfer->settle(error);
+  flight.piece.transfer->settle(std::move(error));
 }
 
 /// Throws when the drive has not answered a request in time. The time in which this process was

@@ -109,7 +109,7 @@ class DriveQueue {
   void start_waiting();
   void start(std::size_t token);
   void complete(const IoCompletion& completion);
-  void land(std::size_t token, const std::exception_ptr& error);
+  void land(std::size_t token, std::exception_ptr error);
   void look_for_late();
   std::exception_ptr error_of(const Flight& flight, const std::string& reason) const;
 

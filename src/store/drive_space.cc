@@ -1,8 +1,8 @@
 #include "store/drive_space.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
-#include <future>
 #include <utility>
 
 #include "base/check.h"
@@ -28,6 +28,31 @@ std::vector<SwapFile> reserve(const DriveSpace::Setup& setup, const Stripes& str
   }
   return files;
 }
+
+/// Waits for one transfer. Unlike a promise it keeps no error on the thread that told it.
+class OneTransfer {
+ public:
+  DriveSpace::Done done() {
+    return [this](std::exception_ptr error) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::move(error);
+      is_done_ = true;
+      changed_.notify_all();
+    };
+  }
+
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_done_; });
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  std::exception_ptr error_;
+  bool is_done_ = false;
+};
 
 }  // namespace
 
@@ -75,19 +100,15 @@ void DriveSpace::write(Bytes offset, std::span<const std::byte> from, Done done)
 }
 
 void DriveSpace::read_now(Bytes offset, std::span<std::byte> to) {
-  std::promise<void> moved;
-  read(offset, to, [&](std::exception_ptr error) {
-    error ? moved.set_exception(std::move(error)) : moved.set_value();
-  });
-  moved.get_future().get();
+  OneTransfer one;
+  read(offset, to, one.done());
+  one.wait();
 }
 
 void DriveSpace::write_now(Bytes offset, std::span<const std::byte> from) {
-  std::promise<void> moved;
-  write(offset, from, [&](std::exception_ptr error) {
-    error ? moved.set_exception(std::move(error)) : moved.set_value();
-  });
-  moved.get_future().get();
+  OneTransfer one;
+  write(offset, from, one.done());
+  one.wait();
 }
 
 void DriveSpace::transfer(IoKind kind, Bytes offset, std::span<std::byte> memory, Done done) {

@@ -74,7 +74,7 @@ void exercise(DriveSpace& space, Bytes begin, Bytes length, unsigned seed) {
   space.use_memory(found.bytes());
   fill(oracle.bytes(), random);
   space.write_now(begin, oracle.bytes());
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 6; ++round) {
     std::vector<int> cuts = {0, pages};
     for (int i = 0; i < 6; ++i) cuts.push_back(static_cast<int>(random()) & (pages - 1));
     std::ranges::sort(cuts);
