@@ -11,6 +11,7 @@
 #include "cli/doctor_report.h"
 #include "cli/examination.h"
 #include "data/files.h"
+#include "store/swap_file.h"
 #include "train/devices.h"
 #include "train/measure.h"
 #include "train/update_rate.h"

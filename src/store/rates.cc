@@ -1,31 +1,29 @@
 #include "store/rates.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <barrier>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <functional>
+#include <future>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "store/drive_space.h"
 #include "store/mapping.h"
+#include "store/swap_file.h"
 
 namespace ferry {
 namespace {
@@ -34,39 +32,13 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPasses = 5;
-constexpr Bytes kBlock = 8_MiB;       // large enough for the full rate of every drive
-constexpr int kBlocksInFlight = 4;    // a drive needs several to be busy all the time
-constexpr Bytes kSpaceKept = 64_MiB;  // left to others on a drive that is nearly full
+constexpr Bytes kBlock = 8_MiB;             // large enough for the full rate of every drive
+constexpr std::size_t kBlocksInFlight = 4;  // a drive needs several to be busy all the time
+constexpr Bytes kSpaceKept = 64_MiB;        // left to others on a drive that is nearly full
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// A file without a name, open for direct I/O; closing it frees its space.
-class NamelessFile {
- public:
-  explicit NamelessFile(const fs::path& folder) {
-    std::string name = (folder / ".ferry-doctor-XXXXXX").string();
-    descriptor_ = mkostemp(name.data(), O_DIRECT | O_CLOEXEC);
-    const int error = errno;
-    // Where O_DIRECT is refused, the file may have been made all the same.
-    if (descriptor_ >= 0 || error == EINVAL) unlink(name.c_str());
-    if (descriptor_ < 0 && error != EINVAL) {
-      throw system_error("cannot make a file in " + folder.string(), error);
-    }
-  }
-  ~NamelessFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  NamelessFile(const NamelessFile&) = delete;
-  NamelessFile& operator=(const NamelessFile&) = delete;
-
-  bool refused_direct() const { return descriptor_ < 0; }
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_ = -1;
-};
 
 /// Runs work(thread) on `threads` threads, none before all are there, and returns when all are
 /// done; rethrows the first error. Throws ResourceError when the machine refuses a thread.
@@ -113,82 +85,69 @@ void fill(std::span<std::byte> block, std::uint64_t seed) {
   }
 }
 
-/// Transfers whole blocks of one file; knows the folder for messages.
-class Transfers {
+/// Moves all blocks of a space, a few at a time, through memory for kBlocksInFlight that outlives
+/// the space: after an error some may be under way.
+class Blocks {
  public:
-  Transfers(int descriptor, const fs::path& folder, std::int64_t blocks)
-      : descriptor_(descriptor), folder_(folder), blocks_(blocks) {}
+  Blocks(DriveSpace& space, std::span<std::byte> memory) : space_(space), memory_(memory) {
+    fill(memory_, 1);
+    space_.use_memory(memory_);
+  }
 
   /// Seconds until all blocks are on the drive.
-  double write_all() const {
-    return run([this](std::span<std::byte> buffer, std::int64_t number) {
-      stamp(buffer, number);
-      transfer(buffer, number, "write", [](int file, std::byte* at, std::size_t size, off_t from) {
-        return pwrite(file, at, size, from);
-      });
+  double write_all() {
+    return run([this](Bytes at, std::span<std::byte> buffer, DriveSpace::Done done) {
+      stamp(buffer, at.count);
+      space_.write(at, buffer, std::move(done));
     });
   }
 
-  double read_all() const {
-    return run([this](std::span<std::byte> buffer, std::int64_t number) {
-      transfer(buffer, number, "read", [](int file, std::byte* at, std::size_t size, off_t from) {
-        return pread(file, at, size, from);
-      });
+  double read_all() {
+    const auto read = [this](Bytes at, std::span<std::byte> buffer, DriveSpace::Done done) {
+      space_.read(at, buffer, std::move(done));
+    };
+    return run(read, [this](Bytes at, std::span<const std::byte> buffer) {
       std::int64_t found = -1;
       std::memcpy(&found, buffer.data(), sizeof(found));
-      if (found != number) {
-        throw ResourceError(folder_.string() +
+      if (found != at.count) {
+        throw ResourceError(space_.traffic().parts.front().folder.string() +
                             ": the drive returned other bytes than were written");
       }
     });
   }
 
  private:
-  using BlockWork = std::function<void(std::span<std::byte>, std::int64_t)>;
-  using Call = ssize_t (*)(int, std::byte*, std::size_t, off_t);
+  using Start = std::function<void(Bytes, std::span<std::byte>, DriveSpace::Done)>;
+  using Check = std::function<void(Bytes, std::span<const std::byte>)>;
 
-  double run(const BlockWork& work) const {
-    Mapping memory(kBlock * kBlocksInFlight);
-    fill(memory.bytes(), 1);
-    std::atomic<std::int64_t> next = 0;
-    const auto start = Clock::now();
-    on_threads(kBlocksInFlight, [&](int thread) {
+  double run(const Start& start, const Check& check = {}) {
+    const auto begin = Clock::now();
+    std::deque<std::pair<Bytes, std::future<void>>> moving;  // buffers in turn
+    const auto buffer_of = [this](Bytes at) {
       const auto length = static_cast<std::size_t>(kBlock.count);
-      const auto buffer = memory.bytes().subspan(static_cast<std::size_t>(thread) * length, length);
-      for (std::int64_t number = next++; number < blocks_; number = next++) {
-        try {
-          work(buffer, number);
-        } catch (...) {
-          next = blocks_;  // nobody begins another
-          throw;
-        }
-      }
-    });
-    if (fdatasync(descriptor_) != 0)
-      throw system_error("sync failed in " + folder_.string(), errno);
-    return seconds_since(start);
-  }
-
-  /// A short transfer is continued where it stopped.
-  void transfer(std::span<std::byte> buffer, std::int64_t number, const char* what,
-                Call call) const {
-    const off_t from = number * kBlock.count;
-    for (std::size_t done = 0; done < buffer.size();) {
-      const ssize_t moved = call(descriptor_, buffer.data() + done, buffer.size() - done,
-                                 from + static_cast<off_t>(done));
-      if (moved < 0 && errno == EINTR) continue;
-      if (moved <= 0) {
-        throw system_error(folder_.string() + ": cannot " + what + " a test file at byte " +
-                               std::to_string(from + static_cast<off_t>(done)),
-                           moved < 0 ? errno : EIO);
-      }
-      done += static_cast<std::size_t>(moved);
+      const auto turn = static_cast<std::size_t>(at.count / kBlock.count % kBlocksInFlight);
+      return memory_.subspan(turn * length, length);
+    };
+    const auto finish_first = [&] {
+      const Bytes at = moving.front().first;
+      moving.front().second.get();
+      moving.pop_front();
+      if (check) check(at, buffer_of(at));
+    };
+    for (Bytes at; at < space_.size(); at += kBlock) {
+      if (moving.size() == kBlocksInFlight) finish_first();
+      const auto moved = std::make_shared<std::promise<void>>();
+      moving.emplace_back(at, moved->get_future());
+      start(at, buffer_of(at), [moved](std::exception_ptr error) {
+        error ? moved->set_exception(std::move(error)) : moved->set_value();
+      });
     }
+    while (!moving.empty()) finish_first();
+    return seconds_since(begin);
   }
 
-  const int descriptor_;
-  const fs::path folder_;
-  const std::int64_t blocks_;
+  DriveSpace& space_;
+  const std::span<std::byte> memory_;
 };
 
 }  // namespace
@@ -219,18 +178,6 @@ double dram_bandwidth(Bytes memory, int threads) {
   return 3.0 * sizeof(double) * static_cast<double>(count) / seconds[1 + kPasses / 2];
 }
 
-Bytes free_space(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    throw UserError(folder.string() + ": expected a folder on the drive; there is none");
-  }
-  struct statvfs status = {};
-  if (statvfs(folder.c_str(), &status) != 0) {
-    throw system_error("cannot tell the free space of " + folder.string(), errno);
-  }
-  return {static_cast<std::int64_t>(status.f_bavail * status.f_frsize)};
-}
-
 std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size) {
   FERRY_CHECK(size > 0_B, "a test file needs a size");
   const Bytes length = round_up(size, kBlock);
@@ -239,16 +186,13 @@ std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size) {
                         to_string(length + kSpaceKept) + ", the drive has " + to_string(have) +
                         "; make room or take a smaller one (--drive-size)");
   }
-  const NamelessFile file(folder);
-  if (file.refused_direct()) return std::nullopt;
-  // Extents are found before the clock starts; where a file system cannot, writes find them.
-  if (fallocate(file.descriptor(), 0, 0, length.count) != 0 && errno != EOPNOTSUPP) {
-    throw system_error("cannot reserve " + to_string(length) + " in " + folder.string(), errno);
-  }
-  const Transfers transfers(file.descriptor(), folder, length.count / kBlock.count);
+  const Mapping memory(kBlock * kBlocksInFlight);
+  DriveSpace space({.name = "a test file", .parts = {{folder, 1}}, .size = length});
+  if (!space.direct()) return std::nullopt;
+  Blocks blocks(space, memory.bytes());
   const auto bytes = static_cast<double>(length.count);
-  const double writing = transfers.write_all();
-  return DriveRates{.read = bytes / transfers.read_all(), .write = bytes / writing};
+  const double writing = blocks.write_all();
+  return DriveRates{.read = bytes / blocks.read_all(), .write = bytes / writing};
 }
 
 }  // namespace ferry

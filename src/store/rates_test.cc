@@ -7,24 +7,13 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "store/swap_file.h"
+#include "store/temporary_folders.h"
 
 namespace ferry {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(fs::temp_directory_path() / name) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  const fs::path path_;
-};
 
 std::string error_of(const fs::path& folder, Bytes size) {
   try {
@@ -41,13 +30,13 @@ TEST(Rates, AStreamOverMemoryHasARate) {
 }
 
 TEST(Rates, ADriveIsMeasuredAndNothingIsLeft) {
-  const Folder folder("ferry_rates_drive");
-  const auto rates = measure_drive(folder.path(), 9_MiB);
+  const TemporaryFolders folders(1);
+  const auto rates = measure_drive(folders[0], 9_MiB);
   if (rates) {  // not on a file system without O_DIRECT
     EXPECT_GT(rates->read, 0);
     EXPECT_GT(rates->write, 0);
   }
-  EXPECT_TRUE(fs::is_empty(folder.path()));
+  EXPECT_TRUE(fs::is_empty(folders[0]));
 }
 
 TEST(Rates, AFolderThatIsNotThereIsTheUsersError) {
@@ -56,27 +45,27 @@ TEST(Rates, AFolderThatIsNotThereIsTheUsersError) {
 }
 
 TEST(Rates, AFileLargerThanTheDriveIsRefusedWithNeedAndHave) {
-  const Folder folder("ferry_rates_large");
-  const std::string error = error_of(folder.path(), Bytes{std::int64_t{1} << 60});
+  const TemporaryFolders folders(1);
+  const std::string error = error_of(folders[0], Bytes{std::int64_t{1} << 60});
   EXPECT_NE(error.find("needs"), std::string::npos) << error;
   EXPECT_NE(error.find("the drive has"), std::string::npos) << error;
   EXPECT_NE(error.find("--drive-size"), std::string::npos) << error;
-  EXPECT_TRUE(fs::is_empty(folder.path()));
+  EXPECT_TRUE(fs::is_empty(folders[0]));
 }
 
 TEST(Rates, AFailedMeasurementLeavesNothing) {
-  const Folder folder("ferry_rates_failed");
-  if (!measure_drive(folder.path(), 1_MiB)) GTEST_SKIP() << "no O_DIRECT here";
+  const TemporaryFolders folders(1);
+  if (!measure_drive(folders[0], 1_MiB)) GTEST_SKIP() << "no O_DIRECT here";
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit usual{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
   const rlimit small{.rlim_cur = 4 << 20, .rlim_max = usual.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string error = error_of(folder.path(), 16_MiB);
+  const std::string error = error_of(folders[0], 16_MiB);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
   std::signal(SIGXFSZ, before);
-  EXPECT_NE(error.find("too large"), std::string::npos) << error;
-  EXPECT_TRUE(fs::is_empty(folder.path()));
+  EXPECT_NE(error.find("ulimit -f"), std::string::npos) << error;
+  EXPECT_TRUE(fs::is_empty(folders[0]));
 }
 
 }  // namespace
