@@ -10,6 +10,7 @@ const kByteColours = {
   A: ['activations', '#a05bb5'], dA: ['activation gradients', '#d46a8c'], K: ['kept for backward', '#5f4b8b'],
   workspace: ['workspace', '#8c8f73'], X: ['tokens', '#b89b2a'], N: ['norms', '#66777f'],
   L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
+function isAtHome(kind) { return kind.startsWith('home '); }
 function byteColour(kind) { return kByteColours[kind] || [kind, '#777777']; }
 const kThemes = {
   light: {front: '#1c2430', soft: '#5b6675', line: '#d8dde4', row: '#f4f6f8',
