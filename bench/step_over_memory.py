@@ -5,7 +5,7 @@ docs/planner.md on four GPUs, and a Qwen2.5-7B shape (28 layers, hidden 3584, 8 
 1 x 1024) on machines/desktop-4090.yaml. The machines' memory is changed and nothing else. Takes some
 minutes the first time and seconds when the plans are kept (docs/planner.md, "Kept plans").
 
-    .venv/bin/python bench/step_over_memory.py [--svg docs/step_over_memory.svg] [--from 8] [--to 160] [--by 4]
+    .venv/bin/python bench/step_over_memory.py [--svg docs/step_over_memory.svg] [--from 8] [--to 160] [--by 8]
 """
 
 import argparse
@@ -99,6 +99,15 @@ def plan(case: Case, gib: int, folder: Path) -> Answer | None:
 
 WIDTH, HEIGHT = 720, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 130, 14, 40
+LINE = 15  # between two lines of text
+
+
+def apart(labels: list[tuple[float, str, str]]) -> list[tuple[float, str, str]]:
+    """(y, text, colour) from the top down, each moved down as far as the one above needs."""
+    placed = []
+    for at, words, colour in sorted(labels):
+        placed.append((max(at, placed[-1][0] + LINE) if placed else at, words, colour))
+    return placed
 
 
 def picture(curves: list[tuple[Case, list[Answer]]], least: int, most: int) -> str:
@@ -130,6 +139,7 @@ def picture(curves: list[tuple[Case, list[Answer]]], least: int, most: int) -> s
         parts.append(line(x(gib), HEIGHT - BOTTOM, x(gib), HEIGHT - BOTTOM + 4, 'stroke="#808080"'))
         parts.append(text(x(gib), HEIGHT - BOTTOM + 17, str(gib)))
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "GiB of memory per GPU"))
+    labels = []
     for case, answers in curves:
         points = " ".join(f"{x(answer.gib):.1f},{y(answer.step):.1f}" for answer in answers)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{case.colour}" stroke-width="2"/>')
@@ -138,8 +148,8 @@ def picture(curves: list[tuple[Case, list[Answer]]], least: int, most: int) -> s
         points = " ".join(f"{x(answer.gib):.1f},{y(answer.bound):.1f}" for answer in answers)
         parts.append(f'<polyline points="{points}" fill="none" {bound}/>')
         last = answers[-1]
-        parts.append(text(x(last.gib) + 8, y(last.step) - 1, case.name, "start", case.colour))
-        parts.append(text(x(last.gib) + 8, y(last.bound) + 11, "its lower bound", "start", case.colour))
+        labels += [(y(last.step) + 4, case.name, case.colour), (y(last.bound) + 4, "its lower bound", case.colour)]
+    parts += [text(WIDTH - RIGHT + 8, at, words, "start", colour) for at, words, colour in apart(labels)]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -148,7 +158,7 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, help="where to draw; without it the table alone is printed")
     parser.add_argument("--from", dest="least", type=int, default=8, help="GiB per GPU; 8")
     parser.add_argument("--to", dest="most", type=int, default=160, help="GiB per GPU; 160")
-    parser.add_argument("--by", type=int, default=4, help="GiB between two plans; 4")
+    parser.add_argument("--by", type=int, default=8, help="GiB between two plans; 8")
     asked = parser.parse_args()
     sizes = range(asked.least, asked.most + 1, asked.by)
     curves = []

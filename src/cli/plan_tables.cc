@@ -237,36 +237,30 @@ Json candidates_json(const Planned& planned) {
   return candidates;
 }
 
-/// "a", "a and b", "a, b and c".
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 < names.size() ? ", " : " and ";
-    text += names[i];
-  }
-  return text;
-}
-
-/// How the winner stands to the others that fit, of which there is one.
+/// How the winner stands to the others. Requires: one of them fits.
 std::string advantage(const std::vector<Candidate>& candidates) {
-  constexpr double kEqual = 1e-9;    // of the step: a difference in rounding
-  constexpr double kInTimes = 1.10;  // from here on as a factor
+  constexpr double kRounding = 1e-9;  // of the step
+  constexpr double kAsFast = 0.0005;  // likewise: less is written 0.0%
+  constexpr double kInTimes = 1.10;   // from here on as a factor
   const Candidate& winner = candidates.front();
   const auto ratio = [&](const Candidate& other) { return other.step.count / winner.step.count; };
-  std::vector<std::string> equals;
-  const Candidate* second = nullptr;
+  std::vector<const Candidate*> others;
   for (const Candidate& other : candidates) {
-    if (&other == &winner || !other.fits) continue;
-    if (ratio(other) <= 1 + kEqual) equals.push_back(other.strategy);
-    if (second == nullptr) second = &other;
+    if (&other != &winner && other.fits) others.push_back(&other);
   }
-  if (!equals.empty()) {
-    return "takes as long as " + listed(equals) + " and moves fewer bytes as a rule";
+  const Candidate& second = *others.front();
+  const auto equals = std::ranges::count_if(
+      others, [&](const Candidate* other) { return ratio(*other) < 1 + kAsFast; });
+  if (equals > 0) {
+    const std::string more =
+        equals == 1 ? "" : " and " + counted(static_cast<std::size_t>(equals - 1), "other");
+    const bool ties = ratio(second) <= 1 + kRounding;  // the strategies' table decides
+    return "as fast as " + second.strategy + more + (ties ? ", with less traffic as a rule" : "");
   }
-  if (ratio(*second) >= kInTimes) {
-    return print("%.2fx as fast as %s", ratio(*second), second->strategy.c_str());
+  if (ratio(second) >= kInTimes) {
+    return print("%.2fx as fast as %s", ratio(second), second.strategy.c_str());
   }
-  return print("%.2g%% faster than %s", (ratio(*second) - 1) * 100, second->strategy.c_str());
+  return print("%.1f%% faster than %s", (ratio(second) - 1) * 100, second.strategy.c_str());
 }
 
 // Why the winner wins, as far as others were asked, and what there is to gain at most.

@@ -42,7 +42,7 @@ IdVector<InstanceId, bool> at_home(const Plan& plan) {
   for (const InstanceId id : plan.instances.ids()) {
     const Instance& instance = plan.instances[id];
     const ValueKind kind = plan.values[instance.value].kind;
-    const bool waits = kind == ValueKind::gradient;
+    const bool waits = kind == ValueKind::gradient || kind == ValueKind::rounded;
     const bool stays = kind == ValueKind::weight && writers[id] == 1;
     rests[id] = instance.home || (rests[id] && (waits || stays));
   }

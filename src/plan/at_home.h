@@ -7,8 +7,9 @@
 namespace ferry {
 
 /// By instance, whether it rests where it is. Weights and states at home do. So do a copy of
-/// weights that arrives once per step and a gradient sum, where no other instance has a byte of
-/// their slot: the copy is there for every visit of its block, the sum until its update.
+/// weights that arrives once per step and a gradient sum, rounded or not, where no other instance
+/// has a byte of their slot: the copy is there for every visit of its block, the sum until its
+/// update.
 IdVector<InstanceId, bool> at_home(const Plan& plan);
 
 /// The bytes of those at each place. A part of what bytes_by_purpose() (plan/purposes.h) counts as

@@ -21,10 +21,10 @@ std::vector<std::string> names_at_home(const Plan& plan) {
 }
 
 // Three weights come up to gpu0: W.0 once into a slot of its own, W.1 twice, W.2 into bytes that
-// G.1 takes over. G.0 has a slot of its own.
+// G.1 takes over. G.0 has a slot of its own, and so has what it is rounded to.
 constexpr const char* kPlan = R"(ferry-plan 1
 strategy test
-step train micro_batches=1 micro_batch_size=1 sequence=1 precision=fp32
+step train micro_batches=1 micro_batch_size=1 sequence=1 precision=fp32 gradients=bf16
 block 0 kind=mlp stage=0
 block 1 kind=mlp stage=0
 block 2 kind=mlp stage=0
@@ -38,6 +38,7 @@ value W.2 bytes=60
 value S.0 bytes=200
 value G.0 bytes=100
 value G.1 bytes=70
+value R.0 bytes=50
 value A.1.0 bytes=30
 instance W.0@host offset=0 home
 instance W.1@host offset=100 home
@@ -49,21 +50,23 @@ instance W.2@gpu0 offset=200
 instance A.1.0@gpu0 offset=300
 instance G.0@gpu0 offset=400
 instance G.1@gpu0 offset=259
+instance R.0@gpu0 offset=600
 task W.0>gpu0 kind=copy on=up bytes=100 reads=W.0@host writes=W.0@gpu0
 task W.1>gpu0 kind=copy on=up bytes=70 reads=W.1@host writes=W.1@gpu0
 task W.2>gpu0 kind=copy on=up bytes=60 reads=W.2@host writes=W.2@gpu0
 task F.0 kind=forward on=compute micros=5 block=0 reads=W.0@gpu0 writes=A.1.0@gpu0
 task W.1>gpu0#2 kind=copy on=up bytes=70 reads=W.1@host writes=W.1@gpu0
-task B.0 kind=backward on=compute micros=5 block=0 reads=W.0@gpu0 writes=G.0@gpu0
+task B.0 kind=backward on=compute micros=5 block=0 reads=W.0@gpu0 writes=G.0@gpu0,R.0@gpu0
 task B.1 kind=backward on=compute micros=5 block=1 reads=W.1@gpu0 writes=G.1@gpu0
 )";
 
 TEST(AtHome, SumsAndWeightsThatArriveOnceRestInSlotsOfTheirOwn) {
   const Plan plan = parse_plan(kPlan, "test");
   EXPECT_EQ(names_at_home(plan), (std::vector<std::string>{"W.0@host", "W.1@host", "W.2@host",
-                                                           "S.0@host", "W.0@gpu0", "G.0@gpu0"}));
+                                                           "S.0@host", "W.0@gpu0", "G.0@gpu0",
+                                                           "R.0@gpu0"}));
   EXPECT_EQ(bytes_at_home(plan)[0], 430_B);
-  EXPECT_EQ(bytes_at_home(plan)[1], 200_B);
+  EXPECT_EQ(bytes_at_home(plan)[1], 250_B);
 }
 
 // A slot may lie within a longer one that began before its neighbour.
@@ -72,7 +75,7 @@ TEST(AtHome, ASharedByteIsFoundWhateverLiesBetween) {
   const std::string slot = "A.1.0@gpu0 offset=300";
   text.replace(text.find(slot), slot.size(), "A.1.0@gpu0 offset=499");
   const Plan plan = parse_plan(text, "test");
-  EXPECT_EQ(bytes_at_home(plan)[1], 100_B);  // W.0 alone: A.1.0 takes the last byte of G.0's slot
+  EXPECT_EQ(bytes_at_home(plan)[1], 150_B);  // A.1.0 takes the last byte of G.0's slot
 }
 
 TEST(AtHome, AResidentPlanRestsOnItsDevice) {

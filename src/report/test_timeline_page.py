@@ -300,7 +300,8 @@ def test_what_is_at_home_is_drawn_darker_and_below_what_passes(browser):
     assert home[1] + home[3] == pytest.approx(bottom)
     tokens = [box for colour, _, *box in fills if colour == browser.call("byteColour('X')[1]") and box[1] > host["y"]]
     assert tokens and all(box[1] + box[3] == pytest.approx(home[1]) for box in tokens if box[1] < bottom)
-    assert browser.text("contents").split("\n") == ["bytes", "weights at home", "tokens"]
+    assert browser.text("homes").split("\n") == ["", "weights"]  # a swatch and its name
+    assert browser.text("contents").split("\n") == ["", "tokens"]
     browser.hover(x_of(50), host["y"] + 20)
     assert "weights at home 600 B" in browser.text("tip").split("\n")
     assert browser.text("places").split("\n")[:6] == ["", "at home", "peak", "budget", "host", "600 B"]
@@ -310,7 +311,7 @@ def test_every_kind_of_value_has_a_colour_and_a_word(browser):
     words = (Path(__file__).parents[1] / "plan/words.h").read_text()
     kinds = re.findall(r'"(\w+)"', re.search(r"kValueWords = \{([^}]*)\}", words)[1])
     assert "K" in kinds
-    kinds += ["home W", "home S", "home G"]  # what plan/at_home.h lets rest
+    kinds += ["home W", "home S", "home G", "home R"]  # what plan/at_home.h lets rest
     assert [kind for kind in kinds if browser.call(f"byteColour({json.dumps(kind)})[0]") == kind] == []
 
 
@@ -330,6 +331,7 @@ def test_a_plan_that_only_tells_time_has_rows_for_resources_alone(open_page, tmp
     assert len(all_boxes(browser)) == 15
     assert browser.text("kinds").split() == ["load", "forward", "copy"]
     assert browser.call("document.getElementById('contents').hidden") is True
+    assert browser.call("document.getElementById('homes').hidden") is True
     rows = browser.call("layOut(readModel(JSON.parse(document.getElementById('data').textContent))).rows")
     assert [row["resource"] for row in rows] == [0, 1, 2]
 

@@ -128,7 +128,26 @@ def test_what_a_device_saves_is_what_a_plan_for_it_says(job, tmp_path):
     assert said["step_seconds"] == pytest.approx(min(found["step_seconds"], plan_json(job)["step_seconds"]))
 
 
-def test_no_line_is_wider_than_a_hundred_columns(job, tmp_path):
-    for changes in ([], [f"machine={tmp_path / 'drives.yaml'}"]):
+@pytest.fixture
+def fast_links(job, tmp_path):
+    """With a machine whose links never bind, so that schedules take equally long."""
+    machine = json.loads((tmp_path / "pair.yaml").read_text())
+    machine["devices"][0] |= {"count": 1, "up": "4 TB/s", "down": "4 TB/s"}
+    machine["host"] |= {"memory_bandwidth": "40 TB/s", "update_rate": "4000 G parameters/s"}
+    (tmp_path / "fast.yaml").write_text(json.dumps(machine))
+    return f"machine={tmp_path / 'fast.yaml'}"
+
+
+def test_of_strategies_that_tie_the_explanation_says_so(job, fast_links):
+    answer = plan_json(job, fast_links)
+    fits = [row for row in answer["candidates"] if row["fits"]]
+    assert fits[1]["step_seconds"] == pytest.approx(fits[0]["step_seconds"], rel=4e-4)
+    text = ferry("plan", str(job), fast_links, "--explain").stdout
+    assert f"{fits[0]['strategy']} wins: as fast as {fits[1]['strategy']}" in text
+    assert "1.00x" not in text
+
+
+def test_no_line_is_wider_than_a_hundred_columns_or_ends_in_blanks(job, fast_links, tmp_path):
+    for changes in ([], [fast_links], [f"machine={tmp_path / 'drives.yaml'}"]):
         text = ferry("plan", str(job), *changes, "--explain", "--passes", "--what-if", "-o", str(tmp_path / "p")).stdout
-        assert [line for line in text.splitlines() if len(line) > WIDEST] == []
+        assert [line for line in text.splitlines() if len(line) > WIDEST or line.endswith(" ")] == []

@@ -142,9 +142,11 @@ function fillLegend(model) {
   };
   const {data, tasks} = model, used = new Set(tasks.kind);
   data.kinds.forEach((kind, k) => used.has(k) && add('kinds', kind, kTaskColours[k % kTaskColours.length]));
-  const held = new Set(data.places.flatMap(place => Object.keys(place.levels)));
-  document.getElementById('contents').hidden = held.size === 0;
-  for (const kind of held) add('contents', ...byteColour(kind));
+  const held = [...new Set(data.places.flatMap(place => Object.keys(place.levels)))];
+  for (const [id, kinds] of [['homes', held.filter(isAtHome)], ['contents', held.filter(kind => !isAtHome(kind))]]) {
+    document.getElementById(id).hidden = kinds.length === 0;
+    for (const [name, colour] of kinds.map(byteColour)) add(id, name.replace(' at home', ''), colour);
+  }
 }
 
 function start() {

@@ -5,11 +5,12 @@ const kTaskColours = ['#c9a227', '#3f8fd6', '#e07b39', '#7d8fa3', '#b565c4', '#4
 // What rests at a place is as dark as what passes is light.
 const kByteColours = {
   'home W': ['weights at home', '#1c4680'], 'home S': ['optimizer state at home', '#27613a'],
-  'home G': ['gradients at home', '#8a4511'],
+  'home G': ['gradients at home', '#8a4511'], 'home R': ['rounded gradients at home', '#a8641f'],
   W: ['weights', '#6aa3ec'], S: ['optimizer state', '#6cc184'], G: ['gradients', '#f0995a'],
   A: ['activations', '#a05bb5'], dA: ['activation gradients', '#d46a8c'], K: ['kept for backward', '#5f4b8b'],
-  workspace: ['workspace', '#8c8f73'], X: ['tokens', '#b89b2a'], N: ['norms', '#66777f'],
-  L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
+  R: ['rounded gradients', '#f7c187'], workspace: ['workspace', '#8c8f73'], X: ['tokens', '#b89b2a'],
+  N: ['norms', '#66777f'], L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
+function isAtHome(kind) { return kind.startsWith('home '); }
 function byteColour(kind) { return kByteColours[kind] || [kind, '#777777']; }
 const kThemes = {
   light: {front: '#1c2430', soft: '#5b6675', line: '#d8dde4', row: '#f4f6f8',
