@@ -17,7 +17,7 @@ namespace ferry {
 
 class HostStore {
  public:
-  /// Lays out the homes, those on devices too. The first three must outlive the store.
+  /// Lays out the homes, those on devices too. All must outlive the store.
   HostStore(PlanBuilder& builder, const Chain& chain, const StreamSchedule& schedule,
             const Residence& residence);
 
