@@ -139,14 +139,12 @@ void DriveQueue::serve() {
 /// Settles everything that waits and still comes with `failure`, until the queue is closed.
 void DriveQueue::refuse(const std::exception_ptr& failure) {
   while (true) {
-    const bool closing = take_new();
+    take_new();
     for (const Piece& piece : std::exchange(waiting_, {})) piece.transfer->settle(failure);
     std::unique_lock lock(mutex_);
-    if (!inbox_.empty() || !registrations_.empty()) continue;
-    if (!closing) {
-      inbox_filled_.wait(lock);
-      continue;
-    }
+    const auto has_new = [this] { return !inbox_.empty() || !registrations_.empty(); };
+    inbox_filled_.wait(lock, [&] { return closing_ || has_new(); });
+    if (has_new()) continue;
     ended_ = failure;
     const std::unique_ptr<IoEngine> engine = std::move(engine_);
     lock.unlock();  // an engine may take a while to end
