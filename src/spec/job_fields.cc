@@ -117,7 +117,7 @@ std::vector<Field> train_fields(TrainJob& train) {
            "whose products are faster on the first device, bf16 when it is not here; a "
            "resumed run's stays"},
       {.name = "train.gradients",
-       .member = choice(train.gradients, {Precision::fp32, Precision::bf16}),
+       .member = choice(train.gradients, {Precision::bf16, Precision::fp32}),
        .meaning = "a step's gradient sums, which are made in fp32: bf16 rounds each once, when it is "
                   "whole, before it leaves its device or updates weights there; half the bytes, "
                   "other numbers (training.md)"},

@@ -244,7 +244,8 @@ TEST(Job, AListOfTextsComesFromTheFileOrTheCommandLine) {
 TEST(Job, SumsAreRoundedToBf16OrNotAtAll) {
   EXPECT_EQ(parse(kSmallest, {"train.gradients=bf16"}).train.gradients, Precision::bf16);
   EXPECT_EQ(error_of(kSmallest, {"train.gradients=fp16"}),
-            "command line: 'train.gradients' must be one of fp32, bf16; found 'fp16'");
+            "command line: 'train.gradients=fp16': 'train.gradients' must be one of bf16, fp32; "
+            "found 'fp16'");
 }
 
 TEST(Job, TheResolvedJobReadsBackEqual) {
