@@ -246,8 +246,8 @@ TEST(Job, SumsAreRoundedToBf16OrNotAtAll) {
   EXPECT_EQ(parse(kSmallest, {"train.gradients=fp32"}).train.gradients, Precision::fp32);
   EXPECT_EQ(value_of(parse(kSmallest), "train.gradients"), "fp32");
   EXPECT_EQ(error_of(kSmallest, {"train.gradients=fp16"}),
-            "command line: 'train.gradients=fp16': 'train.gradients' must be one of bf16, fp32; found "
-            "'fp16'");
+            "command line: 'train.gradients=fp16': 'train.gradients' must be one of bf16, fp32; "
+            "found 'fp16'");
 }
 
 TEST(Job, TheResolvedJobReadsBackEqual) {
