@@ -73,6 +73,18 @@ TEST(WithEvaluation, BothPlansFitTogetherInTheLeastBudgetThatIsAnswered) {
   }
 }
 
+// The head runs forward in its backward, and another stage's forward may come between it and its
+// stage's other blocks. Evaluation once ran the head twice then.
+TEST(WithEvaluation, AStageWhoseHeadRunsLaterRunsEveryBlockOnce) {
+  for (const int micro_batches : {3, 6}) {
+    PlanQuestion question = evaluating({.layers = 2}, 2, "1f1b");
+    question.micro_batches = micro_batches;
+    question.options.stages = {{2, 3, 2}};
+    question.options.devices = {{0, 1, 0}};
+    expect_shared(must_fit(question), 4_GiB);
+  }
+}
+
 // Stages of a pipeline rest on their devices; evaluation once cut them its own way and was refused.
 TEST(WithEvaluation, APipelinesStagesAreWhereTrainingHasThem) {
   for (const char* strategy : {"1f1b", "gpipe", "interleaved", "mixed-pipe"}) {

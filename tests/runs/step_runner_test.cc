@@ -19,6 +19,7 @@
 #include "planner/costs/estimate.h"
 #include "planner/planner.h"
 #include "planner/write/edges.h"
+#include "planner/write/sample_schedules.h"
 #include "planner/write/stream_plan.h"
 #include "train/devices.h"
 #include "train/home_states.h"
@@ -256,44 +257,6 @@ TEST(StepRunnerOfPipelines, AVerifiedPlanRunsWithoutHazards) {
 
 // ---- values at home anywhere ----
 
-/// Stages of one to three blocks on any device, forward and backward, in one round of micro-batches
-/// or in several.
-std::vector<StageVisit> random_visits(const Chain& chain, int devices, int micro_batches,
-                                      std::mt19937& random) {
-  std::vector<StageVisit> stages;
-  const int blocks = static_cast<int>(chain.size());
-  while (stages.empty() || stages.back().end < blocks) {
-    const int first = stages.empty() ? 0 : stages.back().end;
-    const int end = std::min(blocks, first + 1 + static_cast<int>(random() % 3));
-    stages.push_back({Direction::forward, static_cast<int>(random() % devices), first, end, 0, 0});
-  }
-  std::vector<StageVisit> visits;
-  const int round = 1 + static_cast<int>(random() % micro_batches);
-  for (int m = 0; m < micro_batches; m += round) {
-    const auto add = [&](StageVisit visit, Direction direction) {
-      visit.direction = direction;
-      visit.first_batch = m;
-      visit.end_batch = std::min(micro_batches, m + round);
-      visits.push_back(visit);
-    };
-    for (const StageVisit& stage : stages) add(stage, Direction::forward);
-    for (std::size_t s = stages.size(); s-- > 0;) add(stages[s], Direction::backward);
-  }
-  return visits;
-}
-
-std::vector<BlockHome> random_homes(const Chain& chain, std::mt19937& random) {
-  std::vector<BlockHome> homes(chain.size());
-  for (BlockHome& home : homes) {
-    home.on_device = random() % 3 == 0;
-    home.weight_stays = random() % 2 == 0;
-    home.sum_waits = !home.on_device && random() % 3 == 0;
-  }
-  const BlockId tied = chain.blocks.back().reads_weight;
-  homes.back().sum_waits = homes.back().sum_waits && !tied.valid();
-  return homes;
-}
-
 struct SumsOf {
   int micro_batches;
   Precision gradients;
@@ -319,6 +282,8 @@ Outcome expect_bits_of_one_device(unsigned seed, const SumsOf& sums) {
   schedule.visits = random_visits(chain, devices, sums.micro_batches, random);
   schedule.homes = random_homes(chain, random);
   schedule.activation_slots = kLeastActivationSlots + static_cast<int>(random() % 20);
+  schedule.spare_slots = static_cast<int>(random() % 3);
+  schedule.spare_crossings = static_cast<int>(random() % 3);
   schedule.updates_as_landed = random() % 2 == 0;
   Plan plan = write_stream_plan(asked, chain, schedule);
   order_accesses(plan);

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "planner/sample_questions.h"
-#include "planner/write/pipeline_plan.h"
+#include "planner/write/pipeline_schedule.h"
+#include "planner/write/stream_plan.h"
 
 namespace ferry {
 namespace {
@@ -21,8 +22,9 @@ TEST(PipelinePartition, TheNeedOfAStageIsWhatItsPlanTakes) {
       const std::vector<int> devices = {0, 1, 2};
       const Pipeline pipeline = cut_pipeline(chain, ends, devices, micro_batches);
       const DeviceOrders orders = pipeline_orders(OrderRule::one_f_one_b, pipeline);
-      const Plan plan = write_pipeline_plan(
-          question, chain, {ends, devices, sequence_of(pipeline, orders), 0}, "1f1b");
+      const PipelineSchedule schedule{ends, devices, sequence_of(pipeline, orders), 0};
+      const Plan plan =
+          write_stream_plan(question, chain, visits_of(question, chain, schedule, "1f1b"));
       const StageMemory memory(question, chain);
       const std::vector<int> in_flight = stages_in_flight(pipeline, orders);
       int first = 0;

@@ -18,7 +18,8 @@
 #include "planner/strategies/passes.h"
 #include "planner/strategies/pipeline_partition.h"
 #include "planner/write/activation_policy.h"
-#include "planner/write/pipeline_plan.h"
+#include "planner/write/edges.h"
+#include "planner/write/stream_plan.h"
 #include "spec/pass_names.h"
 #include "spec/strategy_names.h"
 
@@ -213,7 +214,7 @@ class PipelineSearch {
     const ActivationRule rule = question_.options.activations;
     schedule.policies = rule == ActivationRule::keep ? keep_all(chain_, kept_slots(schedule))
                                                      : ActivationPolicies{};
-    Plan plan = write_pipeline_plan(question_, chain_, schedule, strategy_.name);
+    Plan plan = unordered_plan(schedule);
     std::vector<Shortage> lacking = shortages(plan);
     if (!lacking.empty()) return {std::nullopt, std::move(lacking.front())};
     Attempt attempt;
@@ -221,7 +222,7 @@ class PipelineSearch {
       PipelineSchedule keeping = schedule;
       keeping.policies = policies_in(rooms_of(plan), schedule);
       if (saves_any(keeping.policies)) {
-        Plan kept = write_pipeline_plan(question_, chain_, keeping, strategy_.name);
+        Plan kept = unordered_plan(keeping);
         attempt.draft = draft_of(std::move(keeping), std::move(kept), faster_than);
         if (attempt.draft) faster_than = attempt.draft->step();
       }
@@ -232,9 +233,15 @@ class PipelineSearch {
     return attempt;
   }
 
+  Plan unordered_plan(const PipelineSchedule& schedule) const {
+    return write_stream_plan(question_, chain_,
+                             visits_of(question_, chain_, schedule, strategy_.name));
+  }
+
   static std::optional<PipelineDraft> draft_of(PipelineSchedule schedule, Plan plan,
                                                std::optional<Micros> faster_than) {
     if (faster_than && find_busiest(plan).time >= *faster_than) return std::nullopt;
+    order_accesses(plan);
     Simulation prediction = simulate(plan);
     if (faster_than && prediction.step >= *faster_than) return std::nullopt;
     return PipelineDraft{std::move(schedule), std::move(plan), std::move(prediction)};
@@ -354,9 +361,11 @@ StrategyAnswer plan_pipeline(const PlanQuestion& question, const Chain& chain,
   const std::variant<PipelineDraft, Shortage> found = search.run();
   const auto* trained = std::get_if<PipelineDraft>(&found);
   PipelineSchedule schedule = trained != nullptr ? trained->schedule : search.least_memory();
-  Plan plan = write_pipeline_plan(question, chain, schedule, strategy.name);
+  Plan plan =
+      write_stream_plan(question, chain, visits_of(question, chain, schedule, strategy.name));
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) return std::move(lacking.front());
+  order_accesses(plan);
   Simulation prediction = simulate(plan);
   return answer_of(question, {std::move(schedule), std::move(plan), std::move(prediction)},
                    search.passes());

@@ -273,12 +273,18 @@ void PlanBuilder::place_host_activations(Bytes host_end, int gradient_slots) {
     instance.offset = end;
     end += round_up(held.bytes, kSlotAlignment);
   }
+  Bytes turns_end = end;
   for (Instance& instance : plan_.instances) {
     if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
     const Value& held = plan_.values[instance.value];
     if (held.kind != ValueKind::activation_gradient) continue;
     const int turn = plan_.blocks[held.block].stage % gradient_slots;
     instance.offset = end + slot * (turn * plan_.micro_batches + held.micro_batch);
+    turns_end = std::max(turns_end, instance.offset + slot);
+  }
+  for (Instance& instance : plan_.instances) {
+    if (instance.place != queues_.host || instance.offset < kBehind) continue;
+    instance.offset += turns_end - kBehind;
   }
 }
 

@@ -4,6 +4,7 @@
 // queues are added at the end by order_accesses() (edges.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -73,8 +74,8 @@ class PlanBuilder {
   void update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale);
 
   /// Removes copies of activations that nobody reads, then instances and values that nothing uses,
-  /// and gives the host's activations at kUnplaced their slots from `host_end` on. Then sets the
-  /// workspaces.
+  /// and gives the host's activations at kUnplaced their slots from `host_end` on, and behind them
+  /// its slots from kBehind on. Then sets the workspaces.
   /// `gradient_slots`: how many dA.b.m of one micro-batch are on the host at once.
   void settle(Bytes host_end, int gradient_slots);
 
@@ -107,6 +108,9 @@ class PlanBuilder {
 
 /// The offset of an activation on the host that settle() is to place.
 inline constexpr Bytes kUnplaced{-1};
+
+/// Offsets on the host from here on are relative: to where the others end, which settle() knows.
+inline constexpr Bytes kBehind{std::int64_t{1} << 60};
 
 /// The slot of a norm, a loss or the clip's scale: a cache line.
 inline constexpr Bytes kScalarSlot{64};

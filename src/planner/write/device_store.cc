@@ -47,18 +47,22 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
   const Bytes activation = slot_size(chain_.activation);
   const Bytes token = slot_size(chain_.tokens);
   const Bytes scalars = slot_size(kScalarSlot * needs.scalars);
-  const Bytes rings = activation * needs.activations + token * needs.tokens;
+  const bool stay = residence_.home(0).input_stays;
+  const Bytes tokens = token * needs.tokens;
+  const Bytes rings = activation * needs.activations + tokens;
   const Bytes saved = saved_bytes(chain_, schedule, kept_slots, device_);
   // Whole slots, since a workspace begins where a slot could.
-  const Bytes left = needs.limit - region_ - slot_size(needs.workspace) - rings - saved - scalars;
+  const Bytes left =
+      needs.limit - region_ - slot_size(needs.workspace) - rings - saved - scalars - needs.inputs;
   const RegionSizes sizes = region_sizes(visits_);
   const Bytes region = std::clamp(left, sizes.least, sizes.full);
+  roomy_ = region > sizes.least;
   lay_out_visits(visits_, builder_.values(), region_, region);
   Bytes end = region_ + region;
   activations_ = SlotRing(end, activation, needs.activations);
   end += activation * needs.activations;
-  tokens_ = SlotRing(end, token, needs.tokens);
-  end += token * needs.tokens;
+  if (!stay) tokens_ = SlotRing(end, token, needs.tokens);
+  if (!stay) end += tokens;
   for (const BlockId b : chain_.blocks.ids()) {
     if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs[b.index()]) continue;
     const Bytes slot = slot_size(chain_.blocks[b].saved);
@@ -68,6 +72,10 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
   const Bytes leaving = largest_leaving(chain_, schedule, runs);
   saved_ = SlotRing(end, leaving, schedule.saved_slots);
   scalars_end_ = end + leaving * schedule.saved_slots;
+  inputs_first_ = scalars_end_ + scalars;
+  if (stay) staying_tokens_ = SlotPool(inputs_first_, token, needs.tokens - needs.tokens_in_use);
+  if (stay) inputs_first_ += tokens;
+  inputs_ = SlotPool(inputs_first_, activation, schedule.spare_slots);
 }
 
 std::optional<InstanceId> DeviceStore::staying(ValueKind kind, int block) {
@@ -86,6 +94,18 @@ InstanceId DeviceStore::in_visit(std::size_t visit, ValueKind kind, int block) {
   return at(value, visits_[visit].offsets.at(value));
 }
 
+SlotPool* DeviceStore::pool_of(ValueId value) {
+  const Value& held = builder_.values()[value];
+  if (held.kind == ValueKind::saved) {
+    const auto kept = kept_.find(held.block);
+    return kept == kept_.end() ? nullptr : &kept->second;
+  }
+  if (held.kind == ValueKind::tokens) {
+    return residence_.home(0).input_stays ? &staying_tokens_ : nullptr;
+  }
+  return residence_.home(held.block).input_stays ? &inputs_ : nullptr;
+}
+
 SlotRing& DeviceStore::ring_of(ValueId value) {
   const ValueKind kind = builder_.values()[value].kind;
   if (kind == ValueKind::saved) return saved_;
@@ -93,24 +113,28 @@ SlotRing& DeviceStore::ring_of(ValueId value) {
 }
 
 std::optional<InstanceId> DeviceStore::find(ValueId value) {
+  if (pool_of(value) != nullptr) {
+    const auto held = held_.find(value);
+    if (held == held_.end()) return std::nullopt;
+    return at(value, held->second);
+  }
   const auto offset = ring_of(value).find(value);
   if (!offset) return std::nullopt;
   return at(value, *offset);
 }
 
 InstanceId DeviceStore::take(ValueId value, std::span<const ValueId> kept) {
+  if (SlotPool* pool = pool_of(value)) return at(value, held_[value] = pool->take());
   return at(value, ring_of(value).take(value, kept));
 }
 
-InstanceId DeviceStore::hold(ValueId value) {
-  const Bytes offset = held_[value] = kept_.at(builder_.values()[value].block).take();
-  return at(value, offset);
-}
-
-InstanceId DeviceStore::release(ValueId value) {
-  const Bytes offset = held_.at(value);
-  kept_.at(builder_.values()[value].block).give_back(offset);
-  return at(value, offset);
+void DeviceStore::let_go(ValueId value) {
+  SlotPool* pool = pool_of(value);
+  if (pool == nullptr) return;
+  const auto slot = held_.find(value);
+  FERRY_CHECK(slot != held_.end(), "only what is here can be let go");
+  pool->give_back(slot->second);
+  held_.erase(slot);
 }
 
 InstanceId DeviceStore::scalar(ValueKind kind, BlockId block, int micro_batch) {

@@ -1,8 +1,9 @@
-// A device's side of a streaming plan: the slots of what rests there from step to step, and those
-// through which everything else passes.
+// A device's side of a plan: the slots of what rests there from step to step, those of what stays
+// until its last reader is done, and those through which everything else passes.
 //
 // From the first byte on: [homes][slots of single values that stay][region of weights and sums that
-// pass][activations][tokens][what forward keeps here][what it keeps elsewhere][scalars].
+// pass][activations that pass][tokens that pass][what forward keeps here][what it keeps elsewhere]
+// [scalars][tokens that stay][inputs that stay].
 #pragma once
 
 #include <map>
@@ -32,8 +33,10 @@ class DeviceStore {
   struct Needs {
     Bytes limit;      // of the device
     Bytes workspace;  // of its kernels
-    int activations = 0;
+    int activations = 0;    // that pass
     int tokens = 0;
+    int tokens_in_use = 0;  // at once, of those that stay
+    Bytes inputs;           // that stay, as far as it is known
     std::int64_t scalars = 0;
   };
   /// The region of visits takes what the rest leaves, at least what the largest visit needs.
@@ -47,18 +50,24 @@ class DeviceStore {
   /// Where the visit has W.b, G.b or R.b.
   InstanceId in_visit(std::size_t visit, ValueKind kind, int block);
 
-  /// Of activations and tokens: what still lies in its slot, or a slot for it.
+  /// Of activations, tokens and what forward keeps: what still lies in its slot.
   std::optional<InstanceId> find(ValueId value);
+  /// A slot for it: until it is let go where it stays, else until the slot is the one that was used
+  /// longest ago, but for those of `kept`.
   InstanceId take(ValueId value, std::span<const ValueId> kept);
+  /// No later task reads it here before it comes anew.
+  void let_go(ValueId value);
 
-  /// K.b.m, kept here: a slot of the block's own until it is given back.
-  InstanceId hold(ValueId value);
-  InstanceId release(ValueId value);
+  /// Whether the region of visits is larger than it must be.
+  bool has_roomy_region() const { return roomy_; }
+  /// What the inputs that stay have taken so far.
+  Bytes inputs() const { return inputs_.end() - inputs_first_; }
 
   /// A slot of its own for a small value.
   InstanceId scalar(ValueKind kind, BlockId block, int micro_batch);
 
  private:
+  SlotPool* pool_of(ValueId value);  // none: it has a ring
   SlotRing& ring_of(ValueId value);
   InstanceId at(ValueId value, Bytes offset) { return builder_.instance(value, place_, offset); }
 
@@ -73,9 +82,13 @@ class DeviceStore {
   SlotRing activations_{{}, {}, 0};
   SlotRing tokens_{{}, {}, 0};
   std::map<BlockId, SlotPool> kept_;
-  std::map<ValueId, Bytes> held_;  // what forward kept here and backward has not read yet
-  SlotRing saved_{{}, {}, 0};      // what forward kept and rests elsewhere
+  SlotRing saved_{{}, {}, 0};  // what forward kept and rests elsewhere
   Bytes scalars_end_;
+  SlotPool staying_tokens_{{}, {}, 0};
+  SlotPool inputs_{{}, {}, 0};
+  Bytes inputs_first_;
+  std::map<ValueId, Bytes> held_;  // by one of the pools
+  bool roomy_ = false;
 };
 
 }  // namespace ferry

@@ -1,7 +1,6 @@
 #include "planner/write/evaluation_schedule.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
 
 namespace ferry {
@@ -31,29 +30,34 @@ std::vector<ForwardRun> forward_runs(const Plan& training) {
   return runs;
 }
 
-// Whether the run is the next of the visit's block after block, micro-batch after micro-batch. Of
-// the first micro-batch any next block is.
-bool goes_on(const StageVisit& visit, const ForwardRun& before, const ForwardRun& run) {
-  if (run.device != visit.device) return false;
-  if (run.micro_batch == before.micro_batch) {
-    const bool first = run.micro_batch == visit.first_batch;
-    return run.block == before.block + 1 && (first || run.block < visit.end);
-  }
-  return run.micro_batch == before.micro_batch + 1 && run.block == visit.first &&
-         before.block + 1 == visit.end;
-}
-
+// A micro-batch's neighbouring blocks in one go.
 std::vector<StageVisit> visits_of(const std::vector<ForwardRun>& runs) {
   std::vector<StageVisit> visits;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const ForwardRun& run = runs[i];
-    if (visits.empty() || !goes_on(visits.back(), runs[i - 1], run)) {
-      visits.push_back({Direction::forward, run.device, run.block, run.block + 1, run.micro_batch,
+  for (const ForwardRun& run : runs) {
+    const bool goes_on = !visits.empty() && visits.back().device == run.device &&
+                         visits.back().first_batch == run.micro_batch &&
+                         visits.back().end == run.block;
+    if (!goes_on) {
+      visits.push_back({Direction::forward, run.device, run.block, run.block, run.micro_batch,
                         run.micro_batch + 1});
-      continue;
     }
-    visits.back().end = std::max(visits.back().end, run.block + 1);
-    visits.back().end_batch = run.micro_batch + 1;
+    visits.back().end = run.block + 1;
+  }
+  return visits;
+}
+
+// Those that follow each other with the same blocks and the next micro-batch, as one.
+std::vector<StageVisit> joined(const std::vector<StageVisit>& single) {
+  std::vector<StageVisit> visits;
+  for (const StageVisit& visit : single) {
+    const bool goes_on = !visits.empty() && visits.back().device == visit.device &&
+                         visits.back().first == visit.first && visits.back().end == visit.end &&
+                         visits.back().end_batch == visit.first_batch;
+    if (goes_on) {
+      visits.back().end_batch = visit.end_batch;
+    } else {
+      visits.push_back(visit);
+    }
   }
   return visits;
 }
@@ -65,7 +69,7 @@ StreamSchedule evaluation_schedule(const Plan& training) {
   schedule.strategy = training.strategy;
   schedule.devices =
       static_cast<int>(std::ranges::count(training.places, PlaceKind::device, &Place::kind));
-  schedule.visits = visits_of(forward_runs(training));
+  schedule.visits = joined(visits_of(forward_runs(training)));
   schedule.homes.resize(training.blocks.size());
   for (const Instance& instance : training.instances) {
     if (!instance.home) continue;

@@ -13,7 +13,8 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
       chain_(chain),
       schedule_(schedule),
       residence_(residence),
-      homes_(schedule.homes.begin(), schedule.homes.end()) {
+      homes_(schedule.homes.begin(), schedule.homes.end()),
+      crossing_(kBehind, slot_size(chain.activation), schedule.spare_crossings) {
   homes_.resize(chain.size());
   const Queues& queues = builder.queues();
   FERRY_CHECK(!schedule.uses_drives() || queues.drives, "the schedule needs drives");
@@ -22,7 +23,7 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   }
   home_ends_ = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
     const BlockHome& home = home_of(block);
-    if (home.on_device) return builder.device(residence.device(block.index())).place;
+    if (home.on_device) return builder.device(residence.device(block.number())).place;
     const bool on_drive = kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
     return on_drive ? queues.drives->place : queues.host;
   });
@@ -132,12 +133,18 @@ bool HostStore::rests_on_drive(ValueId activation) const {
          schedule_.activations_on_drive[held.block.index()];
 }
 
+bool HostStore::crosses(ValueId activation) const {
+  const Value& held = builder_.values()[activation];
+  return held.kind != ValueKind::saved && home_of(held.block).input_stays;
+}
+
 SlotRing& HostStore::ring_of(ValueId activation) {
   const bool saved = builder_.values()[activation].kind == ValueKind::saved;
   return saved ? saved_ : activations_;
 }
 
 InstanceId HostStore::land_activation(ValueId value) {
+  if (crosses(value)) return on_host(value, landed_[value] = crossing_.take());
   if (!rests_on_drive(value)) return on_host(value, kUnplaced);
   return on_host(value, ring_of(value).take(value, {}));
 }
@@ -149,6 +156,14 @@ void HostStore::activation_landed(ValueId value) {
 }
 
 InstanceId HostStore::activation(ValueId value) {
+  if (crosses(value)) {
+    const auto landed = landed_.find(value);
+    FERRY_CHECK(landed != landed_.end(), "visits read what others made before");
+    const Bytes offset = landed->second;
+    crossing_.give_back(offset);
+    landed_.erase(landed);
+    return on_host(value, offset);
+  }
   if (!rests_on_drive(value)) return on_host(value, kUnplaced);
   return staged(ring_of(value), value, on_drive(value), builder_.queues().drives->weights_read);
 }

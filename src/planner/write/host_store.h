@@ -1,4 +1,4 @@
-// The host's side of a streaming plan: where states, gradient sums and checkpoints rest, in DRAM or
+// The host's side of a plan: where states, gradient sums and checkpoints rest, in DRAM or
 // on the drives, and the slots through which values of the drives pass.
 //
 // Values of the drives come to the host through rings of equal slots, one ring per kind of value;
@@ -11,6 +11,7 @@
 #include "planner/write/allocate.h"
 #include "planner/write/builder.h"
 #include "planner/write/residence.h"
+#include "planner/write/slot_pool.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
@@ -36,7 +37,7 @@ class HostStore {
   InstanceId sum(ValueKind kind, BlockId block);
 
   /// The host's instance of a checkpoint, a boundary gradient or what forward kept to write, and
-  /// what follows the copy.
+  /// what follows the copy. What stays on the device that reads it has a slot until it is read.
   InstanceId land_activation(ValueId value);
   void activation_landed(ValueId value);
   /// The same to read.
@@ -48,13 +49,15 @@ class HostStore {
   /// Where the homes end that are at the place.
   Bytes homes_end(PlaceId place) const;
 
-  /// Where slots of its own and rings end; checkpoints in DRAM come behind (PlanBuilder::settle).
+  /// Where slots of its own and rings end; checkpoints in DRAM and what crosses it come behind
+  /// (PlanBuilder::settle).
   Bytes end() const { return end_; }
 
  private:
   const BlockHome& home_of(BlockId block) const { return homes_[block]; }
   bool swaps_to_drive(BlockId block) const;
   bool rests_on_drive(ValueId activation) const;
+  bool crosses(ValueId activation) const;
   SlotRing& ring_of(ValueId activation);
   InstanceId on_host(ValueId value, Bytes offset);
   InstanceId on_drive(ValueId value);
@@ -76,6 +79,8 @@ class HostStore {
   SlotRing sums_{{}, {}, 0};
   SlotRing activations_{{}, {}, 0};
   SlotRing saved_{{}, {}, 0};
+  SlotPool crossing_;
+  std::map<ValueId, Bytes> landed_;       // in the pool and not read yet
   std::map<ValueId, Bytes> own_slots_;    // on the host
   std::map<ValueId, Bytes> drive_slots_;  // beside homes
 };

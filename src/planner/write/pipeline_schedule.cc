@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/check.h"
 #include "planner/cuts/mapping.h"
 
 namespace ferry {
@@ -46,6 +47,33 @@ DeviceOrders pipeline_orders(OrderRule rule, const Pipeline& pipeline) {
                       pipeline.micro_batches % devices == 0;
   const bool listed = rule == OrderRule::interleaved && !rounds;
   return order_of(listed ? OrderRule::one_f_one_b : rule, pipeline);
+}
+
+StreamSchedule visits_of(const PlanQuestion& question, const Chain& chain,
+                         const PipelineSchedule& schedule, const std::string& strategy) {
+  FERRY_CHECK(schedule.ends.size() == schedule.device_of_stage.size(), "every stage has a device");
+  const bool trains = question.mode == PlanMode::train;
+  StreamSchedule result;
+  result.strategy = strategy;
+  result.devices = 1 + *std::ranges::max_element(schedule.device_of_stage);
+  for (const PipelineTask& run : schedule.order) {
+    if (run.backward && !trains) continue;
+    result.visits.push_back({run.backward ? Direction::backward : Direction::forward,
+                             schedule.device_of_stage[run.stage],
+                             run.stage == 0 ? 0 : schedule.ends[run.stage - 1],
+                             schedule.ends[run.stage], run.micro_batch, run.micro_batch + 1});
+  }
+  const int stages = static_cast<int>(schedule.ends.size());
+  result.homes.resize(chain.size(), kAllOnDevice);
+  result.spare_slots = schedule.spare_slots;
+  result.spare_crossings = 2 * stages * schedule.spare_slots;
+  // With slots to spare the next micro-batch's tokens arrive while this one is in use.
+  result.token_slots = schedule.spare_slots > 0 ? 2 : 1;
+  if (trains) result.policies = schedule.policies;
+  // A tied head elsewhere reads the weights as the last step left them.
+  const BlockId tied = chain.blocks.back().reads_weight;
+  if (tied.valid()) result.homes[tied.index()].weight_stays = true;
+  return result;
 }
 
 KeptSlots kept_slots(const PipelineSchedule& schedule) {

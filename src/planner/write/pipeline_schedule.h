@@ -2,6 +2,7 @@
 // device has which stage, and in which order the stages run.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "planner/costs/chain.h"
@@ -9,6 +10,7 @@
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
 #include "planner/write/activation_policy.h"
+#include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
@@ -22,6 +24,12 @@ struct PipelineSchedule {
   int spare_slots = 0;
   ActivationPolicies policies = {};  // kept on the stage's device or computed again
 };
+
+/// As a list of visits, one per run, with nothing away from its device but what another one reads.
+/// An evaluation takes the order's forward runs; weights and states are at the same offsets of the
+/// same devices in both modes.
+StreamSchedule visits_of(const PlanQuestion& question, const Chain& chain,
+                         const PipelineSchedule& schedule, const std::string& strategy);
 
 /// By block: its stage's micro-batches in flight.
 KeptSlots kept_slots(const PipelineSchedule& schedule);

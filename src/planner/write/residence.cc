@@ -3,6 +3,17 @@
 #include "base/check.h"
 
 namespace ferry {
+namespace {
+
+constexpr int kNone = -2;     // no visit yet
+constexpr int kSeveral = -1;  // devices
+
+void meet(int& device, int other) {
+  if (device == kNone) device = other;
+  if (device != other) device = kSeveral;
+}
+
+}  // namespace
 
 Residence::Residence(const PlanQuestion& question, const Chain& chain,
                      const StreamSchedule& schedule)
@@ -10,7 +21,8 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
       chain_(chain),
       schedule_(schedule),
       trains_(question.mode == PlanMode::train),
-      device_(chain.size(), -1),
+      device_(chain.size(), kNone),
+      backward_device_(chain.size(), kNone),
       backward_visits_(chain.size()),
       reads_weight_(schedule.devices, std::vector<bool>(chain.size())) {
   for (const StageVisit& visit : schedule.visits) {
@@ -20,11 +32,15 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
       if (reads_weight(visit, b)) {
         reads_weight_[visit.device][weight_owner(chain, b)] = true;
       }
-      if (!home(b).on_device && !(home(b).sum_waits && backward)) continue;
-      FERRY_CHECK(device_[b] < 0 || device_[b] == visit.device,
-                  "a block at home on a device runs there alone");
-      device_[b] = visit.device;
+      meet(device_[b], visit.device);
+      if (backward) meet(backward_device_[b], visit.device);
     }
+  }
+  for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+    const bool rests = home(b).on_device || home(b).input_stays;
+    FERRY_CHECK(!rests || device_[b] != kSeveral, "a block at home on a device runs there alone");
+    FERRY_CHECK(!home(b).sum_waits || backward_device_[b] != kSeveral,
+                "a sum that waits is of one device");
   }
 }
 
@@ -49,7 +65,8 @@ bool Residence::keeps_sum(int device, int block) const {
 
 bool Residence::rounds(int block) const {
   if (chain_.blocks[block].rounded == Bytes{}) return false;
-  return !home(block).on_device || (updates_wait() && backward_visits_[block] == 1);
+  if (!home(block).on_device) return true;
+  return updates_wait() && backward_visits_[block] == 1 && !home(block).sum_waits;
 }
 
 }  // namespace ferry

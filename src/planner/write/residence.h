@@ -18,8 +18,9 @@ class Residence {
 
   BlockHome home(int block) const { return home_of_block(schedule_, block); }
 
-  /// The device of a block that is at home on one, or whose sum waits there.
+  /// The device that runs all of the block's visits, or its backwards; -1: there are several.
   int device(int block) const { return device_[block]; }
+  int backward_device(int block) const { return backward_device_[block]; }
 
   /// W and S are at home on the device.
   bool at_home(int device, int block) const {
@@ -33,14 +34,14 @@ class Residence {
   bool keeps_weight(int device, int block) const;
   /// The block's sum does not leave the device before it is whole.
   bool gathers_sum(int device, int block) const {
-    return (home(block).on_device || home(block).sum_waits) && device_[block] == device;
+    return (home(block).on_device || home(block).sum_waits) && backward_device_[block] == device;
   }
   /// And has a slot of its own there. One that waits for nothing is gone with its visit, and so is
   /// one whose rounded sum waits in its place.
   bool keeps_sum(int device, int block) const;
 
   /// The block's last backward rounds its sum to R, by which the block is updated: by the host, or
-  /// by a device where the sum of a single visit waits. A device rounds other sums as it updates.
+  /// by a device where the sum of a single visit passes. A device rounds other sums as it updates.
   bool rounds(int block) const;
   /// What the block's update reads: R or G.
   ValueKind update_sum(int block) const {
@@ -51,6 +52,15 @@ class Residence {
   /// R has a slot of its own on the device.
   bool keeps_rounded(int device, int block) const {
     return rounds(block) && gathers_sum(device, block);
+  }
+
+  /// A.b.m lies on the device from when it is there until nobody there reads it any more.
+  bool keeps_input(int device, int block) const {
+    return home(block).input_stays && device_[block] == device;
+  }
+  /// dA.b.m likewise, which the backward of the block below reads.
+  bool keeps_input_gradient(int device, int block) const {
+    return home(block).input_stays && backward_device_[block - 1] == device;
   }
 
   /// Updates wait for the end of backward.
@@ -64,6 +74,7 @@ class Residence {
   const StreamSchedule& schedule_;
   const bool trains_;
   std::vector<int> device_;
+  std::vector<int> backward_device_;
   std::vector<int> backward_visits_;             // by block
   std::vector<std::vector<bool>> reads_weight_;  // by device and block, tied heads included
 };

@@ -27,7 +27,9 @@ constexpr std::array kBackwardOrder = {
 
 class StreamWriter {
  public:
-  StreamWriter(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule)
+  /// `inputs`: by device, what the inputs that stay take there, as far as it is known.
+  StreamWriter(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule,
+               std::vector<Bytes> inputs)
       : question_(question),
         chain_(chain),
         schedule_(schedule),
@@ -35,11 +37,15 @@ class StreamWriter {
         builder_(question, chain, schedule.strategy, {kBackwardOrder, {}}, schedule.devices,
                  schedule.uses_drives()),
         residence_(question, chain, schedule),
-        store_(builder_, chain, schedule, residence_) {
+        store_(builder_, chain, schedule, residence_),
+        inputs_(std::move(inputs)),
+        token_uses_(token_uses(chain, schedule)) {
+    inputs_.resize(schedule.devices);
     for (int d = 0; d < schedule.devices; ++d) {
       const Bytes homes_end = store_.homes_end(builder_.device(d).place);
       devices_.emplace_back(builder_, chain, residence_, d, homes_end);
     }
+    for (const TokenUse& use : token_uses_) ++uses_left_[use];
   }
 
   Plan write() {
@@ -53,6 +59,20 @@ class StreamWriter {
     collect_and_update();
     builder_.settle(store_.end(), kHostGradientTurns);
     return builder_.finish_unordered();
+  }
+
+  /// Of the plan that was written.
+  std::vector<Bytes> inputs() const {
+    std::vector<Bytes> taken;
+    for (const DeviceStore& device : devices_) taken.push_back(device.inputs());
+    return taken;
+  }
+
+  /// What passes has taken bytes that the inputs which stay need.
+  bool is_crowded() const {
+    return std::ranges::any_of(devices_, [](const DeviceStore& device) {
+      return device.has_roomy_region() && device.inputs() > Bytes{};
+    });
   }
 
  private:
@@ -131,13 +151,28 @@ class StreamWriter {
     for (int d = 0; d < schedule_.devices; ++d) {
       const std::vector<bool> runs = blocks_on(chain_, schedule_, d);
       const bool tokens = runs.front() || runs.back();
+      const int in_use = residence_.home(0).input_stays ? tokens_in_use(token_uses_, d) : 1;
       devices_[d].lay_out({.limit = device_limit(question_, d),
                            .workspace = workspace_of(d),
-                           .activations = schedule_.activation_slots,
-                           .tokens = tokens ? schedule_.token_slots : 0,
+                           .activations = passing_activations(),
+                           .tokens = tokens ? token_slots(in_use) : 0,
+                           .tokens_in_use = in_use,
+                           .inputs = inputs_[d],
                            .scalars = scalars_of(d)},
                           schedule_, slots, runs);
     }
+  }
+
+  int passing_activations() const {
+    for (int b = 1; b < blocks(); ++b) {
+      if (!residence_.home(b).input_stays) return schedule_.activation_slots;
+    }
+    return 0;
+  }
+
+  int token_slots(int in_use) const {
+    const int slots = in_use + schedule_.token_slots - 1;
+    return residence_.home(0).input_stays ? std::min(slots, question_.micro_batches) : slots;
   }
 
   Bytes workspace_of(int d) const {
@@ -194,7 +229,11 @@ class StreamWriter {
     return to;
   }
 
-  /// The value in its ring, brought there from the host unless it still is there.
+  void let_go_tokens(int d, int m) {
+    if (--uses_left_[{d, m}] == 0) devices_[d].let_go(builder_.value(ValueKind::tokens, -1, m));
+  }
+
+  /// The value in its slot, brought there from the host unless it still is there.
   InstanceId fetch(int d, ValueId value, std::span<const ValueId> kept = {}) {
     if (const auto here = devices_[d].find(value)) return *here;
     const InstanceId from = store_.activation(value);
@@ -208,15 +247,7 @@ class StreamWriter {
     return policy_of(schedule_.policies, b) == ActivationPolicy::keep;
   }
 
-  InstanceId new_saved(int d, int b, int m) {
-    const ValueId value = builder_.value(ValueKind::saved, b, m);
-    return rests_here(b) ? devices_[d].hold(value) : devices_[d].take(value, {});
-  }
-
-  InstanceId fetch_saved(int d, int b, int m) {
-    const ValueId value = builder_.value(ValueKind::saved, b, m);
-    return rests_here(b) ? devices_[d].release(value) : fetch(d, value);
-  }
+  ValueId saved(int b, int m) { return builder_.value(ValueKind::saved, b, m); }
 
   void bring_down(int d, InstanceId from, ValueId value) {
     const DeviceQueues& queues = builder_.device(d);
@@ -317,7 +348,7 @@ class StreamWriter {
     const int d = schedule_.visits[v].device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
-    InstanceId made, saved, loss;
+    InstanceId made, kept, loss;
     builder_.forward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
       switch (access.part) {
         case Part::input:
@@ -325,7 +356,7 @@ class StreamWriter {
         case Part::output:
           return made = devices_[d].take(output, std::array{input});
         case Part::saved:
-          return saved = new_saved(d, b, m);
+          return kept = devices_[d].take(saved(b, m), {});
         case Part::loss:
           return loss = devices_[d].scalar(ValueKind::loss, {}, m);
         default:
@@ -333,9 +364,13 @@ class StreamWriter {
       }
     });
     if (loss.valid()) bring_loss_down(d, loss, m);
-    if (made.valid()) bring_down(d, made, output);  // what the next stage waits for
-    if (saved.valid() && !rests_here(b))
-      bring_down(d, saved, builder_.value(ValueKind::saved, b, m));
+    if (!train_ && b > 0) devices_[d].let_go(input);  // free before what goes down
+    if (made.valid() && !residence_.keeps_input(d, b + 1)) {  // what the next stage waits for
+      bring_down(d, made, output);
+      devices_[d].let_go(output);
+    }
+    if (kept.valid() && !rests_here(b)) bring_down(d, kept, saved(b, m));
+    if (reads_tokens(chain_, b)) let_go_tokens(d, m);
   }
 
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
@@ -347,9 +382,10 @@ class StreamWriter {
       backward(b, m, v, {loss, norms});
     }
     // What the next stage waits for leaves before anything else.
-    if (visit.first > 0) {
+    if (visit.first > 0 && !residence_.keeps_input_gradient(d, visit.first)) {
       const ValueId passed = builder_.value(ValueKind::activation_gradient, visit.first, m);
       bring_down(d, fetch(d, passed), passed);
+      devices_[d].let_go(passed);
     }
     if (loss >= 0) bring_loss_down(d, loss, m);
   }
@@ -378,7 +414,7 @@ class StreamWriter {
         case Part::input:
           return fetch(d, input, std::array{above});
         case Part::saved:
-          return fetch_saved(d, b, m);
+          return fetch(d, saved(b, m));
         case Part::input_gradient:
           return devices_[d].take(below, std::array{input, above});
         case Part::loss:
@@ -390,6 +426,10 @@ class StreamWriter {
           return of_visit(v, access.value);
       }
     });
+    if (saves(schedule_.policies, b)) devices_[d].let_go(saved(b, m));
+    if (!is_head(b)) devices_[d].let_go(above);
+    if (b > 0) devices_[d].let_go(input);
+    if (reads_tokens(chain_, b)) let_go_tokens(d, m);
   }
 
   /// Norms first, since clipping waits for all of them, then the sums, deepest block first.
@@ -505,6 +545,9 @@ class StreamWriter {
   PlanBuilder builder_;
   const Residence residence_;
   HostStore store_;
+  std::vector<Bytes> inputs_;               // by device, as far as it is known
+  const std::vector<TokenUse> token_uses_;  // in order
+  std::map<TokenUse, int> uses_left_;
   std::vector<DeviceStore> devices_;
   std::vector<VisitSlots> visits_;         // of the schedule
   std::set<std::pair<int, int>> renewed_;  // device and block whose W it has got in this step
@@ -521,7 +564,10 @@ class StreamWriter {
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
                        const StreamSchedule& schedule) {
   FERRY_CHECK(schedule.activation_slots >= kLeastActivationSlots, "activation slots of a device");
-  return StreamWriter(question, chain, schedule).write();
+  StreamWriter writer(question, chain, schedule, {});
+  Plan plan = writer.write();
+  if (!writer.is_crowded()) return plan;
+  return StreamWriter(question, chain, schedule, writer.inputs()).write();
 }
 
 }  // namespace ferry

@@ -1,4 +1,5 @@
-// Writes the plan of a streaming strategy for one schedule (stream_schedule.h).
+// Writes the plan of one schedule (stream_schedule.h), whatever passes through its devices and
+// whatever stays there.
 #pragma once
 
 #include "plan/plan.h"
@@ -9,8 +10,8 @@ namespace ferry {
 
 /// The plan, whether or not it fits, without edges: order_accesses() (edges.h) adds them. Each
 /// device's region of weights takes what its limit leaves, but at least what the largest visit
-/// needs. Requires: the machine has drives when
-/// the schedule uses them.
+/// needs. Weights and states are at the same offsets of the same places in training and evaluation.
+/// Requires: the machine has drives when the schedule uses them.
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
                        const StreamSchedule& schedule);
 

@@ -1,7 +1,9 @@
 #include "planner/write/stream_schedule.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "planner/write/allocate.h"
@@ -68,6 +70,38 @@ KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
     if (!may_stay[b]) most[b] = 0;
   }
   return most;
+}
+
+std::vector<TokenUse> token_uses(const Chain& chain, const StreamSchedule& schedule) {
+  std::vector<TokenUse> uses;
+  for (const StageVisit& visit : schedule.visits) {
+    int each = 0;
+    for (int b = visit.first; b < visit.end; ++b) {
+      if (!reads_tokens(chain, b)) continue;
+      if (visit.direction != Direction::backward && has_forward(chain.blocks[b])) ++each;
+      if (visit.direction != Direction::forward) ++each;
+    }
+    for (int m = visit.first_batch; m < visit.end_batch; ++m) {
+      uses.insert(uses.end(), each, {visit.device, m});
+    }
+  }
+  return uses;
+}
+
+int tokens_in_use(const std::vector<TokenUse>& uses, int device) {
+  std::map<int, int> left;  // by micro-batch
+  for (const TokenUse& use : uses) {
+    if (use.device == device) ++left[use.micro_batch];
+  }
+  std::set<int> present;
+  std::size_t most = 0;
+  for (const TokenUse& use : uses) {
+    if (use.device != device) continue;
+    present.insert(use.micro_batch);
+    most = std::max(most, present.size());
+    if (--left[use.micro_batch] == 0) present.erase(use.micro_batch);
+  }
+  return static_cast<int>(most);
 }
 
 Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const KeptSlots& slots,

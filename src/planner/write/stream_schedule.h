@@ -1,8 +1,9 @@
-// What a streaming strategy decides: which blocks run where, for which micro-batches, in which
-// order, and where states rest. stream_plan.h writes the plan of a schedule; Mobius, Harmony,
-// RoundPipe, ZeRO and Fuyou differ in their schedules only.
+// What a strategy decides: which blocks run where, for which micro-batches, in which order, and
+// where their values rest. stream_plan.h writes the plan of a schedule; Mobius, Harmony, RoundPipe,
+// ZeRO, Fuyou, the pipelines and `resident` differ in their schedules only.
 #pragma once
 
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -22,22 +23,31 @@ struct StageVisit {
   int end_batch = 0;
 };
 
-/// Where a block's states rest between steps, and its gradient sum between visits. As it stands: in
-/// DRAM, from where weights come up for every visit and where sums go.
+/// Where a block's states rest between steps, its gradient sum between visits, and its inputs from
+/// forward to backward. As it stands: in DRAM, from where weights and inputs come up for every
+/// visit and where sums go.
 struct BlockHome {
   /// W and S are at home on the device of the block's visits, which updates them; G never leaves
   /// it. Requires: all its visits are on one device. Of a tied head, which has no W: G stays.
   bool on_device = false;
   /// Every device that reads W has a slot for it alone: the host's new W comes up once per step.
   bool weight_stays = false;
-  /// G has a slot of its own on the device of the block's backwards and comes down behind the other
+  /// G has a slot of its own on the device of the block's backwards. It comes down behind the other
   /// sums of the step: while the next step's forward runs, which needs the block's update last.
+  /// Updated on the device, it is used behind the device's last visit.
   bool sum_waits = false;
+  /// A.b.m has a slot of the device's until its last reader there is done, and so has dA.b.m; of
+  /// the first block: X.m, also where the head reads it. What another device makes of them, or
+  /// reads, passes through the host. Requires: all the block's visits are on one device.
+  bool input_stays = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
 
   bool operator==(const BlockHome&) const = default;
 };
+
+/// Nothing of the block leaves its device, but what other devices read.
+inline constexpr BlockHome kAllOnDevice{.on_device = true, .sum_waits = true, .input_stays = true};
 
 /// How many blocks of every device have what there; a device with fewer has them all.
 struct HomeCounts {
@@ -54,8 +64,11 @@ struct StreamSchedule {
   /// per micro-batch (the head when training: never) and backward once, micro-batches ascending.
   std::vector<StageVisit> visits;
   int devices = 1;           // the machine's first ones
-  int activation_slots = 3;  // per device, at least kLeastActivationSlots
-  int token_slots = 1;       // per device that needs tokens
+  int activation_slots = 3;  // per device, at least kLeastActivationSlots; of what passes
+  int token_slots = 1;       // per device that needs tokens; those that stay have one of them, and
+                             // more where several are in use at once
+  int spare_slots = 0;       // per device, of inputs that stay, beside those in use at once
+  int spare_crossings = 0;   // likewise on the host, of those that cross it
   /// With clipping every update waits for all norms. In block order the next step's first weights
   /// are ready first; in the order of landing no update waits for the last gradient sum.
   bool updates_as_landed = false;
@@ -89,6 +102,25 @@ KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule);
 /// backward.
 Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule,
                       const std::vector<bool>& runs);
+
+/// The first block's tasks, of tokens, and the last one's, of labels.
+inline bool reads_tokens(const Chain& chain, int block) {
+  return block == 0 || block + 1 == static_cast<int>(chain.size());
+}
+
+/// A task that reads tokens.
+struct TokenUse {
+  int device;
+  int micro_batch;
+
+  auto operator<=>(const TokenUse&) const = default;
+};
+
+/// In the order of the visits.
+std::vector<TokenUse> token_uses(const Chain& chain, const StreamSchedule& schedule);
+
+/// The most micro-batches whose tokens the device needs at once, from first to last use.
+int tokens_in_use(const std::vector<TokenUse>& uses, int device);
 
 /// The device's slots for what the schedule's forwards keep; `slots` are kept_slots() of the
 /// schedule.

@@ -1,0 +1,123 @@
+#include "planner/write/stream_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "plan/verify.h"
+#include "planner/costs/estimate.h"
+#include "planner/sample_questions.h"
+#include "planner/write/edges.h"
+#include "planner/write/sample_schedules.h"
+
+namespace ferry {
+namespace {
+
+PlanQuestion question_of(std::mt19937& random) {
+  SampleModel model;
+  model.tied = random() % 2 == 0;
+  model.layers = 1 + static_cast<int>(random() % 4);
+  SampleMachine machine;
+  machine.devices = 1 + static_cast<int>(random() % 4);
+  PlanQuestion question = sample_question(model, machine, 1 + static_cast<int>(random() % 4));
+  for (BlockProfile& block : question.profile.blocks) block.saved = block.activation * 4;
+  question.clips = random() % 2 == 0;
+  return question;
+}
+
+/// Every mix of visits and homes; half of the blocks that can keep what forward makes.
+StreamSchedule schedule_of(const PlanQuestion& question, const Chain& chain, std::mt19937& random) {
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
+  schedule.devices = static_cast<int>(question.machine.devices.size());
+  schedule.visits = random_visits(chain, schedule.devices, question.micro_batches, random);
+  schedule.homes = random_homes(chain, random);
+  schedule.activation_slots = kLeastActivationSlots + static_cast<int>(random() % 10);
+  schedule.token_slots = 1 + static_cast<int>(random() % 2);
+  schedule.spare_slots = static_cast<int>(random() % 3);
+  schedule.spare_crossings = static_cast<int>(random() % 3);
+  schedule.updates_as_landed = random() % 2 == 0;
+  const KeptSlots slots = kept_slots(chain, schedule);
+  for (const BlockId b : chain.blocks.ids()) {
+    const bool keeps = slots[b] > 0 && chain.blocks[b].saved > Bytes{} && random() % 2 == 0;
+    schedule.policies.push_back(keeps ? ActivationPolicy::keep : ActivationPolicy::recompute);
+  }
+  return schedule;
+}
+
+TEST(StreamPlan, AnyMixOfVisitsAndHomesIsVerified) {
+  for (unsigned seed = 0; seed < random_share(400); ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const PlanQuestion question = question_of(random);
+    const Chain chain = make_chain(question);
+    Plan plan = write_stream_plan(question, chain, schedule_of(question, chain, random));
+    order_accesses(plan);
+    const std::optional<Violation> violation = verify(plan);
+    ASSERT_FALSE(violation) << violation->message;
+  }
+}
+
+// What passes takes what is left of the budget, and no more.
+TEST(StreamPlan, WhatFitsInTheLeastRegionFitsInALargerOne) {
+  int larger = 0;
+  for (unsigned seed = 0; seed < random_share(200); ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    PlanQuestion question = question_of(random);
+    const Chain chain = make_chain(question);
+    const StreamSchedule schedule = schedule_of(question, chain, random);
+    set_device_budgets(question, 1_B);
+    const Plan least = write_stream_plan(question, chain, schedule);
+    Bytes most;
+    for (const PlaceId p : least.places.ids()) {
+      if (least.places[p].kind == PlaceKind::device) most = std::max(most, peak_bytes(least, p));
+    }
+    set_device_budgets(question, most + Bytes{2048});
+    const Plan plan = write_stream_plan(question, chain, schedule);
+    for (const PlaceId p : plan.places.ids()) {
+      EXPECT_LE(peak_bytes(plan, p), plan.places[p].budget) << plan.places[p].name;
+      larger += peak_bytes(plan, p) > peak_bytes(least, p) ? 1 : 0;
+    }
+  }
+  expect_enough(larger, 20);
+}
+
+// What is made and read on one device does not leave it, whatever the visits are.
+TEST(StreamPlan, InputsThatStayCrossTheHostOnlyBetweenDevices) {
+  const PlanQuestion question = sample_question({.layers = 3}, {.devices = 2}, 2);
+  const Chain chain = make_chain(question);
+  const int blocks = static_cast<int>(chain.size());
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
+  schedule.devices = 2;
+  const auto visit = [&](Direction direction, int device, int first, int end, int m) {
+    schedule.visits.push_back({direction, device, first, end, m, m + 1});
+  };
+  for (int m = 0; m < 2; ++m) {
+    visit(Direction::forward, 0, 0, 2, m);
+    visit(Direction::forward, 0, 2, 4, m);  // reads on its device
+    visit(Direction::forward, 1, 4, blocks, m);
+  }
+  for (int m = 0; m < 2; ++m) {
+    visit(Direction::backward, 1, 4, blocks, m);
+    visit(Direction::backward, 0, 2, 4, m);
+    visit(Direction::backward, 0, 0, 2, m);
+  }
+  schedule.homes.resize(chain.size(), {.input_stays = true});
+  Plan plan = write_stream_plan(question, chain, schedule);
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::copy) continue;
+    const Value& moved = plan.values[plan.instances[task.reads.front()].value];
+    const bool activation =
+        moved.kind == ValueKind::activation || moved.kind == ValueKind::activation_gradient;
+    if (activation) {
+      EXPECT_EQ(moved.block, BlockId(4)) << task.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ferry
