@@ -40,6 +40,7 @@ struct TrainCommand {
   std::string job;
   std::vector<std::string> overrides;
   std::string plan;  // empty: make one
+  bool without_drives = false;
   bool dry_run = false;
   bool resume = false;
   std::optional<std::int64_t> step;  // to resume from; none: the newest checkpoint

@@ -73,6 +73,25 @@ void compare_peaks(const json& summary, RunHistory& history) {
   }
 }
 
+void compare_drives(const json& summary, RunHistory& history) {
+  if (!summary.contains("drives")) return;
+  for (const auto& [place, drive] : summary.at("drives").items()) {
+    if (!drive.contains("measured") || drive.at("steps") == 0) continue;
+    for (const char* way : {"read", "written"}) {
+      const auto predicted = drive.at("predicted_per_step").at(way).get<std::int64_t>();
+      const auto moved = drive.at("measured").at(way).get<std::int64_t>();
+      const std::int64_t per_step = moved / drive.at("steps").get<std::int64_t>();
+      RunComparison row{place + " " + way + " per step", to_string(Bytes{predicted}),
+                        to_string(Bytes{per_step}), std::nullopt};
+      if (predicted > 0) {
+        row.ratio = static_cast<double>(per_step) / static_cast<double>(predicted);
+      }
+      history.comparison.push_back(row);
+    }
+    history.facts.emplace_back(place, drive.at("io").get<std::string>());
+  }
+}
+
 void read_summary(const fs::path& file, RunHistory& history) {
   const json summary = parse_json(read_file(file, 16_MiB), file.string());
   try {
@@ -84,6 +103,7 @@ void read_summary(const fs::path& file, RunHistory& history) {
     if (predicted.count > 0) step.ratio = measured.count / predicted.count;
     history.comparison.push_back(step);
     compare_peaks(summary, history);
+    compare_drives(summary, history);
     history.facts.emplace_back("checkpoint", summary.at("checkpoint").get<std::string>());
   } catch (const json::exception& error) {
     throw UserError(file.string() + ": not a run's summary: " + error.what());

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/command_line.h"
+#include "cli/drives_here.h"
 #include "cli/event.h"
 #include "cli/torch_part.h"
 #include "data/files.h"
@@ -99,7 +100,7 @@ Start check_start(Job job, const TrainCommand& command) {
   }
   const ModelSpec model = read_model_spec(job.model);
   resolve_sequence(job, model);
-  if (job.machine) read_machine(*job.machine);
+  if (job.machine) require_drive_folders(read_machine(*job.machine));
   if (!command.plan.empty()) require_content(command.plan);
   check_data(job, model);
   if (start.checkpoint) {

@@ -81,11 +81,26 @@ std::string summary_table(const TrainSummary& summary, Micros predicted_step) {
     row("peak " + place, to_string(predicted), to_string(measured),
         static_cast<double>(measured.count) / static_cast<double>(predicted.count));
   }
+  for (const auto& [place, predicted] : summary.predicted_drive_bytes) {
+    const auto found = summary.drive_bytes.find(place);
+    const auto moved = [&](const char* what, Bytes DriveBytes::*bytes) {
+      if (found == summary.drive_bytes.end() || summary.drive_steps == 0) return;
+      const Bytes per_step{(found->second.*bytes).count / summary.drive_steps};
+      if (predicted.*bytes == 0_B) return;
+      row(place + " " + what, to_string(predicted.*bytes), to_string(per_step),
+          static_cast<double>(per_step.count) / static_cast<double>((predicted.*bytes).count));
+    };
+    moved("read/step", &DriveBytes::read);
+    moved("written/step", &DriveBytes::written);
+  }
   const auto part = [&](const char* name, Bytes measured) {
     text += print("%-18s %14s %14s\n", name, "", to_string(measured).c_str());
   };
   part("  beside the plan", summary.beside_plan);
   if (summary.tokenising_peak > 0_B) part("  tokenising", summary.tokenising_peak);
+  for (const auto& [drive, steps] : summary.drive_life_steps) {
+    text += print("%s lasts %.0f such steps by its rated writes\n", drive.c_str(), steps);
+  }
   return text + print("%s tokens in %s of %s, median %.0f tok/s\n", grouped(summary.tokens).c_str(),
                       duration(summary.stepping_seconds).c_str(), duration(summary.seconds).c_str(),
                       summary.tokens_per_second);

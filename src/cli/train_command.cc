@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
+#include "cli/drive_wear.h"
+#include "cli/drives_here.h"
 #include "cli/environment.h"
 #include "cli/event.h"
 #include "cli/event_lines.h"
@@ -67,15 +69,6 @@ std::optional<Precision> precision_before(const Start& start) {
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
-  const bool on_drives =
-      std::any_of(plan.places.begin(), plan.places.end(),
-                  [](const Place& place) { return place.kind == PlaceKind::drive; });
-  if (on_drives) {
-    throw UserError(
-        (file.empty() ? "this plan" : file) +
-        ": rests values on drives, which can be planned but not trained yet; plan for a "
-        "machine file without drives");
-  }
   if (plan.timing_only) {
     throw UserError(
         (file.empty() ? "this plan" : file) +
@@ -130,6 +123,7 @@ std::optional<Planned> plan_for(const TrainCommand& command, const Question& que
 void require_memory(const Planned& planned, const Machine& machine) {
   MemoryNeed need{.bytes = {}, .by_place = {}, .simulated = simulated_devices(machine)};
   for (const PlaceId id : planned.plan.places.ids()) {
+    if (planned.plan.places[id].kind == PlaceKind::drive) continue;
     const std::string& name = planned.plan.places[id].name;
     const auto device = std::ranges::find(machine.devices, name, &MachineDevice::name);
     if (device != machine.devices.end() && device->kind != DeviceKind::sim) continue;
@@ -218,13 +212,20 @@ std::optional<PythonToolBeside> tell_others(const Start& start, const Job& job) 
                                "--earlier=" + std::to_string(earlier.st_ino)});
 }
 
+/// Before the first step, when the run can still be thought over.
+void warn_of_wear(const Start& start, const TrainSetup& setup, TrainObserver& observer) {
+  const auto wear = drive_wear(setup.machine, setup.plan);
+  const std::string text = wear ? wear_warning(*wear, setup.job.train.steps - start.done) : "";
+  if (!text.empty()) observer.warning(text);
+}
+
 }  // namespace
 
 std::optional<TrainSetup> prepare_training(const TrainCommand& command, const Start& start,
                                            PhaseListener& listener) {
   Question question =
       read_question(command.job, command.overrides, listener, precision_before(start));
-  question.plan.machine.drives.clear();  // plans count on drives, training does not yet
+  keep_usable_drives(question.plan.machine, command.without_drives, listener);
   question.plan.possible_drive.reset();
   const auto planned = plan_for(command, question, listener);
   if (!planned) return std::nullopt;
@@ -249,6 +250,7 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
   count_steps(command, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
+  require_space(setup.model, setup.job, start.done, swap_needs(setup));
   return setup;
 }
 
@@ -266,6 +268,7 @@ int train_from(const Job& job, const Start& start, const TrainCommand& command) 
   Console console(phases, setup->job.train.log_every, stop);
   TrainObserver& observer = command.events ? static_cast<TrainObserver&>(events) : console;
   if (command.dry_run) return dry_run(start, command, *setup, observer);
+  warn_of_wear(start, *setup, observer);
   const auto others = tell_others(start, setup->job);
   const TrainSummary summary = train(*setup, observer);
   show_end(command, summary, setup->predicted_step);

@@ -90,9 +90,9 @@ bool on_cpu_alone(const Machine& machine) {
                              [](const MachineDevice& one) { return one.kind == DeviceKind::sim; });
 }
 
-/// Whether the job, as the overrides change it, fits on its device as a whole.
-bool fits_resident(const VerifyCommand& command, const std::vector<std::string>& overrides,
-                   PhaseLines& phases) {
+/// Whether the job, as the overrides change it, fits into memory, without drives.
+bool fits(const VerifyCommand& command, const std::vector<std::string>& overrides,
+          PhaseLines& phases) {
   Question question = read_question(command.job, overrides, phases);
   question.plan.machine.drives.clear();
   return std::holds_alternative<Planned>(plan_or_cached(question.plan, phases));
@@ -109,10 +109,12 @@ TrainCommand in_memory(const VerifyCommand& command, const std::string& folder,
   }
   changed.overrides.push_back("out=" + folder);
   changed.overrides.emplace_back("strategy=resident");
-  if (fits_resident(command, changed.overrides, phases)) return changed;
+  changed.without_drives = true;
+  if (fits(command, changed.overrides, phases)) return changed;
   changed.overrides.back() = "strategy=auto";
   phases.phase(
       "the job does not fit a device as a whole; it is held against the plan for all memory");
+  changed.without_drives = fits(command, changed.overrides, phases);
   return changed;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "plan/drive_copies.h"
 #include "plan/findings.h"
 #include "plan/order.h"
 #include "plan/replay.h"
@@ -230,6 +231,7 @@ std::optional<Violation> verify(const Plan& plan) {
   Findings findings;
   check_places(plan, findings);
   check_saved(plan, findings);
+  check_drive_copies(plan, findings);
   replay(plan, order, findings);
   if (auto violation = findings.of(Rule::reads_find)) return violation;
   if (auto violation = findings.of(Rule::slots_ordered)) return violation;

@@ -169,6 +169,9 @@ Finding FormCheck::resource(const Resource& resource) const {
   if (resource.kind == ResourceKind::host && at != PlaceKind::host) {
     return name + " is a host worker, but is not at the host";
   }
+  if (resource.kind == ResourceKind::copy && at == PlaceKind::host && !plan_.timing_only) {
+    return name + " copies, but is at the host: copies are on queues of devices and drives";
+  }
   if (resource.kind == ResourceKind::copy && !is_rate(resource.rate)) {
     return name + " copies, but has no proper rate";
   }

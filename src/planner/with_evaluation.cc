@@ -31,13 +31,17 @@ std::vector<PlaceId> devices_of(const Plan& plan) {
   return devices;
 }
 
-bool rests_on_devices(const Plan& training) {
-  return std::ranges::any_of(training.instances, [&](const Instance& instance) {
-    return instance.home && training.places[instance.place].kind == PlaceKind::device;
-  });
+/// A plan that rests values on devices or drives. Evaluation has to find them there.
+bool rests_beyond_host(const Plan& training) {
+  const bool drives =
+      std::ranges::count(training.places, PlaceKind::drive, &Place::kind) > 0;
+  return drives || std::ranges::any_of(training.instances, [&](const Instance& instance) {
+           return instance.home && training.places[instance.place].kind == PlaceKind::device;
+         });
 }
 
-/// The evaluation of what rests on devices runs where it rests, with rings as long as fit.
+/// The evaluation of what rests on devices and drives runs where it rests, with rings as long as
+/// fit.
 StrategyAnswer evaluate_at_home(const PlanQuestion& question, const Plan& training) {
   const Chain chain = make_chain(question);
   StreamSchedule schedule = evaluation_schedule(training);
@@ -117,7 +121,7 @@ class InTurn {
     question.mode = PlanMode::evaluate;
     question.faster_than.reset();
     StrategyAnswer answer =
-        rests_on_devices(training) ? evaluate_at_home(question, training) : ask(question);
+        rests_beyond_host(training) ? evaluate_at_home(question, training) : ask(question);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
       blame(lent_to_training_, *lacking);
       return std::move(*lacking);
@@ -132,7 +136,7 @@ class InTurn {
   /// What training has at home on a device is evaluation's too: less of it, where that is what
   /// evaluation lacks.
   bool make_room(const Plan& training, const Shortage& lacking) {
-    if (!rests_on_devices(training)) return false;
+    if (!rests_beyond_host(training)) return false;
     const auto device =
         std::ranges::find(question_.machine.devices, lacking.place, &MachineDevice::name);
     if (device == question_.machine.devices.end()) return false;

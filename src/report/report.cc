@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "plan/drive_page.h"
 
 namespace ferry {
 namespace {
@@ -152,7 +153,8 @@ std::vector<DriveUse> drive_use(const Plan& plan) {
   const auto add = [&](InstanceId id, Bytes DriveUse::*sum) {
     const Instance& instance = plan.instances[id];
     if (plan.places[instance.place].kind != PlaceKind::drive) return;
-    uses[use_of[instance.place]].*sum += plan.values[instance.value].bytes;
+    uses[use_of[instance.place]].*sum +=
+        round_up(plan.values[instance.value].bytes, kDrivePage);
   };
   for (const Task& task : plan.tasks) {
     for (const InstanceId id : task.reads) add(id, &DriveUse::read);

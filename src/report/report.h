@@ -57,7 +57,7 @@ BandwidthCdf bandwidth_cdf(const Plan& plan, const Simulation& simulation);
 /// drawing and printing. Requires: count > 0.
 std::vector<BandwidthCdf::Point> thinned(const BandwidthCdf& cdf, std::size_t count);
 
-/// Bytes that a step reads from and writes to a drive.
+/// Bytes that a step reads from and writes to a drive, in whole pages (kDrivePage).
 struct DriveUse {
   PlaceId place;
   Bytes read;

@@ -190,10 +190,10 @@ task S.0>ssd0 kind=copy on=write bytes=300 reads=S.0@host writes=S.0@ssd0 after=
   const std::vector<DriveUse> uses = drive_use(plan);
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_EQ(plan.places[uses[0].place].name, "ssd0");
-  EXPECT_EQ(uses[0].read, 300_B);
-  EXPECT_EQ(uses[0].written, 300_B);
+  EXPECT_EQ(uses[0].read, 4096_B);
+  EXPECT_EQ(uses[0].written, 4096_B);
   EXPECT_EQ(uses[1].written, 0_B);
-  EXPECT_DOUBLE_EQ(drive_life_steps(uses[0], 3000_B), 10);
+  EXPECT_DOUBLE_EQ(drive_life_steps(uses[0], 40960_B), 10);
   EXPECT_TRUE(std::isinf(drive_life_steps(uses[1], 3000_B)));
 }
 

@@ -426,6 +426,47 @@ void simdev_host_access(const void* begin, Bytes size, bool write, const std::st
   machine->detector().access(HazardDetector::kHost, who, thread_label, {&range, 1});
 }
 
+namespace {
+
+/// The open machine's detector, or null when it is off or no device is open.
+HazardDetector* open_detector() {
+  SimMachine* machine = open_sim_machine();
+  return machine != nullptr && machine->options().hazards ? &machine->detector() : nullptr;
+}
+
+}  // namespace
+
+SimActor::SimActor(const std::string& name) {
+  if (HazardDetector* detector = open_detector()) actor_ = detector->add_actor(name);
+}
+
+void SimActor::access(const void* begin, Bytes size, bool write, const std::string& who) const {
+  HazardDetector* detector = open_detector();
+  if (detector == nullptr || actor_ < 0) return;
+  const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
+  detector->access(actor_, who, thread_label, {&range, 1});
+}
+
+HazardClock SimActor::clock() const {
+  const HazardDetector* detector = open_detector();
+  return detector == nullptr || actor_ < 0 ? HazardClock() : detector->clock(actor_);
+}
+
+void SimActor::join(const HazardClock& seen) const {
+  HazardDetector* detector = open_detector();
+  if (detector != nullptr && actor_ >= 0) detector->join(actor_, seen);
+}
+
+void simdev_host_join(const HazardClock& seen) {
+  if (HazardDetector* detector = open_detector()) detector->join(HazardDetector::kHost, seen);
+}
+
+void simdev_stream_join(const c10::Stream& stream, const HazardClock& seen) {
+  HazardDetector* detector = open_detector();
+  if (detector == nullptr || stream.device_type() != c10::DeviceType::PrivateUse1) return;
+  detector->join(sim_machine().stream(stream.device_index(), stream.id()).actor, seen);
+}
+
 void simdev_fail_copy(long n) { sim_machine().fail_copy(n); }
 
 std::exception_ptr simdev_take_error(const c10::Stream& stream) {

@@ -96,6 +96,33 @@ void simdev_name_range(const void* begin, Bytes size, std::string name);
 /// Tells the detector that host code touches a buffer which streams copy to or from.
 void simdev_host_access(const void* begin, Bytes size, bool write, const std::string& who);
 
+/// An actor of the detector that is neither host code nor a stream, and works as a stream does:
+/// after what the host has seen when it is told to begin, and unseen by others until they join its
+/// clock. A drive's transfers, for instance. Does nothing when the detector is off or no device is
+/// open; lives as long as the devices are. Threads: from any.
+class SimActor {
+ public:
+  explicit SimActor(const std::string& name);
+
+  /// It begins to touch a buffer.
+  void access(const void* begin, Bytes size, bool write, const std::string& who) const;
+
+  /// What it has done and seen so far.
+  HazardClock clock() const;
+
+  /// It has waited for what `seen` tells of.
+  void join(const HazardClock& seen) const;
+
+ private:
+  int actor_ = -1;  // -1: no detector
+};
+
+/// Host code has waited for what `seen` tells of.
+void simdev_host_join(const HazardClock& seen);
+
+/// What is enqueued on the stream from now on is enqueued by code that has waited for it.
+void simdev_stream_join(const c10::Stream& stream, const HazardClock& seen);
+
 /// Makes the n-th copy from now (1: the next one) fail when it ends; its bytes do not arrive.
 void simdev_fail_copy(long n);
 

@@ -1,8 +1,8 @@
 #include "train/divergence.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <span>
 
 #include "data/float_formats.h"
@@ -15,13 +15,24 @@ namespace {
 constexpr std::int64_t kPieceElements = 1 << 20;  // looked at, at once: memory is short here
 constexpr std::size_t kRowsNamed = 32;
 
-/// A flat tensor, wherever it lives.
-bool is_finite(const at::Tensor& flat) {
-  for (std::int64_t begin = 0; begin < flat.numel(); begin += kPieceElements) {
-    const std::int64_t count = std::min(kPieceElements, flat.numel() - begin);
-    const at::Tensor piece = flat.narrow(0, begin, count).cpu().to(at::kFloat);
-    const std::span values(piece.const_data_ptr<float>(), static_cast<std::size_t>(count));
-    if (first_not_finite(values)) return false;
+/// `count` elements of a sum from element `first` on, wherever it lives; `rounded`: bf16, else fp32.
+bool is_finite(const Binding& binding, InstanceId id, bool rounded, std::int64_t first,
+               std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(std::min(kPieceElements, count)));
+  std::vector<std::uint16_t> halves(rounded ? values.size() : 0);
+  for (std::int64_t done = 0; done < count; done += kPieceElements) {
+    const auto length = static_cast<std::size_t>(std::min(kPieceElements, count - done));
+    const auto piece = std::span(values).first(length);
+    if (rounded) {
+      const auto bits = std::span(halves).first(length);
+      binding.read(id, 2_B * (first + done), std::as_writable_bytes(bits));
+      for (std::size_t i = 0; i < length; ++i) {
+        piece[i] = std::bit_cast<float>(std::uint32_t{bits[i]} << 16);
+      }
+    } else {
+      binding.read(id, 4_B * (first + done), std::as_writable_bytes(piece));
+    }
+    if (first_not_finite(piece)) return false;
   }
   return true;
 }
@@ -56,12 +67,10 @@ std::optional<std::string> bad_part(const BlockSpec& block, const Plan& plan,
                                     const Binding& binding, InstanceId gradient) {
   const BlockLayout layout = layout_of(block);
   const bool rounded = plan.values[plan.instances[gradient].value].kind == ValueKind::rounded;
-  const auto type = rounded ? at::kBFloat16 : at::kFloat;
-  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
   for (std::size_t i = 0; i < block.params.size(); ++i) {
-    const Bytes begin{layout.offsets[i] * element};
-    const auto part = binding.view(gradient, begin, {block.params[i].numel()}, type);
-    if (!is_finite(part)) return block.params[i].name;
+    if (!is_finite(binding, gradient, rounded, layout.offsets[i], block.params[i].numel())) {
+      return block.params[i].name;
+    }
   }
   return std::nullopt;
 }

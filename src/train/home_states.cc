@@ -1,7 +1,5 @@
 #include "train/home_states.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <bit>
 
@@ -10,16 +8,6 @@
 
 namespace ferry {
 namespace {
-
-template <typename T>
-std::span<T> elements(const at::Tensor& cpu) {
-  return {static_cast<T*>(cpu.data_ptr()), static_cast<std::size_t>(cpu.numel())};
-}
-
-/// `data` in DRAM as a tensor like `home`. Requires: it has as many elements.
-at::Tensor over(void* data, const at::Tensor& home) {
-  return at::from_blob(data, home.sizes(), home.options().device(at::kCPU));
-}
 
 /// Calls `visit(position, first, count)` for pieces of `count` elements from `begin` on.
 template <typename Visit>
@@ -32,10 +20,11 @@ void for_each_piece(const ParamPosition& begin, std::size_t count, const Visit& 
   }
 }
 
-/// `home` itself in DRAM; for one on a device a tensor in DRAM, to be copied there.
-at::Tensor writable_here(const at::Tensor& home) {
-  return home.is_cpu() ? home : at::empty(home.sizes(), home.options().device(at::kCPU));
-}
+/// The bf16 halves of fp32 values, which travel as patterns of bits: nothing converts them.
+struct Halves {
+  explicit Halves(std::size_t count) : high(count), low(count) {}
+  std::vector<std::uint16_t> high, low;
+};
 
 }  // namespace
 
@@ -51,33 +40,31 @@ HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& 
   }
 }
 
-at::Tensor HomeStates::flat(InstanceId id, Bytes params, const ParamPosition& begin,
-                            std::size_t count, at::ScalarType type) const {
+HomeStates::Range HomeStates::range(InstanceId id, Bytes params, const ParamPosition& begin,
+                                    std::size_t count, Bytes size) const {
   FERRY_CHECK(id.valid(), "a trainable block has its weights and states at home");
   const ParamSpec& param = model_.blocks[begin.block].params[begin.param];
   const auto length = static_cast<std::int64_t>(count);
   FERRY_CHECK(begin.element >= 0 && begin.element + length <= param.numel(),
               param.name + ": a range outside the parameter");
-  const std::int64_t offset = layouts_[begin.block].offsets[begin.param] + begin.element;
-  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
-  return binding_.view(id, params + Bytes{offset * element}, {length}, type);
+  return {id, params + (layouts_[begin.block].offsets[begin.param] + begin.element) * size};
 }
 
-at::Tensor HomeStates::moment(StatePart part, const ParamPosition& begin, std::size_t count) const {
+HomeStates::Range HomeStates::moment(StatePart part, const ParamPosition& begin,
+                                     std::size_t count) const {
   const std::int64_t elements = layouts_[begin.block].elements;
   const Bytes first{plan_.precision == Precision::bf16 ? elements * 2 : 0};
   const Bytes params = part == StatePart::exp_avg ? first : first + Bytes{elements * 4};
-  return flat(homes_[begin.block].state, params, begin, count, at::kFloat);
+  return range(homes_[begin.block].state, params, begin, count, 4_B);
 }
 
-at::Tensor HomeStates::lo(const ParamPosition& begin, std::size_t count) const {
-  return flat(homes_[begin.block].state, {}, begin, count, at::kShort);
+HomeStates::Range HomeStates::low(const ParamPosition& begin, std::size_t count) const {
+  return range(homes_[begin.block].state, {}, begin, count, 2_B);
 }
 
-at::Tensor HomeStates::weight(const ParamPosition& begin, std::size_t count) const {
-  // bf16 halves travel as 16-bit integers: no conversion may touch their patterns.
-  return flat(homes_[begin.block].weight, {}, begin, count,
-              plan_.precision == Precision::bf16 ? at::kShort : at::kFloat);
+HomeStates::Range HomeStates::weight(const ParamPosition& begin, std::size_t count) const {
+  return range(homes_[begin.block].weight, {}, begin, count,
+               plan_.precision == Precision::bf16 ? 2_B : 4_B);
 }
 
 void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<const float> values) {
@@ -87,22 +74,21 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
                             write_halves(at, values.subspan(first, count));
                           });
   }
-  const at::Tensor home = part == StatePart::master ? weight(begin, values.size())
-                                                    : moment(part, begin, values.size());
-  home.copy_(over(const_cast<float*>(values.data()), home));
+  const Range home = part == StatePart::master ? weight(begin, values.size())
+                                               : moment(part, begin, values.size());
+  binding_.write(home.instance, home.offset, std::as_bytes(values));
 }
 
 void HomeStates::write_halves(const ParamPosition& begin, std::span<const float> values) {
-  const at::Tensor high_home = weight(begin, values.size()), low_home = lo(begin, values.size());
-  const at::Tensor high = writable_here(high_home), low = writable_here(low_home);
-  const auto hi = elements<std::uint16_t>(high), bottom = elements<std::uint16_t>(low);
+  Halves halves(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
-    hi[i] = split_hi(bits);
-    bottom[i] = split_lo(bits);
+    halves.high[i] = split_hi(bits);
+    halves.low[i] = split_lo(bits);
   }
-  if (!high.is_same(high_home)) high_home.copy_(high);
-  if (!low.is_same(low_home)) low_home.copy_(low);
+  const Range high = weight(begin, values.size()), bottom = low(begin, values.size());
+  binding_.write(high.instance, high.offset, std::as_bytes(std::span(halves.high)));
+  binding_.write(bottom.instance, bottom.offset, std::as_bytes(std::span(halves.low)));
 }
 
 void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<float> values) const {
@@ -112,23 +98,25 @@ void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<floa
                             read_halves(at, values.subspan(first, count));
                           });
   }
-  const at::Tensor home = part == StatePart::master ? weight(begin, values.size())
-                                                    : moment(part, begin, values.size());
-  over(values.data(), home).copy_(home);
+  const Range home = part == StatePart::master ? weight(begin, values.size())
+                                               : moment(part, begin, values.size());
+  binding_.read(home.instance, home.offset, std::as_writable_bytes(values));
 }
 
 void HomeStates::read_halves(const ParamPosition& begin, std::span<float> values) const {
-  const at::Tensor high = weight(begin, values.size()).cpu(), low = lo(begin, values.size()).cpu();
-  const auto hi = elements<const std::uint16_t>(high), bottom = elements<const std::uint16_t>(low);
+  Halves halves(values.size());
+  const Range high = weight(begin, values.size()), bottom = low(begin, values.size());
+  binding_.read(high.instance, high.offset, std::as_writable_bytes(std::span(halves.high)));
+  binding_.read(bottom.instance, bottom.offset, std::as_writable_bytes(std::span(halves.low)));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::bit_cast<float>(join(hi[i], bottom[i]));
+    values[i] = std::bit_cast<float>(join(halves.high[i], halves.low[i]));
   }
 }
 
 void HomeStates::read_hi(const ParamPosition& begin, std::span<std::uint16_t> values) const {
   FERRY_CHECK(plan_.precision == Precision::bf16, "only bf16 weights have halves");
-  const at::Tensor home = weight(begin, values.size());
-  over(values.data(), home).copy_(home);
+  const Range home = weight(begin, values.size());
+  binding_.read(home.instance, home.offset, std::as_writable_bytes(values));
 }
 
 }  // namespace ferry

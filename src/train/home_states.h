@@ -1,10 +1,8 @@
 // The weights and optimizer states where they live between steps, parameter by parameter: filled
 // from a checkpoint before the first step, read for one afterwards.
 //
-// Works the same for homes in DRAM and on a device. Only while nothing is in flight.
+// Works the same for homes in DRAM, on devices and on drives. Only while nothing is in flight.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <span>
 #include <vector>
@@ -51,14 +49,21 @@ class HomeStates {
     InstanceId weight, state;
   };
 
-  // `count` elements from `begin` on; parameters begin at byte `params` of the instance.
-  at::Tensor flat(InstanceId id, Bytes params, const ParamPosition& begin, std::size_t count,
-                  at::ScalarType type) const;
-  at::Tensor moment(StatePart part, const ParamPosition& begin, std::size_t count) const;
-  at::Tensor lo(const ParamPosition& begin, std::size_t count) const;
-  at::Tensor weight(const ParamPosition& begin, std::size_t count) const;
+  /// A range of bytes of an instance.
+  struct Range {
+    InstanceId instance;
+    Bytes offset;
+  };
 
-  // The master of a bf16 run. Both hold as many bytes in DRAM as the values where home is a device.
+  // Where `count` elements of `size` bytes from `begin` on are; parameters begin at byte `params`
+  // of the instance.
+  Range range(InstanceId id, Bytes params, const ParamPosition& begin, std::size_t count,
+              Bytes size) const;
+  Range moment(StatePart part, const ParamPosition& begin, std::size_t count) const;
+  Range low(const ParamPosition& begin, std::size_t count) const;
+  Range weight(const ParamPosition& begin, std::size_t count) const;
+
+  // The master of a bf16 run.
   void write_halves(const ParamPosition& begin, std::span<const float> values);
   void read_halves(const ParamPosition& begin, std::span<float> values) const;
 

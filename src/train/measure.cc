@@ -124,7 +124,7 @@ struct Bench {
       : made(model, request, block, saved_bytes),
         plan(require_room(made.plan, request)),
         saved(saved_bytes),
-        places({&plan, 1}, {&request.device, 1}, 1),
+        places({&plan, 1}, {&request.device, 1}, Machine()),
         binding(*plan, places),
         math(model, *plan, binding),
         device(*places[BenchPlan::kDevice].device),

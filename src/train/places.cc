@@ -5,13 +5,84 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "device/simulation.h"
 #include "device/tensor_views.h"
+#include "plan/drive_page.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
+namespace {
+
+/// The space behind the drives' place. What the plan counts on must be here.
+std::unique_ptr<DriveSpace> open_space(const Place& place, Bytes size, const Machine& machine,
+                                       PhaseListener& listener, const DriveAccess& access) {
+  const std::vector<double> shares = drive_shares(machine, place.budget);
+  std::vector<DriveSpace::Part> parts;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i] > 0) parts.push_back({machine.drives[i].path, shares[i]});
+  }
+  if (parts.empty()) {
+    throw UserError("the plan rests values on " + place.name +
+                    ", and the machine has no drives to train on\n  try: a machine file whose "
+                    "drives have `path`, `read` and `write`, or a plan without drives");
+  }
+  std::string folders;
+  for (const DriveSpace::Part& part : parts) {
+    folders += (folders.empty() ? "" : ", ") + part.folder.string();
+  }
+  auto space = std::make_unique<DriveSpace>(DriveSpace::Setup{.name = place.name,
+                                                              .parts = std::move(parts),
+                                                              .size = size,
+                                                              .time_limit = access.time_limit,
+                                                              .engine = access.engine},
+                                            listener);
+  listener.phase(place.name + ": " + to_string(size) + " in " + folders + ", by " + space->io());
+  return space;
+}
+
+// Large enough for a drive's full rate, small beside kPieceMemory.
+constexpr Bytes kPieceOfDrive = 4_MiB;
+
+/// Calls `visit(begin, size)` for the parts of [begin, begin + size) that share one of the pieces
+/// of `piece` bytes into which a space is cut.
+template <typename Visit>
+void for_each_piece(Bytes begin, Bytes size, Bytes piece, const Visit& visit) {
+  const Bytes end = begin + size;
+  while (begin < end) {
+    const Bytes next = std::min(end, round_up(begin + 1_B, piece));
+    visit(begin, next - begin);
+    begin = next;
+  }
+}
+
+std::span<std::byte> part(std::span<std::byte> bytes, Bytes begin, Bytes size) {
+  return bytes.subspan(static_cast<std::size_t>(begin.count),
+                       static_cast<std::size_t>(size.count));
+}
+
+Bytes size_of(std::span<const std::byte> bytes) {
+  return {static_cast<std::int64_t>(bytes.size())};
+}
+
+/// The pages that hold [begin, begin + size).
+struct PagesOf {
+  PagesOf(Bytes part_begin, Bytes part_size)
+      : begin(part_begin - Bytes{part_begin.count % kDrivePage.count}),
+        size(round_up(part_begin + part_size, kDrivePage) - begin) {}
+
+  Bytes begin, size;
+};
+
+/// `size` bytes that somebody else owns as a tensor.
+at::Tensor blob(const std::byte* bytes, std::size_t size) {
+  return at::from_blob(const_cast<std::byte*>(bytes), {static_cast<std::int64_t>(size)}, at::kByte);
+}
+
+}  // namespace
 
 Places::Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-               int touch_threads, PhaseListener& listener) {
+               const Machine& machine, PhaseListener& listener, const DriveAccess& access) {
   const Plan& first = *plans.front();
   std::size_t next_device = 0;
   for (const PlaceId id : first.places.ids()) {
@@ -24,23 +95,43 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
     }
     PlaceMemory memory;
     memory.name = place.name;
-    if (place.kind == PlaceKind::device) {
-      FERRY_CHECK(next_device < device_names.size(), "every device place has a device");
-      memory.device = Device::open(device_names[next_device++]);
-      memory.slab = memory.device->slab(size);
-    } else {
-      FERRY_CHECK(place.kind == PlaceKind::host, "drives come with a later release");
-      memory.host = std::make_unique<HostSlab>(size);
-      memory.host->touch(touch_threads, listener);
+    switch (place.kind) {
+      case PlaceKind::device:
+        FERRY_CHECK(next_device < device_names.size(), "every device place has a device");
+        memory.device = Device::open(device_names[next_device++]);
+        memory.slab = memory.device->slab(size);
+        break;
+      case PlaceKind::host:
+        memory.host = std::make_unique<HostSlab>(round_up(size, kDrivePage));
+        memory.host->touch(std::max(1, machine.host.cores), listener);
+        break;
+      case PlaceKind::drive:
+        size = std::max(round_up(size, kDrivePage), kDrivePage);
+        memory.drive = open_space(place, size, machine, listener, access);
+        memory.pages = std::make_unique<Mapping>(kPieceOfDrive);
+        break;
     }
     places_.push_back(std::move(memory));
   }
+  register_host(listener);
+}
+
+// Drives first: what they have in flight is in the host's memory.
+Places::~Places() {
+  for (PlaceMemory& memory : places_) memory.drive.reset();
+}
+
+/// Once for each kind of device, portable: every device of one kind may use it. And for drives.
+void Places::register_host(PhaseListener& listener) {
   for (PlaceMemory& memory : places_) {
     if (!memory.host) continue;
+    const auto device = std::ranges::find_if(
+        places_, [](const PlaceMemory& other) { return other.device.has_value(); });
+    if (device != places_.end()) {
+      memory.registration.emplace(*device->device, memory.host->bytes(), listener);
+    }
     for (PlaceMemory& other : places_) {
-      if (!other.device) continue;
-      memory.registration.emplace(*other.device, memory.host->bytes(), listener);
-      break;  // registered once, portable: every device of one kind may use it
+      if (other.drive) other.drive->use_memory(memory.host->bytes());
     }
   }
 }
@@ -51,10 +142,12 @@ Binding::Binding(const Plan& plan, Places& places)
   for (const InstanceId id : plan.instances.ids()) {
     const Instance& instance = plan.instances[id];
     const Bytes size = plan.values[instance.value].bytes;
-    PlaceMemory& memory = places[instance.place];
-    bytes_.push_back(
-        memory.device ? ferry::view(memory.slab, instance.offset, {size.count}, at::kByte)
-                      : host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte));
+    const PlaceMemory& memory = places[instance.place];
+    at::Tensor& bytes = bytes_.emplace_back();
+    if (memory.device) bytes = ferry::view(memory.slab, instance.offset, {size.count}, at::kByte);
+    if (memory.host) {
+      bytes = host_view(memory.host->at(instance.offset, size), {size.count}, at::kByte);
+    }
     name_slot(id);
   }
 }
@@ -70,13 +163,71 @@ std::span<std::byte> Binding::host(InstanceId id) const {
   return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};
 }
 
+bool Binding::on_host(InstanceId id) const {
+  return places_[plan_.instances[id].place].host != nullptr;
+}
+
+bool Binding::on_drive(InstanceId id) const {
+  return places_[plan_.instances[id].place].drive != nullptr;
+}
+
 void Binding::name_slot(InstanceId id) const {
+  if (on_drive(id)) return;
   const at::Tensor& slot = bytes(id);
   simdev_name_range(slot.data_ptr(), Bytes{slot.numel()}, names_[id]);
 }
 
-bool Binding::on_host(InstanceId id) const {
-  return !places_[plan_.instances[id].place].device.has_value();
+Binding::Transfer Binding::transfer(const Task& task) const {
+  const InstanceId from = task.reads.front(), to = task.writes.front();
+  const bool writes = on_drive(to);
+  const Instance& resting = plan_.instances[writes ? to : from];
+  const Instance& passing = plan_.instances[writes ? from : to];
+  const PlaceMemory &drives = places_[resting.place], &host = places_[passing.place];
+  FERRY_CHECK(drives.drive && host.host, "a drive's copies are between it and DRAM");
+  const Bytes pages = round_up(plan_.values[resting.value].bytes, kDrivePage);
+  return {drives.drive.get(), resting.offset, host.host->at(passing.offset, pages), writes};
+}
+
+void Binding::read(InstanceId id, Bytes offset, std::span<std::byte> to) const {
+  if (!on_drive(id)) {
+    const auto size = static_cast<std::int64_t>(to.size());
+    blob(to.data(), to.size()).copy_(view(id, offset, {size}, at::kByte));
+    return;
+  }
+  const Instance& instance = plan_.instances[id];
+  const PlaceMemory& place = places_[instance.place];
+  const Bytes first = instance.offset + offset;
+  for_each_piece(first, size_of(to), size_of(place.pages->bytes()), [&](Bytes begin, Bytes size) {
+    const PagesOf pages(begin, size);
+    const auto buffer = part(place.pages->bytes(), {}, pages.size);
+    place.drive->read_now(pages.begin, buffer);
+    std::ranges::copy(part(buffer, begin - pages.begin, size), part(to, begin - first, size).begin());
+  });
+}
+
+void Binding::write(InstanceId id, Bytes offset, std::span<const std::byte> from) const {
+  if (!on_drive(id)) {
+    const auto size = static_cast<std::int64_t>(from.size());
+    view(id, offset, {size}, at::kByte).copy_(blob(from.data(), from.size()));
+    return;
+  }
+  const Instance& instance = plan_.instances[id];
+  const PlaceMemory& place = places_[instance.place];
+  const Bytes first = instance.offset + offset;
+  for_each_piece(first, size_of(from), size_of(place.pages->bytes()), [&](Bytes begin, Bytes size) {
+    const PagesOf pages(begin, size);
+    const auto buffer = part(place.pages->bytes(), {}, pages.size);
+    // What else is in the first and the last page stays.
+    if (pages.begin < begin) place.drive->read_now(pages.begin, part(buffer, {}, kDrivePage));
+    const Bytes last = pages.size - kDrivePage;
+    if (begin + size < pages.begin + pages.size) {
+      place.drive->read_now(pages.begin + last, part(buffer, last, kDrivePage));
+    }
+    const auto piece = from.subspan(static_cast<std::size_t>((begin - first).count),
+                                    static_cast<std::size_t>(size.count));
+    std::ranges::copy(piece, part(buffer, begin - pages.begin, size).begin());
+    place.drive->write_now(pages.begin, buffer);
+  });
 }
 
 }  // namespace ferry

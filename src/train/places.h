@@ -1,9 +1,11 @@
 // The memory behind a plan's places, taken once at start: a slab per device, a registered slab for
-// the host. A training plan and an evaluation plan share it; only one of them runs at a time.
+// the host, unnamed files on drives. A training plan and an evaluation plan share it; only one of
+// them runs at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,32 +15,51 @@
 #include "device/device.h"
 #include "device/host_registration.h"
 #include "plan/plan.h"
+#include "spec/machine.h"
+#include "store/drive_space.h"
 #include "store/host_slab.h"
+#include "store/mapping.h"
 
 namespace ferry {
 
-/// One place's memory. A device place has `device` and `slab`, the host place `host`.
+/// One place's memory. A device place has `device` and `slab`, the host place `host`, the drives'
+/// place `drive`.
 struct PlaceMemory {
   std::string name;
   std::optional<Device> device;
-  at::Tensor slab;  // bytes on the device; undefined for the host
+  at::Tensor slab;  // bytes on the device; undefined elsewhere
   std::unique_ptr<HostSlab> host;
   std::optional<HostRegistration> registration;
+  std::unique_ptr<DriveSpace> drive;
+  std::unique_ptr<Mapping> pages;  // of a drives' place: between it and what is not of the plan
+};
+
+/// How drives are reached; tests reach others.
+struct DriveAccess {
+  EngineFactory engine = {};                     // none: files in the drives' folders
+  std::chrono::milliseconds time_limit{60'000};  // for a drive to answer
 };
 
 class Places {
  public:
-  /// Takes for every place of `plans` the largest slots_end() among them. `device_names[i]` opens
-  /// the device of the i-th device place ("sim:0", "cuda:1"). Requires: all plans have equal
-  /// places. The listener hears how much of DRAM is taken and page-locked.
-  /// Throws ResourceError when the machine refuses the memory.
+  /// Takes for every place of `plans` the largest slots_end() among them, in whole pages.
+  /// `device_names[i]` opens the device of the i-th device place ("sim:0", "cuda:1"); the drives'
+  /// place is striped over the machine's drives. Requires: all plans have equal places. The
+  /// listener hears how much of DRAM is taken and page-locked. Throws ResourceError when the
+  /// machine refuses memory or space, UserError for a plan on drives that the machine has not.
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-         int touch_threads, PhaseListener& listener = nobody());
+         const Machine& machine, PhaseListener& listener = nobody(),
+         const DriveAccess& access = {});
+  ~Places();
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
 
   PlaceMemory& operator[](PlaceId id) { return places_[id]; }
   IdRange<PlaceId> ids() const { return places_.ids(); }
 
  private:
+  void register_host(PhaseListener& listener);
+
   IdVector<PlaceId, PlaceMemory> places_;
 };
 
@@ -47,7 +68,7 @@ class Binding {
  public:
   Binding(const Plan& plan, Places& places);
 
-  /// All bytes of an instance, where it lives: a byte tensor.
+  /// All bytes of an instance, where it lives: a byte tensor. Requires: its place is no drive.
   const at::Tensor& bytes(InstanceId id) const { return bytes_[id]; }
 
   /// Part of an instance: `sizes` elements of `type` from byte `offset` on. No copy.
@@ -57,6 +78,22 @@ class Binding {
   std::span<std::byte> host(InstanceId id) const;
 
   bool on_host(InstanceId id) const;
+  bool on_drive(InstanceId id) const;
+
+  /// Both ends of a copy between DRAM and drives, which moves whole pages (kDrivePage).
+  struct Transfer {
+    DriveSpace* drive = nullptr;
+    Bytes offset;                // in the drives' space
+    std::span<std::byte> pages;  // in DRAM
+    bool writes = false;         // to the drives
+  };
+  /// Requires: `task` is such a copy, in a plan that verify() has seen.
+  Transfer transfer(const Task& task) const;
+
+  /// Copies a part of an instance, wherever it lives, to DRAM beside the plan or from there. Only
+  /// while nothing is in flight. Throws ResourceError when a drive fails.
+  void read(InstanceId id, Bytes offset, std::span<std::byte> to) const;
+  void write(InstanceId id, Bytes offset, std::span<const std::byte> from) const;
 
   /// Tells the hazard detector what the slot's bytes are called from now on; slots share bytes.
   void name_slot(InstanceId id) const;
@@ -64,7 +101,7 @@ class Binding {
  private:
   const Plan& plan_;
   Places& places_;
-  IdVector<InstanceId, at::Tensor> bytes_;
+  IdVector<InstanceId, at::Tensor> bytes_;  // undefined on drives
   const IdVector<InstanceId, std::string> names_;
 };
 

@@ -56,6 +56,31 @@ std::string kept_lines(const std::filesystem::path& file, int keep_until, Earlie
   return kept;
 }
 
+nlohmann::json moved_per_place(const DriveBytesByPlace& places) {
+  auto object = nlohmann::json::object();
+  for (const auto& [place, bytes] : places) {
+    object[place] = {{"read", bytes.read.count}, {"written", bytes.written.count}};
+  }
+  return object;
+}
+
+/// What a run's drives did, for runs that have some.
+nlohmann::json drives_json(const TrainSummary& summary) {
+  auto object = nlohmann::json::object();
+  for (const auto& [place, predicted] : summary.predicted_drive_bytes) {
+    auto& entry = object[place];
+    entry["predicted_per_step"] = {{"read", predicted.read.count},
+                                   {"written", predicted.written.count}};
+    const auto moved = summary.drive_bytes.find(place);
+    if (moved == summary.drive_bytes.end()) continue;
+    entry["measured"] = {{"read", moved->second.read.count},
+                         {"written", moved->second.written.count}};
+    entry["steps"] = summary.drive_steps;
+    entry["io"] = summary.drive_io.at(place);
+  }
+  return object;
+}
+
 std::string to_string(RunState state) {
   switch (state) {
     case RunState::running:
@@ -102,16 +127,19 @@ std::optional<std::string> StepLog::new_trouble() {
 }
 
 nlohmann::json step_fields(const StepReport& report) {
-  return {{"step", report.step},
-          {"loss", report.loss},
-          {"lr", report.lr},
-          {"grad_norm", report.grad_norm},
-          {"tokens", report.tokens},
-          {"learned_tokens", report.learned},
-          {"step_seconds", report.step_seconds},
-          {"tokens_per_second", report.tokens_per_second()},
-          {"stall", report.stall},
-          {"peak_bytes", bytes_per_place(report.peak_bytes)}};
+  nlohmann::json fields{{"step", report.step},
+                        {"loss", report.loss},
+                        {"lr", report.lr},
+                        {"grad_norm", report.grad_norm},
+                        {"tokens", report.tokens},
+                        {"learned_tokens", report.learned},
+                        {"step_seconds", report.step_seconds},
+                        {"tokens_per_second", report.tokens_per_second()},
+                        {"stall", report.stall},
+                        {"stall_by", report.stall_by},
+                        {"peak_bytes", bytes_per_place(report.peak_bytes)}};
+  if (!report.drive_bytes.empty()) fields["drive_bytes"] = moved_per_place(report.drive_bytes);
+  return fields;
 }
 
 void StepLog::step(const StepReport& report) { line(step_fields(report).dump()); }
@@ -145,6 +173,8 @@ std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
                         {"tokenising_peak_bytes", summary.tokenising_peak.count},
                         {"checkpoint", summary.checkpoint.string()}};
   if (!summary.reason.empty()) object["reason"] = summary.reason;
+  if (!summary.predicted_drive_bytes.empty()) object["drives"] = drives_json(summary);
+  if (!summary.drive_life_steps.empty()) object["drive_life_steps"] = summary.drive_life_steps;
   if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
   return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

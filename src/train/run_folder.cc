@@ -1,6 +1,9 @@
 #include "train/run_folder.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <string>
 #include <vector>
@@ -30,6 +33,12 @@ Bytes size_of(const fs::path& folder) {
 Bytes times(std::int64_t count, Bytes size) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return size.count > kMost / count ? Bytes{kMost} : count * size;
+}
+
+/// Their sum, or the largest size.
+Bytes plus(Bytes a, Bytes b) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return a.count > kMost - b.count ? Bytes{kMost} : a + b;
 }
 
 /// How many more checkpoints than now the run will have at once at most.
@@ -109,22 +118,78 @@ Bytes checkpoint_size(const ModelSpec& model, const Job& job) {
          model_files_size(job.model);
 }
 
-void require_space(const ModelSpec& model, const Job& job, std::int64_t done) {
-  const std::int64_t count = checkpoints_to_come(job, done);
-  const Bytes size = checkpoint_size(model, job), need = times(count, size);
-  Bytes have;
+namespace {
+
+/// What is wanted of one file system.
+struct SpaceNeed {
+  fs::path folder;  // one of those on it
+  dev_t device = 0;
+  Bytes need;
+  Bytes leaving;     // what goes before anything comes
+  std::string what;  // for messages
+};
+
+/// The file system of a folder, or of the nearest one above that is there.
+dev_t file_system_of(const fs::path& folder) {
+  fs::path there = fs::absolute(folder);
+  struct stat found = {};
+  while (stat(there.c_str(), &found) != 0) {
+    if (errno != ENOENT || !there.has_relative_path()) {
+      throw system_error("cannot look for space: " + folder.string(), errno);
+    }
+    there = there.parent_path();
+  }
+  return found.st_dev;
+}
+
+Bytes available(const fs::path& folder) {
   try {
-    have = Bytes{static_cast<std::int64_t>(fs::space(job.out).available)};
-    for (const fs::path& path : unfinished_steps(checkpoints_in(job.out))) have += size_of(path);
+    return Bytes{static_cast<std::int64_t>(fs::space(folder).available)};
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot look for space: ") + error.what());
   }
-  if (need <= have) return;
-  throw ResourceError(job.out + ": " + std::to_string(count) + " more checkpoints of " +
-                      to_string(size) + " (train.keep, and one being written) need " +
-                      std::to_string(need.count) + " bytes, the drive has " +
-                      std::to_string(have.count) +
-                      " free\n  try: free some space, a smaller train.keep, or another `out`");
+}
+
+Bytes size_of_unfinished(const fs::path& checkpoints) {
+  Bytes size;
+  try {
+    for (const fs::path& path : unfinished_steps(checkpoints)) size += size_of(path);
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot look for space: ") + error.what());
+  }
+  return size;
+}
+
+}  // namespace
+
+void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
+                   std::span<const SwapNeed> swap) {
+  const std::int64_t count = checkpoints_to_come(job, done);
+  const Bytes size = checkpoint_size(model, job);
+  std::vector<SpaceNeed> needs;
+  const auto add = [&](const fs::path& folder, Bytes need, const std::string& what) -> SpaceNeed& {
+    const dev_t device = file_system_of(folder);
+    const auto same = std::ranges::find(needs, device, &SpaceNeed::device);
+    if (same == needs.end()) return needs.emplace_back(folder, device, need, Bytes{}, what);
+    same->need = plus(same->need, need);
+    same->what += ", and " + what;
+    return *same;
+  };
+  add(job.out, times(count, size),
+      std::to_string(count) + " more checkpoints of " + to_string(size) +
+          " (train.keep, and one being written)")
+      .leaving = size_of_unfinished(checkpoints_in(job.out));
+  for (const SwapNeed& file : swap) {
+    add(file.folder, file.size, "a swap file of " + to_string(file.size));
+  }
+  for (const SpaceNeed& need : needs) {
+    const Bytes have = available(need.folder) + need.leaving;
+    if (need.need <= have) continue;
+    throw ResourceError(need.folder.string() + ": " + need.what + " need " +
+                        std::to_string(need.need.count) + " bytes, the drive has " +
+                        std::to_string(have.count) +
+                        " free\n  try: free some space, a smaller train.keep, or another `out`");
+  }
 }
 
 }  // namespace ferry

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -37,8 +38,17 @@ UserError with_older_checkpoint(const UserError& damage, const std::filesystem::
 /// What a checkpoint of the model takes on a drive.
 Bytes checkpoint_size(const ModelSpec& model, const Job& job);
 
-/// Throws ResourceError, with need and have in bytes, unless the drive has room for all that the
-/// run will have at once from step `done` on: `train.keep` checkpoints and the one being written.
-void require_space(const ModelSpec& model, const Job& job, std::int64_t done);
+/// What a run takes of the file system of a folder beside its checkpoints, from its start to its
+/// end.
+struct SwapNeed {
+  std::filesystem::path folder;
+  Bytes size;
+};
+
+/// Throws ResourceError, with need and have in bytes, unless every drive has room for all that the
+/// run will have at once from step `done` on: `train.keep` checkpoints and the one being written,
+/// and the swap files that it has not taken yet.
+void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
+                   std::span<const SwapNeed> swap = {});
 
 }  // namespace ferry

@@ -48,6 +48,7 @@ StepRunner::StepRunner(Setup setup)
       last_runs_(plan_.tasks.size(), -1),
       starts_(plan_.tasks.size()) {
   for (const std::size_t side : {0U, 1U}) {
+    drive_clocks_[side].resize(plan_.tasks.size());
     for (const Task& task : plan_.tasks) {
       auto& event = events_[side].emplace_back();
       const PlaceId place = plan_.resources[task.resource].place;
@@ -58,11 +59,18 @@ StepRunner::StepRunner(Setup setup)
   set_epochs();
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
-    if (resource.kind == ResourceKind::host) {
-      queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
-    } else {
-      queue.stream = places_[resource.place].device->stream(resource.name);
-      queue.epoch = &epochs_.at(resource.place);
+    switch (plan_.places[resource.place].kind) {
+      case PlaceKind::device:
+        queue.stream = places_[resource.place].device->stream(resource.name);
+        queue.epoch = &epochs_.at(resource.place);
+        break;
+      case PlaceKind::host:
+        queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
+        break;
+      case PlaceKind::drive:
+        queue.drive = std::make_unique<DriveCopies>(resource.name, binding_, completions_,
+                                                   [this] { return now(); });
+        break;
     }
   }
 }
@@ -89,12 +97,14 @@ bool StepRunner::gives_way() const {
   return false;
 }
 
-bool StepRunner::on_device(const Task& task) const {
-  return plan_.resources[task.resource].kind != ResourceKind::host;
+PlaceKind StepRunner::place_of(const Task& task) const {
+  return plan_.places[plan_.resources[task.resource].place].kind;
 }
 
 bool StepRunner::can_start(const Task& task) const {
-  return queues_[task.resource].depth < (on_device(task) ? kDeviceDepth : kHostDepth);
+  const Queue& queue = queues_[task.resource];
+  if (queue.drive) return queue.drive->can_start(task);
+  return queue.depth < (queue.stream ? kDeviceDepth : kHostDepth);
 }
 
 bool StepRunner::orders(const Task& earlier, const Task& later) const {
@@ -106,10 +116,17 @@ void StepRunner::start(TaskRun run, const Task& task) {
   first_step_ = std::min(first_step_, run.step);
   Queue& queue = queues_[task.resource];
   starts_[run.task] = std::max(now(), queue.last_end);
-  if (on_device(task)) {
-    named(task, plan_.resources[task.resource], [&] { start_on_device(run, task, queue); });
-  } else {
-    start_on_host(run, task, queue);
+  const Resource& resource = plan_.resources[task.resource];
+  switch (place_of(task)) {
+    case PlaceKind::device:
+      named(task, resource, [&] { start_on_device(run, task, queue); });
+      break;
+    case PlaceKind::host:
+      start_on_host(run, task, queue);
+      break;
+    case PlaceKind::drive:
+      named(task, resource, [&] { start_on_drive(run, task, queue); });
+      break;
   }
   ++queue.depth;  // only now: a task that could not be started is not in flight
 }
@@ -131,6 +148,8 @@ void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
     if (other.resource != task.resource && on_device(other)) {
       event(earlier).block(*queue.stream);
     }
+    // The driver has seen it end; only the hazard detector has to be told.
+    if (on_drive(other)) simdev_stream_join(*queue.stream, drive_clock(earlier));
   });
   if (task.kind == TaskKind::copy) {
     copy(task);
@@ -146,14 +165,30 @@ void StepRunner::copy(const Task& task) {
       .copy_(binding_.bytes(task.reads.front()), /*non_blocking=*/true);
 }
 
-void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
-  // These events are done: the driver has seen their tasks finish. Waiting makes what the device
-  // wrote visible to this thread by the rules of its own API, and to the hazard detector.
+// These events are done: the driver has seen their tasks finish. Waiting makes what the device
+// wrote visible to this thread by the rules of its own API, and to the hazard detector.
+void StepRunner::wait_for_device_tasks(TaskRun run, const Task& task) {
   for_each_dependency(run, task, [&](TaskRun earlier) {
-    const Task& other = plan_.tasks[earlier.task];
-    if (on_device(other)) event(earlier).wait();
+    if (on_device(plan_.tasks[earlier.task])) event(earlier).wait();
+  });
+}
+
+void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
+  wait_for_device_tasks(run, task);
+  for_each_dependency(run, task, [&](TaskRun earlier) {
+    if (on_drive(plan_.tasks[earlier.task])) simdev_host_join(drive_clock(earlier));
   });
   queue.host->push(run, [this, run, &task] { run_host_task(run, task); });
+}
+
+void StepRunner::start_on_drive(TaskRun run, const Task& task, Queue& queue) {
+  last_runs_[run.task] = run.step;  // a transfer that fails may have moved a part
+  wait_for_device_tasks(run, task);
+  for_each_dependency(run, task, [&](TaskRun earlier) {
+    if (on_drive(plan_.tasks[earlier.task])) queue.drive->wait_for(drive_clock(earlier));
+  });
+  queue.drive->start(run, task);
+  drive_clock(run) = queue.drive->clock();
 }
 
 void StepRunner::run_host_task(TaskRun run, const Task& task) {
@@ -178,14 +213,38 @@ void StepRunner::run_host_task(TaskRun run, const Task& task) {
 TaskRun StepRunner::wait_any() {
   for (;;) {
     if (const auto run = take_device_completion()) return *run;
-    if (auto completion = completions_.take(kPatience)) {
-      if (completion->error) {
-        --queue_of(completion->run).depth;
-        std::rethrow_exception(completion->error);
-      }
-      return finish(completion->run, completion->start, completion->end);
+    if (const auto run = take_drive_completion()) return *run;
+    auto completion = completions_.take(kPatience);
+    if (!completion) continue;
+    Queue& queue = queue_of(completion->run);
+    if (queue.drive) {
+      queue.drive->note(*completion);
+      continue;
     }
+    if (completion->error) {
+      --queue.depth;
+      std::rethrow_exception(completion->error);
+    }
+    return finish(completion->run, completion->start, completion->end);
   }
+}
+
+std::optional<TaskRun> StepRunner::take_drive_completion() {
+  for (const ResourceId r : queues_.ids()) {
+    Queue& queue = queues_[r];
+    if (!queue.drive) continue;
+    const auto completion = queue.drive->take();
+    if (!completion) continue;
+    const TaskRun run = completion->run;
+    if (completion->error) {
+      --queue.depth;
+      named(plan_.tasks[run.task], plan_.resources[r],
+            [&] { std::rethrow_exception(completion->error); });
+    }
+    const Micros end = std::max(completion->end, queue.last_end);
+    return finish(run, std::max(completion->start, queue.last_end), end);
+  }
+  return std::nullopt;
 }
 
 std::optional<TaskRun> StepRunner::take_device_completion() {
@@ -236,11 +295,23 @@ void StepRunner::drain() {
       --queue.depth;
     }
     queue.in_flight.clear();
-    while (queue.host && queue.depth > 0) {
-      const auto completion = completions_.take(from_seconds(1));
-      if (!completion) continue;
-      --queue_of(completion->run).depth;
+    while (is_busy(queue)) {
+      if (const auto completion = completions_.take(from_seconds(1))) forget(*completion);
     }
+  }
+}
+
+/// Whether a completion of the queue, of the host or of drives, is still to come.
+bool StepRunner::is_busy(const Queue& queue) const {
+  return queue.drive ? queue.drive->running() > 0 : queue.host && queue.depth > 0;
+}
+
+void StepRunner::forget(const HostCompletion& completion) {
+  Queue& queue = queue_of(completion.run);
+  if (queue.drive) {
+    queue.drive->note(completion);
+  } else {
+    --queue.depth;
   }
 }
 

@@ -2,6 +2,8 @@
 //
 // Device tasks are enqueued on one stream per resource and ordered by events, so the thread that
 // drives the plan never waits for a device; host tasks run in order on one thread per resource.
+// Copies between DRAM and drives begin when what they wait for is done, and end when the drive says
+// so; of one resource several are under way where none touches what another does.
 #pragma once
 
 #include <array>
@@ -17,6 +19,7 @@
 #include "exec/timeline.h"
 #include "plan/plan.h"
 #include "train/block_math.h"
+#include "train/drive_copies.h"
 #include "train/host_math.h"
 #include "train/host_queue.h"
 #include "train/places.h"
@@ -71,6 +74,7 @@ class StepRunner final : public TaskRunner {
   struct Queue {
     std::optional<c10::Stream> stream;   // of device resources
     std::unique_ptr<HostQueue> host;     // of host resources
+    std::unique_ptr<DriveCopies> drive;   // of drives' resources
     const DeviceEvent* epoch = nullptr;  // of device resources: their device's
     std::deque<TaskRun> in_flight;       // of device resources
     int depth = 0;                       // started and not reported
@@ -80,17 +84,25 @@ class StepRunner final : public TaskRunner {
   void set_epochs();
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
   void start_on_host(TaskRun run, const Task& task, Queue& queue);
+  void start_on_drive(TaskRun run, const Task& task, Queue& queue);
+  void wait_for_device_tasks(TaskRun run, const Task& task);
   void run_host_task(TaskRun run, const Task& task);
   void copy(const Task& task);
   std::optional<TaskRun> take_device_completion();
+  std::optional<TaskRun> take_drive_completion();
   Micros end_of(TaskRun run);
   Micros end_on_device(TaskRun run);
   TaskRun finish(TaskRun run, Micros start, Micros end);
+  bool is_busy(const Queue& queue) const;
+  void forget(const HostCompletion& completion);
   const StepNumbers& prepare(int step);
   DeviceEvent& event(TaskRun run);
+  HazardClock& drive_clock(TaskRun run) { return drive_clocks_[run.step % 2][run.task]; }
   Micros& seen_end(TaskRun run) { return ends_[run.step % 3][run.task]; }
   Queue& queue_of(TaskRun run) { return queues_[plan_.tasks[run.task].resource]; }
-  bool on_device(const Task& task) const;
+  PlaceKind place_of(const Task& task) const;
+  bool on_device(const Task& task) const { return place_of(task) == PlaceKind::device; }
+  bool on_drive(const Task& task) const { return place_of(task) == PlaceKind::drive; }
   void for_each_dependency(TaskRun run, const Task& task,
                            const std::function<void(TaskRun)>& visit) const;
   Micros now() const;
@@ -103,8 +115,9 @@ class StepRunner final : public TaskRunner {
   HostMath host_math_;
   std::array<std::optional<StepNumbers>, 2> numbers_;  // by step parity
   std::array<StepResult, 2> results_;                  // by step parity
-  // By step parity; host tasks have none.
+  // By step parity; tasks on the host and drives have none.
   std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 2> events_;
+  std::array<IdVector<TaskId, HazardClock>, 2> drive_clocks_;  // by step parity; of drives' tasks
   // By step modulo 3: of the two steps in flight and the one before them.
   std::array<IdVector<TaskId, Micros>, 3> ends_;
   int first_step_ = std::numeric_limits<int>::max();  // that was started

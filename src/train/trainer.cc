@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <numeric>
 
@@ -19,12 +20,16 @@
 #include "exec/driver.h"
 #include "exec/timeline.h"
 #include "report/chrome_trace.h"
+#include "report/report.h"
+#include "report/stall.h"
+#include "spec/drive_array.h"
 #include "spec/nearest.h"
 #include "store/own_memory.h"
 #include "train/checkpoints.h"
 #include "train/collapse.h"
 #include "train/devices.h"
 #include "train/divergence.h"
+#include "train/drive_meter.h"
 #include "train/driving_thread.h"
 #include "train/evaluation.h"
 #include "train/home_states.h"
@@ -132,7 +137,8 @@ class Run final : public Observer {
   std::string after_divergence(const Diverged& error);
   std::string save_before_divergence();
   std::map<std::string, Bytes> peaks();
-  double stall(int step, Micros step_time) const;
+  void measure_stall(int step, StepReport& report) const;
+  void foresee_drives();
   CheckpointContents contents(int done) const;
   void summarise();
   void write_end(RunState state, const std::string& reason = {});
@@ -147,6 +153,7 @@ class Run final : public Observer {
   Batches batches_;
   std::vector<const Plan*> plans_;
   Places places_;
+  DriveMeter drives_;
   StepRunner runner_;
   HomeStates states_;
   std::optional<Evaluation> evaluation_;
@@ -204,7 +211,8 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),
       plans_(plans_of(setup)),
-      places_(plans_, devices_.names(), setup.machine.host.cores, observer),
+      places_(plans_, devices_.names(), setup.machine, observer),
+      drives_(places_),
       runner_({.model = setup.model,
                .plan = setup.plan,
                .places = places_,
@@ -224,6 +232,18 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
     FERRY_CHECK(peak <= place.budget, place.name + ": the plans of one run fit together");
     summary_.predicted_peak[place.name] = peak;
   }
+  foresee_drives();
+}
+
+void Run::foresee_drives() {
+  for (const DriveUse& use : drive_use(setup_.plan)) {
+    const Place& place = setup_.plan.places[use.place];
+    summary_.predicted_drive_bytes[place.name] = {use.read, use.written};
+    const auto endurance = drive_array(setup_.machine, place.budget).endurance;
+    if (!endurance || use.written == 0_B) continue;
+    summary_.drive_life_steps[place.name] = std::floor(drive_life_steps(use, *endurance));
+  }
+  summary_.drive_io = drives_.io();
 }
 
 StepNumbers Run::make_numbers(int step) {
@@ -306,6 +326,7 @@ TrainSummary Run::execute() {
 
 void Run::run_steps() {
   last_finish_ = Clock::now();
+  drives_.restart();
   while (done_ < job_.train.steps && !stop_asked_) {
     on_driving_thread(runner_.gives_way(), [&] {
       drive(setup_.plan, {done_, job_.train.steps - done_}, runner_, *this);
@@ -314,6 +335,7 @@ void Run::run_steps() {
     if (evaluation_is_due(done_)) evaluate();
     if (saving_->is_due(done_)) saving_->try_to_save(done_, collapse_.last_good());
     last_finish_ = Clock::now();
+    drives_.restart();
   }
 }
 
@@ -328,16 +350,32 @@ bool Run::evaluation_is_due(int done) const {
          done % job_.train.eval_every == 0;
 }
 
-double Run::stall(int step, Micros step_time) const {
-  IdVector<ResourceId, Micros> busy(setup_.plan.resources.size());
+/// How idle the busiest device's compute was, and what it waited for.
+void Run::measure_stall(int step, StepReport& report) const {
+  const Plan& plan = setup_.plan;
+  IdVector<ResourceId, Micros> busy(plan.resources.size());
   for (const Span& span : spans_.back()) {
     if (span.run.step != step) continue;
-    const Task& task = setup_.plan.tasks[span.run.task];
-    if (setup_.plan.resources[task.resource].kind != ResourceKind::compute) continue;
-    busy[task.resource] += span.end - span.start;
+    const ResourceId resource = plan.tasks[span.run.task].resource;
+    if (plan.resources[resource].kind != ResourceKind::compute) continue;
+    busy[resource] += span.end - span.start;
   }
-  const Micros most = *std::ranges::max_element(busy);
-  return step_time.count > 0 ? std::clamp(1 - most.count / step_time.count, 0.0, 1.0) : 0.0;
+  if (report.step_seconds <= 0) return;
+  const auto most = std::ranges::max_element(busy);
+  const auto share = [&](Micros time) {
+    return std::clamp(time.seconds() / report.step_seconds, 0.0, 1.0);
+  };
+  report.stall = 1 - share(*most);
+  Timeline timeline;
+  for (const auto& spans : spans_) {
+    timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
+  }
+  const StallCauses causes = stall_causes(plan, timeline, busy.id_of(most), step);
+  report.stall_by = {{"copies", share(causes.copies)},
+                     {"drives", share(causes.drives)},
+                     {"host", share(causes.host)},
+                     {"devices", share(causes.devices)},
+                     {"other", share(causes.other)}};
 }
 
 void Run::step_finished(int step) {
@@ -359,10 +397,18 @@ void Run::step_finished(int step) {
                     .tokens = 0,
                     .learned = numbers.learned,
                     .step_seconds = time.seconds(),
-                    .stall = stall(step, time),
+                    .stall = 0,
+                    .stall_by = {},
                     .peak_bytes = peaks(),
+                    .drive_bytes = drives_.take(),
                     .seconds_left = (median(step_times_) * (job_.train.steps - done_)).seconds()};
   for (const Batch& batch : numbers.batches) report.tokens += batch.tokens;
+  measure_stall(step, report);
+  for (const auto& [place, moved] : report.drive_bytes) {
+    summary_.drive_bytes[place].read += moved.read;
+    summary_.drive_bytes[place].written += moved.written;
+  }
+  ++summary_.drive_steps;
   summary_.final_loss = result.loss;
   summary_.tokens += report.tokens;
   summary_.stepping_seconds += report.step_seconds;
@@ -450,8 +496,9 @@ std::map<std::string, Bytes> Run::peaks() {
   std::map<std::string, Bytes> peaks;
   for (const PlaceId id : places_.ids()) {
     PlaceMemory& place = places_[id];
-    peaks[place.name] = place.device ? place.device->memory_use().peak
-                                     : std::max(host_memory_.peak(), setup_.tokenising_peak);
+    if (place.device) peaks[place.name] = place.device->memory_use().peak;
+    if (place.host) peaks[place.name] = std::max(host_memory_.peak(), setup_.tokenising_peak);
+    if (place.drive) peaks[place.name] = place.drive->size();  // all taken at the start
   }
   return peaks;
 }

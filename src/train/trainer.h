@@ -14,6 +14,7 @@
 #include "spec/job.h"
 #include "spec/machine.h"
 #include "spec/model_spec.h"
+#include "train/drive_bytes.h"
 
 namespace ferry {
 
@@ -48,7 +49,9 @@ struct StepReport {
   std::int64_t learned = 0;  // positions whose prediction is learned
   double step_seconds = 0;
   double stall = 0;  // share of the step in which the busiest device's compute was idle
+  std::map<std::string, double> stall_by;   // what that compute waited for: shares of the step
   std::map<std::string, Bytes> peak_bytes;  // per place, measured, since the run began
+  DriveBytesByPlace drive_bytes;            // moved since the step before ended, as drives counted
   double seconds_left = 0;
 
   /// Positions that are not padding, per second: the one rate that ferry shows of a run. 0 where no
@@ -73,6 +76,11 @@ struct TrainSummary {
   double stepping_seconds = 0;      // in this run's steps
   double seconds = 0;               // from train()'s begin to its end
   std::map<std::string, Bytes> predicted_peak, measured_peak;  // per place
+  DriveBytesByPlace predicted_drive_bytes;  // per step
+  DriveBytesByPlace drive_bytes;            // of this run's steps, as drives counted
+  int drive_steps = 0;                      // so many
+  std::map<std::string, std::string> drive_io;     // how each place's drives are reached
+  std::map<std::string, double> drive_life_steps;  // of places whose drives' endurance is known
   Bytes beside_plan;      // of the host's peak: what the process held beyond what the plan counts
   Bytes tokenising_peak;  // as in TrainSetup
   std::filesystem::path checkpoint;  // the last one written

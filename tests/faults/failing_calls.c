@@ -2,20 +2,25 @@
  *
  *   LD_PRELOAD=failing_calls.so FERRY_FAIL=fsync:3 FERRY_FAIL_BELOW=/tmp/run FERRY_FAIL_TOLD=/tmp/told ferry train ...
  *
- * Kinds: write, reserve, sync, rename, create, remove, and allocate: memory of at least 256 KiB, asked for after the first file was
+ * Kinds: read, write, reserve, sync, rename, create, remove, and allocate: memory of at least 256 KiB, asked for after the first file was
  * created below the folder. A call that fails makes the file FERRY_FAIL_TOLD.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LARGE = 256 << 10 }; /* bytes */
@@ -61,6 +66,19 @@ static int fails(const char* kind, int descriptor) {
   return fails_path(kind, path);
 }
 
+/* io_uring's requests are no calls: with FERRY_FAIL_WITHOUT_URING the kernel refuses it, as many containers do. */
+__attribute__((constructor)) static void without_uring(void) {
+  if (getenv("FERRY_FAIL_WITHOUT_URING") == NULL) return;
+  struct sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {sizeof steps / sizeof *steps, steps};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) abort();
+}
+
 #define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 #define REFUSE(number) return errno = (number), -1
 
@@ -68,6 +86,12 @@ ssize_t write(int descriptor, const void* bytes, size_t size) {
   REAL(write);
   if (fails("write", descriptor)) REFUSE(ENOSPC);
   return real(descriptor, bytes, size);
+}
+
+ssize_t pread(int descriptor, void* bytes, size_t size, off_t at) {
+  REAL(pread);
+  if (fails("read", descriptor)) REFUSE(EIO);
+  return real(descriptor, bytes, size, at);
 }
 
 ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t at) {

@@ -6,211 +6,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
-#include <random>
 
 #include "base/error.h"
 #include "device/simulation.h"
 #include "exec/driver.h"
 #include "model/block.h"
 #include "plan/verify.h"
-#include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
-#include "planner/planner.h"
-#include "planner/write/edges.h"
-#include "planner/write/sample_schedules.h"
-#include "planner/write/stream_plan.h"
-#include "train/devices.h"
-#include "train/home_states.h"
 #include "train/measure.h"
-#include "train/places.h"
 #include "train/stopwatch.h"
+#include "training_sample.h"
 
 namespace ferry {
 namespace {
-
-constexpr const char* kConfig = R"({
-  "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
-  "intermediate_size": 96, "num_hidden_layers": 6, "num_attention_heads": 4,
-  "num_key_value_heads": 2, "vocab_size": 96, "max_position_embeddings": 64,
-  "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": false})";
-
-constexpr int kMicroBatches = 3;
-constexpr int kOpenDevices = 4;
-
-Machine machine(int devices) {
-  Machine machine;
-  machine.name = "test";
-  machine.host.cores = 2;
-  machine.host.memory = 4_GiB;
-  for (int i = 0; i < devices; ++i) {
-    MachineDevice device;
-    device.name = "gpu" + std::to_string(i);
-    device.index = i;
-    device.memory = 1_GiB;
-    device.threads = 1;
-    machine.devices.push_back(device);
-  }
-  return machine;
-}
-
-/// Every test opens four devices, whatever its plan uses: torch's autograd counts them once.
-OpenDevices open_devices(Bytes memory, bool checked) {
-  return OpenDevices(machine(4), {.memory = std::vector<Bytes>(kOpenDevices, memory),
-                                  .threads = 1,
-                                  .poison = checked,
-                                  .hazards = checked,
-                                  .strict = checked});
-}
-
-PlanQuestion question(int devices) {
-  PlanQuestion question;
-  question.model = parse_model_spec(kConfig, "config");
-  question.machine = machine(devices);
-  question.micro_batches = kMicroBatches;
-  question.micro_batch_size = 2;
-  question.sequence = 16;
-  question.strategy = "mobius";
-  set_device_budgets(question, 720_KiB);
-  question.host_budget = 1_GiB;
-  question.host_budget_source = "the test";
-  question.profile =
-      estimate_profile(question.model, question.machine, question.precision, {2, 16});
-  return question;
-}
-
-Plan planned(const PlanQuestion& asked) {
-  PlanAnswer answer = make_plan(asked);
-  const auto* no = std::get_if<DoesNotFit>(&answer);
-  if (no != nullptr)
-    throw std::runtime_error("the test's budget is too small: " + to_string(no->need));
-  return std::get<Planned>(std::move(answer)).plan;
-}
-
-/// Tied, so that weights and sums cross between devices too.
-PlanQuestion pipeline_question(const char* strategy, int devices) {
-  PlanQuestion asked = question(devices);
-  std::string config = kConfig;
-  config.replace(config.find("\"tie_word_embeddings\": false"), 28,
-                 "\"tie_word_embeddings\": true");
-  asked.model = parse_model_spec(config, "config");
-  asked.profile = estimate_profile(asked.model, asked.machine, asked.precision, {2, 16});
-  asked.strategy = strategy;
-  set_device_budgets(asked, 64_MiB);
-  asked.clips = devices != 4;
-  return asked;
-}
-
-/// Small random weights, the same in every run.
-void fill(const ModelSpec& model, HomeStates& states) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal(0, 0.1F);
-  for (const BlockId b : model.blocks.ids()) {
-    const auto& params = model.blocks[b].params;
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
-      std::ranges::generate(values, [&] { return normal(random); });
-      states.write(StatePart::master, {b, i}, values);
-      std::ranges::fill(values, 0.0F);
-      states.write(StatePart::exp_avg, {b, i}, values);
-      states.write(StatePart::exp_avg_sq, {b, i}, values);
-    }
-  }
-}
-
-std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states) {
-  std::vector<float> all;
-  for (const BlockId b : model.blocks.ids()) {
-    const auto& params = model.blocks[b].params;
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
-      states.read(StatePart::master, {b, i}, values);
-      all.insert(all.end(), values.begin(), values.end());
-    }
-  }
-  return all;
-}
-
-StepNumbers numbers(int step, int micro_batches) {
-  const int learned = 32 * micro_batches;
-  StepNumbers numbers{
-      .step = step, .batches = {}, .learned = learned, .loss_scale = 1.0 / learned, .adamw = {}};
-  numbers.adamw.lr = 1e-3;
-  numbers.adamw.step = step + 1;
-  for (int m = 0; m < micro_batches; ++m) {
-    Batch batch;
-    for (int i = 0; i < 32; ++i) {
-      batch.ids.push_back((7 * i + m + step) % 96);
-      batch.labels.push_back((7 * (i + 1) + m + step) % 96);
-      if (m == 1) batch.segments.push_back(i % 16 < 5 ? 0 : 1);  // two documents in a row
-    }
-    numbers.batches.push_back(batch);
-  }
-  return numbers;
-}
-
-struct Outcome {
-  std::vector<double> losses;
-  std::vector<float> weights;  // of all blocks, at the end
-  std::vector<Hazard> hazards;
-  long host_syncs = 0;                 // in the last two steps, over all devices
-  std::map<std::string, long> drains;  // operators that made the host wait
-};
-
-/// Collects the loss of each step, and counts host synchronisations after a warm-up.
-class Recorder final : public Observer {
- public:
-  Recorder(const StepRunner& runner, Outcome& outcome) : runner_(runner), outcome_(outcome) {}
-
-  void step_finished(int step) override {
-    outcome_.losses.push_back(runner_.result(step).loss);
-    if (step == 1) simdev_reset_stats();
-  }
-
- private:
-  const StepRunner& runner_;
-  Outcome& outcome_;
-};
-
-/// A plan on four open devices, with weights in place. `checked`: with poison, the hazard detector
-/// and strict mode.
-struct Training {
-  Training(const PlanQuestion& asked, const Plan& given, bool checked)
-      : plan(&given),
-        devices(open_devices(device_budget(asked, 0).bytes, checked)),
-        places({&plan, 1}, devices.names(), 1),
-        runner({.model = asked.model,
-                .plan = given,
-                .places = places,
-                .clip = 1.0,
-                .update_threads = 1,
-                .feed = [m = given.micro_batches](int step) { return numbers(step, m); }}),
-        states(asked.model, given, runner.binding()) {
-    fill(asked.model, states);
-  }
-
-  const Plan* const plan;
-  const OpenDevices devices;
-  Places places;
-  StepRunner runner;
-  HomeStates states;
-};
-
-Outcome run(const PlanQuestion& asked, const Plan& plan) {
-  Outcome outcome;
-  Training training(asked, plan, /*checked=*/true);
-  Recorder recorder(training.runner, outcome);
-  drive(plan, {0, 4}, training.runner, recorder);
-  for (int device = 0; device < kOpenDevices; ++device) {
-    const SimStats stats = simdev_stats(device);
-    outcome.host_syncs += stats.host_syncs;
-    for (const auto& [name, count] : stats.drains) outcome.drains[name] += count;
-  }
-  outcome.hazards = simdev_hazards();
-  outcome.weights = weights_of(asked.model, training.states);  // by copies outside the plan
-  return outcome;
-}
 
 /// How often a host task waits for events of device tasks, per step: the only host waits there are.
 long host_waits(const Plan& plan) {
@@ -232,7 +41,7 @@ long host_waits(const Plan& plan) {
 class StepRunnerOnDevices : public testing::TestWithParam<int> {};
 
 TEST_P(StepRunnerOnDevices, AVerifiedPlanRunsWithoutHazards) {
-  const PlanQuestion asked = question(GetParam());
+  const PlanQuestion asked = training_question(GetParam());
   const Plan plan = planned(asked);
   const Outcome outcome = run(asked, plan);
   for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
@@ -244,7 +53,7 @@ TEST(StepRunnerOfPipelines, AVerifiedPlanRunsWithoutHazards) {
   for (const char* strategy : {"gpipe", "1f1b", "interleaved", "mixed-pipe"}) {
     for (const int devices : {2, 4}) {
       SCOPED_TRACE(strategy);
-      const PlanQuestion asked = pipeline_question(strategy, devices);
+      const PlanQuestion asked = tied_question(strategy, devices);
       const Plan plan = planned(asked);
       const Outcome outcome = run(asked, plan);
       for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
@@ -255,81 +64,11 @@ TEST(StepRunnerOfPipelines, AVerifiedPlanRunsWithoutHazards) {
   }
 }
 
-// ---- values at home anywhere ----
-
-struct SumsOf {
-  int micro_batches;
-  Precision gradients;
-};
-
-/// Random visits and homes beside one device in memory; what the latter gave.
-Outcome expect_bits_of_one_device(unsigned seed, const SumsOf& sums) {
-  std::mt19937 random(seed);
-  const int devices = 1 << random() % 3;
-  PlanQuestion asked = random() % 2 == 0 ? pipeline_question("resident", devices)  // tied
-                                         : question(devices);
-  set_device_budgets(asked, 64_MiB);
-  asked.clips = random() % 2 == 0;
-  asked.strategy = "resident";
-  asked.micro_batches = sums.micro_batches;
-  asked.gradients = sums.gradients;
-  Outcome resident = run(asked, planned(asked));
-
-  const Chain chain = make_chain(asked);
-  StreamSchedule schedule;
-  schedule.strategy = "mobius";
-  schedule.devices = devices;
-  schedule.visits = random_visits(chain, devices, sums.micro_batches, random);
-  schedule.homes = random_homes(chain, random);
-  schedule.activation_slots = kLeastActivationSlots + static_cast<int>(random() % 20);
-  schedule.spare_slots = static_cast<int>(random() % 3);
-  schedule.spare_crossings = static_cast<int>(random() % 3);
-  schedule.updates_as_landed = random() % 2 == 0;
-  Plan plan = write_stream_plan(asked, chain, schedule);
-  order_accesses(plan);
-  const std::optional<Violation> violation = verify(plan);
-  EXPECT_FALSE(violation) << violation->message;
-  if (violation) return resident;
-  const Outcome outcome = run(asked, plan);
-  for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
-  EXPECT_TRUE(outcome.drains.empty());
-  EXPECT_EQ(outcome.losses, resident.losses);
-  EXPECT_EQ(outcome.weights, resident.weights);
-  return resident;
-}
-
-TEST(StepRunnerWithHomes, GivesTheBitsOfOneDeviceWhereverValuesRest) {
-  for (unsigned seed = 0; seed < 24; ++seed) {
-    SCOPED_TRACE(seed);
-    expect_bits_of_one_device(seed, {kMicroBatches, Precision::fp32});
-  }
-}
-
-// A sum is rounded once per block and step: by the backward that completes it where R leaves for
-// the host or waits, by the update where a device updates from G.
-TEST(StepRunnerWithHomes, RoundedSumsGiveTheBitsOfOneDeviceWhereverTheyAreRounded) {
-  constexpr std::array kCounts = {1, 3, 4};
-  for (unsigned seed = 100; seed < 124; ++seed) {
-    SCOPED_TRACE(seed);
-    expect_bits_of_one_device(seed, {kCounts[seed % kCounts.size()], Precision::bf16});
-  }
-}
-
-TEST(StepRunnerWithHomes, RoundedSumsGiveOtherBits) {
-  const SumsOf exact{kMicroBatches, Precision::fp32}, rounded{kMicroBatches, Precision::bf16};
-  const Outcome one = expect_bits_of_one_device(3, exact);
-  const Outcome other = expect_bits_of_one_device(3, rounded);
-  ASSERT_EQ(one.losses.size(), 4U);
-  EXPECT_EQ(one.losses.front(), other.losses.front());  // forward takes weights as they are
-  EXPECT_NE(one.losses.back(), other.losses.back());
-  EXPECT_NEAR(one.losses.back(), other.losses.back(), 1e-3);
-}
-
 // Pipelines keep weights, states and sums on their devices, which round as they update.
 TEST(StepRunnerOfPipelines, RoundedSumsGiveTheBitsOfOneDevice) {
   for (const char* strategy : {"1f1b", "interleaved", "mixed-pipe"}) {
     SCOPED_TRACE(strategy);
-    PlanQuestion asked = pipeline_question(strategy, 2);
+    PlanQuestion asked = tied_question(strategy, 2);
     asked.gradients = Precision::bf16;
     const Outcome outcome = run(asked, planned(asked));
     asked.strategy = "resident";
@@ -342,7 +81,7 @@ TEST(StepRunnerOfPipelines, RoundedSumsGiveTheBitsOfOneDevice) {
 // In the steady state the host waits for no stream: operators never drain one, and host tasks start
 // when the events of what they read are done, so that their waits return at once.
 TEST_P(StepRunnerOnDevices, TheHostSynchronisesOnlyForWhatHostTasksRead) {
-  const PlanQuestion asked = question(GetParam());
+  const PlanQuestion asked = training_question(GetParam());
   const Plan plan = planned(asked);
   const Outcome outcome = run(asked, plan);
   EXPECT_TRUE(outcome.drains.empty()) << outcome.drains.begin()->first;
@@ -353,7 +92,7 @@ TEST_P(StepRunnerOnDevices, TheHostSynchronisesOnlyForWhatHostTasksRead) {
 INSTANTIATE_TEST_SUITE_P(Devices, StepRunnerOnDevices, testing::Values(1, 2, 4));
 
 TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
-  const PlanQuestion asked = question(2);
+  const PlanQuestion asked = training_question(2);
   Plan plan = planned(asked);
   const auto task = std::ranges::find(plan.tasks, std::string("F.3.0"), &Task::name);
   ASSERT_NE(task, plan.tasks.end());
@@ -375,7 +114,7 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
 }
 
 TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
-  const PlanQuestion asked = question(1);
+  const PlanQuestion asked = training_question(1);
   const Plan plan = planned(asked);
   Training training(asked, plan, /*checked=*/false);
   Observer nobody;
@@ -492,7 +231,7 @@ class KeepingPlan {
 // run twice.
 TEST(StepRunnerThatKeeps, GivesTheBitsOfRecompute) {
   for (const char* strategy : {"resident", "1f1b"}) {
-    PlanQuestion asked = pipeline_question(strategy, 2);
+    PlanQuestion asked = tied_question(strategy, 2);
     asked.clips = true;
     asked.options.activations = ActivationRule::recompute;
     const Plan plan = planned(asked);
@@ -514,7 +253,7 @@ TEST(StepRunnerThatKeeps, GivesTheBitsOfRecompute) {
 }
 
 TEST(StepRunnerThatKeeps, ASlotThatIsTooSmallIsRefused) {
-  const PlanQuestion asked = pipeline_question("resident", 1);
+  const PlanQuestion asked = tied_question("resident", 1);
   Plan plan = KeepingPlan(planned(asked), asked.model, Keeping::on_device).take();
   for (Value& value : plan.values) {
     if (value.kind == ValueKind::saved) value.bytes = value.bytes - 4096_B;
@@ -527,14 +266,14 @@ TEST(StepRunnerThatKeeps, ASlotThatIsTooSmallIsRefused) {
 // The planner sizes K.b.m without torch. On the CPU it is exact: the measured profile's bytes.
 TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
   const BatchShape shape{.batch = 2, .time = 24};
-  std::string qwen3 = kConfig;
+  std::string qwen3 = kSampleConfig;
   qwen3.replace(qwen3.find("\"llama\""), 7, "\"qwen3\"");
   const std::string gpt2 = R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
                                "n_positions": 64, "vocab_size": 96})";
-  for (const std::string& config : {std::string(kConfig), qwen3, gpt2}) {
+  for (const std::string& config : {std::string(kSampleConfig), qwen3, gpt2}) {
     const ModelSpec model = parse_model_spec(config, "config");
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-      const Profile profile = estimate_profile(model, machine(1), precision, shape);
+      const Profile profile = estimate_profile(model, sample_machine(1), precision, shape);
       for (const std::size_t b : {1U, 2U}) {
         const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
         const BlockProfile& costs = profile.blocks[profile.chain[b]];
@@ -546,8 +285,8 @@ TEST(Estimate, SavedBytesAreWhatTheBlocksCount) {
 }
 
 TEST(Estimate, SavedBytesAndTimesGrowWithTheBatch) {
-  const PlanQuestion asked = question(1);  // 2 rows of 16 tokens
-  const PlanQuestion larger = with_batch(asked, kMicroBatches, 6, 16);
+  const PlanQuestion asked = training_question(1);  // 2 rows of 16 tokens
+  const PlanQuestion larger = with_batch(asked, kSampleMicroBatches, 6, 16);
   for (std::size_t i = 0; i < asked.profile.blocks.size(); ++i) {
     const BlockProfile &before = asked.profile.blocks[i], &after = larger.profile.blocks[i];
     EXPECT_GE(after.saved, 3 * before.saved) << before.key;
@@ -560,7 +299,7 @@ TEST(Estimate, SavedBytesAndTimesGrowWithTheBatch) {
 }
 
 struct Measuring {
-  std::string config = kConfig;
+  std::string config = kSampleConfig;
   MeasureRequest request(const ModelSpec& model) const {
     return {.model = model,
             .micro_batch_size = rows,
@@ -586,7 +325,7 @@ std::vector<MeasuredBlock> measured(const Measuring& how) {
 }
 
 std::string with_vocabulary(int rows, bool tied) {
-  std::string config = kConfig;
+  std::string config = kSampleConfig;
   config.replace(config.find("\"vocab_size\": 96"), 16, "\"vocab_size\": " + std::to_string(rows));
   if (tied) config.replace(config.find("false}"), 6, "true}");
   return config;
@@ -594,8 +333,8 @@ std::string with_vocabulary(int rows, bool tied) {
 
 // A block whose bench has room, but not for what its forward would keep, is measured without.
 TEST(Measure, SaysWhatIsKeptUnlessRoomIsShort) {
-  const ModelSpec model = parse_model_spec(kConfig, "config");
-  const Profile estimate = estimate_profile(model, machine(1), Precision::fp32, {8, 64});
+  const ModelSpec model = parse_model_spec(kSampleConfig, "config");
+  const Profile estimate = estimate_profile(model, sample_machine(1), Precision::fp32, {8, 64});
   Bytes need, saved;  // of the MLP
   for (const MeasuredBlock& block : measured({})) {
     const BlockProfile& costs = block.costs;

@@ -69,6 +69,7 @@ StreamSchedule evaluation_schedule(const Plan& training) {
   schedule.strategy = training.strategy;
   schedule.devices =
       static_cast<int>(std::ranges::count(training.places, PlaceKind::device, &Place::kind));
+  schedule.names_drives = std::ranges::count(training.places, PlaceKind::drive, &Place::kind) > 0;
   schedule.visits = joined(visits_of(forward_runs(training)));
   schedule.homes.resize(training.blocks.size());
   for (const Instance& instance : training.instances) {

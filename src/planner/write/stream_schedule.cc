@@ -11,7 +11,7 @@
 namespace ferry {
 
 bool StreamSchedule::uses_drives() const {
-  return gradients_on_drive ||
+  return names_drives || gradients_on_drive ||
          std::any_of(
              homes.begin(), homes.end(),
              [](const BlockHome& home) { return home.weight_on_drive || home.state_on_drive; }) ||

@@ -85,6 +85,8 @@ struct StreamSchedule {
   int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
                         // many for what goes on to the drives
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
+  /// The plan has the drives' place even if it has nothing for them: the plan beside it has.
+  bool names_drives = false;
 
   bool uses_drives() const;
 };

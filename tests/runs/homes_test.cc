@@ -1,0 +1,282 @@
+// Values at home anywhere: in DRAM, on devices, on drives. Whatever a plan rests where, and whatever
+// it keeps of forward where, training gives the bits of one device that holds everything.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <string>
+
+#include "base/error.h"
+#include "data/scratch_folder.h"
+#include "plan/verify.h"
+#include "planner/costs/chain.h"
+#include "planner/write/edges.h"
+#include "planner/write/sample_schedules.h"
+#include "planner/write/stream_plan.h"
+#include "report/report.h"
+#include "store/faulty_drive.h"
+#include "training_sample.h"
+
+namespace ferry {
+namespace {
+
+enum class Drives { none, some };
+
+/// Of what is at home on no device, some rests on drives.
+void put_on_drives(std::vector<BlockHome>& homes, std::mt19937& random) {
+  for (BlockHome& home : homes) {
+    if (home.on_device) continue;
+    home.weight_on_drive = random() % 2 == 0;
+    home.state_on_drive = random() % 3 != 0;
+  }
+}
+
+/// What becomes of each block's activations, where its backward can go on from them.
+ActivationPolicies random_policies(const Chain& chain, const StreamSchedule& schedule,
+                                   std::mt19937& random) {
+  constexpr ActivationPolicy kAll[] = {ActivationPolicy::keep, ActivationPolicy::swap_to_host,
+                                       ActivationPolicy::swap_to_drive,
+                                       ActivationPolicy::recompute};
+  const KeptSlots slots = kept_slots(chain, schedule);
+  ActivationPolicies policies = keep_none(chain);
+  for (const BlockId b : policies.ids()) {
+    const ActivationPolicy policy = kAll[random() % std::size(kAll)];
+    if (slots[b] > 0) policies[b] = policy;
+  }
+  return policies;
+}
+
+StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Drives drives,
+                               std::mt19937& random) {
+  const int devices = static_cast<int>(asked.machine.devices.size());
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
+  schedule.devices = devices;
+  schedule.visits = random_visits(chain, devices, asked.micro_batches, random);
+  schedule.homes = random_homes(chain, random);
+  schedule.activation_slots = kLeastActivationSlots + static_cast<int>(random() % 20);
+  schedule.spare_slots = static_cast<int>(random() % 3);
+  schedule.spare_crossings = static_cast<int>(random() % 3);
+  schedule.updates_as_landed = random() % 2 == 0;
+  if (drives == Drives::none) return schedule;
+  put_on_drives(schedule.homes, random);
+  schedule.gradients_on_drive = random() % 2 == 0;
+  schedule.activations_on_drive.resize(chain.size());
+  for (std::size_t b = 1; b < chain.size(); ++b) {
+    schedule.activations_on_drive[b] = random() % 2 == 0;
+  }
+  schedule.staging_slots = 1 + static_cast<int>(random() % 3);
+  schedule.policies = random_policies(chain, schedule, random);
+  return schedule;
+}
+
+struct SumsOf {
+  int micro_batches = kSampleMicroBatches;
+  Precision gradients = Precision::fp32;
+};
+
+PlanQuestion random_question(std::mt19937& random, int devices, const SumsOf& sums) {
+  PlanQuestion asked = random() % 2 == 0 ? tied_question("resident", devices, sums.micro_batches)
+                                         : training_question(devices, sums.micro_batches);
+  asked.gradients = sums.gradients;
+  set_device_budgets(asked, 64_MiB);
+  asked.clips = random() % 2 == 0;
+  asked.strategy = "resident";
+  return asked;
+}
+
+Plan plan_of(const PlanQuestion& asked, const Chain& chain, const StreamSchedule& schedule) {
+  Plan plan = write_stream_plan(asked, chain, schedule);
+  order_accesses(plan);
+  require_verified(plan, "the sample");
+  return plan;
+}
+
+void expect_equal(const Outcome& outcome, const Outcome& resident) {
+  for (const Hazard& hazard : outcome.hazards) ADD_FAILURE() << to_string(hazard);
+  EXPECT_TRUE(outcome.drains.empty());
+  EXPECT_EQ(outcome.losses, resident.losses);
+  EXPECT_EQ(outcome.weights, resident.weights);
+}
+
+/// Random visits and homes beside one device in memory; what the latter gave.
+Outcome expect_bits_of_one_device(unsigned seed, const SumsOf& sums) {
+  std::mt19937 random(seed);
+  const int devices = 1 << random() % 3;
+  const PlanQuestion asked = random_question(random, devices, sums);
+  Outcome resident = run(asked, planned(asked));
+  const Chain chain = make_chain(asked);
+  const StreamSchedule schedule = random_schedule(asked, chain, Drives::none, random);
+  expect_equal(run(asked, plan_of(asked, chain, schedule)), resident);
+  return resident;
+}
+
+TEST(StepRunnerWithHomes, GivesTheBitsOfOneDeviceWhereverValuesRest) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_bits_of_one_device(seed, {});
+  }
+}
+
+// A sum is rounded once per block and step: by the backward that completes it where R leaves for
+// the host or waits, by the update where a device updates from G.
+TEST(StepRunnerWithHomes, RoundedSumsGiveTheBitsOfOneDeviceWhereverTheyAreRounded) {
+  constexpr std::array kCounts = {1, 3, 4};
+  for (unsigned seed = 100; seed < 124; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_bits_of_one_device(seed, {kCounts[seed % kCounts.size()], Precision::bf16});
+  }
+}
+
+TEST(StepRunnerWithHomes, RoundedSumsGiveOtherBits) {
+  const Outcome one = expect_bits_of_one_device(3, {});
+  const Outcome other = expect_bits_of_one_device(3, {.gradients = Precision::bf16});
+  ASSERT_EQ(one.losses.size(), 4U);
+  EXPECT_EQ(one.losses.front(), other.losses.front());  // forward takes weights as they are
+  EXPECT_NE(one.losses.back(), other.losses.back());
+  EXPECT_NEAR(one.losses.back(), other.losses.back(), 1e-3);
+}
+
+/// Gives the machine two drives, of unlike rates.
+void add_drives(Machine& machine, const ScratchFolder& folder) {
+  for (const char* name : {"ssd0", "ssd1"}) {
+    Drive drive;
+    drive.name = name;
+    drive.path = folder.path() / name;
+    std::filesystem::create_directories(drive.path);
+    drive.capacity = 1_GiB;
+    drive.read = {machine.drives.empty() ? 3e9 : 1e9};
+    drive.write = {1e9};
+    machine.drives.push_back(drive);
+  }
+}
+
+class StepRunnerWithDrives : public testing::TestWithParam<int> {};
+
+TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
+  const ScratchFolder folder;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(100 + seed);
+    const int devices = 1 + static_cast<int>(random() % 2);
+    const Precision gradients = random() % 3 == 0 ? Precision::bf16 : Precision::fp32;
+    PlanQuestion asked = random_question(random, devices, {GetParam(), gradients});
+    const Outcome resident = run(asked, planned(asked));
+    add_drives(asked.machine, folder);
+    const Chain chain = make_chain(asked);
+    StreamSchedule schedule = random_schedule(asked, chain, Drives::some, random);
+    if (!schedule.uses_drives()) schedule.homes.back().state_on_drive = true;
+    const Plan plan = plan_of(asked, chain, schedule);
+    FaultyDrives hostile;  // in memory; of what waits together the last ends first
+    const bool in_memory = seed % 2 == 0;
+    const Outcome found =
+        run(asked, plan, in_memory ? DriveAccess{.engine = hostile.engines()} : DriveAccess{});
+    expect_equal(found, resident);
+    const DriveUse use = drive_use(plan).front();  // per step, as the plan has it
+    EXPECT_EQ(found.drives.read, 4 * use.read);
+    EXPECT_EQ(found.drives.written, 4 * use.written);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithDrives, testing::Values(1, 3, 4));
+
+/// One device, clipping, and drives on which weights, states and sums all rest.
+struct Sample {
+  Sample() {
+    set_device_budgets(asked, 64_MiB);
+    asked.clips = true;
+    add_drives(asked.machine, folder);
+    const Chain chain = make_chain(asked);
+    std::mt19937 random(3);
+    StreamSchedule schedule = random_schedule(asked, chain, Drives::some, random);
+    schedule.homes.assign(chain.size(), {.weight_on_drive = true, .state_on_drive = true});
+    schedule.gradients_on_drive = true;
+    plan = plan_of(asked, chain, schedule);
+  }
+
+  const ScratchFolder folder;
+  PlanQuestion asked = training_question(1);
+  Plan plan;
+};
+
+bool has_both(const Hazard& hazard, const std::string& one, const std::string& other) {
+  const std::string text = to_string(hazard);
+  return text.find(one) != std::string::npos && text.find(other) != std::string::npos;
+}
+
+// Whatever the timing: a task that does not wait for the drive, a drive that does not wait.
+TEST(Drives, EveryDroppedDependencyOnADriveIsReported) {
+  const Sample sample;
+  const auto on_drive = [&](TaskId id) {
+    const Plan& plan = sample.plan;
+    return plan.places[plan.resources[plan.tasks[id].resource].place].kind == PlaceKind::drive;
+  };
+  int dropped = 0;
+  for (const TaskId later : sample.plan.tasks.ids()) {
+    const auto& after = sample.plan.tasks[later].after;
+    const auto earlier = std::ranges::find_if(after, on_drive);
+    if (earlier == after.end() || on_drive(later) || later.index() % 7 != 0) continue;
+    Plan plan = sample.plan;
+    std::erase(plan.tasks[later].after, *earlier);
+    if (!verify(plan)) continue;  // another dependency implies it
+    ++dropped;
+    const Outcome outcome = run(sample.asked, plan);
+    const std::string task = plan.tasks[later].name, awaited = plan.tasks[*earlier].name;
+    SCOPED_TRACE(task + " after " + awaited);
+    const auto found = std::ranges::find_if(
+        outcome.hazards, [&](const Hazard& hazard) { return has_both(hazard, task, awaited); });
+    EXPECT_NE(found, outcome.hazards.end())
+        << (outcome.hazards.empty() ? "no hazard at all" : to_string(outcome.hazards.front()));
+    if (dropped == 6) break;
+  }
+  EXPECT_GT(dropped, 2);
+}
+
+/// What four steps come to when the drives meet the fault: an error's text, or nothing and the
+/// bits of `whole`.
+std::string trial(const Sample& sample, const DriveFaults& faults, const Outcome& whole,
+                  std::int64_t& requests) {
+  FaultyDrives drives(faults);
+  std::string error;
+  try {
+    const Outcome found =
+        run(sample.asked, sample.plan, {drives.engines(), std::chrono::milliseconds(300)});
+    expect_equal(found, whole);
+  } catch (const ResourceError& thrown) {
+    error = thrown.what();
+  }
+  requests = drives.requests();
+  return error;
+}
+
+TEST(Drives, AFaultIsSurvivedOrNamedAndNeverAWrongNumber) {
+  const Sample sample;
+  std::int64_t requests = 0;
+  PlanQuestion in_memory = sample.asked;
+  in_memory.machine.drives.clear();
+  in_memory.strategy = "resident";
+  const Outcome whole = run(in_memory, planned(in_memory));
+  ASSERT_EQ(trial(sample, {}, whole, requests), "");
+  ASSERT_GT(requests, 100);
+  for (const DriveFault fault : {DriveFault::fail, DriveFault::shorten, DriveFault::tear,
+                                 DriveFault::delay, DriveFault::forget}) {
+    for (const std::int64_t part : {0, 3, 6, 9}) {  // tenths of the run, loading included
+      SCOPED_TRACE(std::to_string(static_cast<int>(fault)) + " " + std::to_string(part));
+      std::int64_t begun = 0;
+      const std::string error =
+          trial(sample, {.fault = fault, .first = requests * part / 10}, whole, begun);
+      const bool harmless = fault == DriveFault::shorten || fault == DriveFault::delay;
+      EXPECT_EQ(error.empty(), harmless) << error;
+      if (harmless) continue;
+      EXPECT_NE(error.find("drives"), std::string::npos) << error;
+      EXPECT_NE(error.find("ssd"), std::string::npos) << error;  // the folder
+      if (part >= 6) {
+        EXPECT_EQ(error.find("task "), 0U) << error;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ferry
