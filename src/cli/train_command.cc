@@ -69,6 +69,13 @@ std::optional<Precision> precision_before(const Start& start) {
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
                            const std::string& file) {
+  const auto on_drives = std::ranges::count(plan.places, PlaceKind::drive, &Place::kind);
+  if (on_drives > 0 && question.machine.drives.empty()) {
+    throw UserError(file +
+                    ": the plan rests values on drives, and the machine has no drives to train on"
+                    "\n  try: a machine file whose drives have `path`, `read` and `write`, or plan "
+                    "again");
+  }
   if (plan.timing_only) {
     throw UserError(
         (file.empty() ? "this plan" : file) +
@@ -98,6 +105,12 @@ std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuest
     if (const auto* no = std::get_if<DoesNotFit>(&evaluation))
       return show_does_not_fit(command, *no);
     planned.evaluation = std::get<Plan>(std::move(evaluation));
+    if (!std::ranges::equal(planned.evaluation->places, planned.plan.places, {}, &Place::name,
+                            &Place::name)) {
+      throw UserError(file +
+                      ": the plan was made for a machine with other devices or drives; make it again "
+                      "with ferry plan, or set train.eval_every: 0");
+    }
   }
   planned.prediction = simulate(planned.plan);
   planned.lower_bound = planned.prediction.busiest;

@@ -121,6 +121,7 @@ TrainCommand in_memory(const VerifyCommand& command, const std::string& folder,
 /// Trains the first steps; fewer when a signal comes.
 Outcome outcome_of(TrainSetup setup, int steps, PhaseLines& phases, const StopSignals& stop) {
   shorten(setup.job, steps);
+  fs::create_directories(setup.job.out);  // drives may be there
   Recorder recorder(phases, stop);
   const TrainSummary summary = train(setup, recorder);
   return {recorder.steps, summary.checkpoint};

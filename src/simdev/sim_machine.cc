@@ -444,7 +444,7 @@ void SimActor::access(const void* begin, Bytes size, bool write, const std::stri
   HazardDetector* detector = open_detector();
   if (detector == nullptr || actor_ < 0) return;
   const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
-  detector->access(actor_, who, thread_label, {&range, 1});
+  detector->access(actor_, who, "", {&range, 1});
 }
 
 HazardClock SimActor::clock() const {

@@ -129,8 +129,13 @@ struct SpaceNeed {
   std::string what;  // for messages
 };
 
-/// The file system of a folder, or of the nearest one above that is there.
-dev_t file_system_of(const fs::path& folder) {
+/// A folder, or the nearest one above that is there, and its file system.
+struct FolderThere {
+  fs::path path;
+  dev_t device = 0;
+};
+
+FolderThere nearest_to(const fs::path& folder) {
   fs::path there = fs::absolute(folder);
   struct stat found = {};
   while (stat(there.c_str(), &found) != 0) {
@@ -139,12 +144,12 @@ dev_t file_system_of(const fs::path& folder) {
     }
     there = there.parent_path();
   }
-  return found.st_dev;
+  return {there, found.st_dev};
 }
 
 Bytes available(const fs::path& folder) {
   try {
-    return Bytes{static_cast<std::int64_t>(fs::space(folder).available)};
+    return Bytes{static_cast<std::int64_t>(fs::space(nearest_to(folder).path).available)};
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot look for space: ") + error.what());
   }
@@ -168,7 +173,7 @@ void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
   const Bytes size = checkpoint_size(model, job);
   std::vector<SpaceNeed> needs;
   const auto add = [&](const fs::path& folder, Bytes need, const std::string& what) -> SpaceNeed& {
-    const dev_t device = file_system_of(folder);
+    const dev_t device = nearest_to(folder).device;
     const auto same = std::ranges::find(needs, device, &SpaceNeed::device);
     if (same == needs.end()) return needs.emplace_back(folder, device, need, Bytes{}, what);
     same->need = plus(same->need, need);
