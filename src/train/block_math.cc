@@ -74,7 +74,8 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
   for (const InstanceId id : plan.instances.ids()) {
     const Value& value = plan.values[plan.instances[id].value];
-    if (value.kind != ValueKind::weight || binding.on_host(id)) continue;
+    const bool on_device = !binding.on_host(id) && !binding.on_drive(id);
+    if (value.kind != ValueKind::weight || !on_device) continue;
     weights_[id] = weight_views(model, plan, binding, value.block, id);
   }
 }

@@ -42,7 +42,7 @@ ActivationPolicies random_policies(const Chain& chain, const StreamSchedule& sch
   ActivationPolicies policies = keep_none(chain);
   for (const BlockId b : policies.ids()) {
     const ActivationPolicy policy = kAll[random() % std::size(kAll)];
-    if (slots[b] > 0) policies[b] = policy;
+    if (chain.blocks[b].saved > 0_B && slots[b] > 0) policies[b] = policy;
   }
   return policies;
 }
