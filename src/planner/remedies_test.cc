@@ -109,7 +109,7 @@ TEST(Remedies, ADriveIsOneOfThem) {
   const PlanAnswer answer = make_plan(question);
   const Remedy* offered = drive_among(std::get<DoesNotFit>(answer).remedies);
   ASSERT_NE(offered, nullptr);
-  EXPECT_EQ(offered->assumed, "a drive that reads 3 GB/s, writes 1500 MB/s");
+  EXPECT_EQ(offered->assumed, "a drive that reads 3 GB/s, writes 1.5 GB/s");
   // What the changed job then gets.
   const Bytes capacity = parse_bytes(offered->change.substr(std::string("budget.drive: ").size()));
   question.machine.drives = {
@@ -133,7 +133,7 @@ TEST(Remedies, ADriveElsewhereIsOfferedWithItsRates) {
   const PlanAnswer answer = make_plan(question);
   const Remedy* offered = drive_among(std::get<DoesNotFit>(answer).remedies);
   ASSERT_NE(offered, nullptr);
-  EXPECT_TRUE(offered->change.ends_with("MiB, read: 3 GB/s, write: 1500 MB/s}"));
+  EXPECT_TRUE(offered->change.ends_with("MiB, read: 3 GB/s, write: 1.5 GB/s}"));
   question.possible_drive.reset();
   const PlanAnswer without = make_plan(question);
   EXPECT_EQ(drive_among(std::get<DoesNotFit>(without).remedies), nullptr);

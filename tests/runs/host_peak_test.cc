@@ -203,7 +203,7 @@ TEST(HostPeak, ValuesPassToAHomeOnADeviceAndBackThroughLittleOfDRAM) {
                                     .strategy = "resident"});
     const OpenDevices devices(asked.machine, {});
     const Plan* const plan = &asked.plan;
-    Places places({&plan, 1}, devices.names(), 1);
+    Places places({&plan, 1}, devices.names(), asked.machine);
     const Binding binding(asked.plan, places);
     HomeStates states(asked.model, asked.plan, binding);
     std::vector<float> values(131072 * 64, 0.25F);
