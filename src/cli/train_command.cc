@@ -239,7 +239,7 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
   Question question =
       read_question(command.job, command.overrides, listener, precision_before(start));
   keep_usable_drives(question.plan.machine, command.without_drives, listener);
-  question.plan.possible_drive.reset();
+  if (command.without_drives) question.plan.possible_drive.reset();
   const auto planned = plan_for(command, question, listener);
   if (!planned) return std::nullopt;
   show_plan(command, question, *planned);
