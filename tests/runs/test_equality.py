@@ -181,15 +181,23 @@ def saved_states(box: Box, run: Run) -> list[State]:
     return states
 
 
-def round_sums(model) -> None:
-    """Rounds every gradient to bf16, to nearest even; a sum in fp32 is what a run has."""
-    for parameter in model.parameters():
-        parameter.grad.copy_(parameter.grad.float().bfloat16())
+def round_sums(model) -> dict[str, torch.Tensor]:
+    """Rounds every gradient to bf16, to nearest even; a sum in fp32 is what a run has. Where the fp32 sum of
+    a run lies on the same side of every tie, by name: it is off by less than what moves this one here."""
+    sure = {}
+    for name, parameter in model.named_parameters():
+        exact = parameter.grad.clone()
+        reach = 1e-4 * exact.abs() + 1e-5 * exact.norm() / exact.numel() ** 0.5
+        sure[name] = (exact - reach).float().bfloat16() == (exact + reach).float().bfloat16()
+        parameter.grad.copy_(exact.float().bfloat16())
+    return sure
 
 
-def plain_pytorch(model, state: State, step: int, chosen: list, rounds: bool = False) -> tuple[float, State]:
-    """A step from this state as one would write it with torch and transformers alone, in float64. With
-    `rounds` the whole gradient is rounded to bf16, and the norm is that of before."""
+def plain_pytorch(
+    model, state: State, step: int, chosen: list, sure: dict[str, torch.Tensor] | None = None
+) -> tuple[float, State]:
+    """A step from this state as one would write it with torch and transformers alone, in float64. Given
+    `sure` the whole gradient is rounded to bf16, the norm is that of before, and it takes round_sums()."""
     parameters = dict(model.named_parameters())
     decayed = [p for p in parameters.values() if p.dim() >= 2]
     other = [p for p in parameters.values() if p.dim() < 2]
@@ -215,8 +223,8 @@ def plain_pytorch(model, state: State, step: int, chosen: list, rounds: bool = F
     optimizer.zero_grad()
     loss.backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
-    if rounds:
-        round_sums(model)
+    if sure is not None:
+        sure.update(round_sums(model))
     torch.nn.utils.clip_grads_with_norm_(model.parameters(), 0.5, norm)
     optimizer.step()
     moments = {
@@ -279,10 +287,8 @@ def test_every_step_of_gpt2_on_two_devices_equals_plain_pytorch(gpt2_box):
     expect_every_step_of_plain_pytorch(gpt2_box, run, 3)
 
 
-# Of float64's sums one in a thousand lies on the other side of a tie than fp32's, and there a rounded
-# gradient is off by up to 2^-7 of itself: 6e-5 over a whole model. Of sums that are not rounded all
-# are off: 1.7e-3.
-ROUNDED_BOUND, ROUNDING = 3e-4, 1e-3
+# Sums that are not rounded are off by 1.7e-3 over a whole model.
+ROUNDING = 1e-3
 
 
 def flattened(moment: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -299,10 +305,13 @@ def test_every_step_by_rounded_sums_equals_plain_pytorch(box, strategy):
     model = AutoModelForCausalLM.from_pretrained(box.model, dtype=torch.float64)
     states = saved_states(box, run)
     for step, (before, after) in enumerate(zip(states, states[1:])):
-        loss, expected = plain_pytorch(model, before, step, rows(box, step, 3, 2, 32), rounds=True)
+        sides: dict[str, torch.Tensor] = {}
+        loss, expected = plain_pytorch(model, before, step, rows(box, step, 3, 2, 32), sides)
         assert run.losses[step] == pytest.approx(loss, rel=LOSS_BOUND)
-        assert off(flattened(after.exp_avg), flattened(expected.exp_avg)) < ROUNDED_BOUND, step
-        assert off(flattened(after.exp_avg_sq), flattened(expected.exp_avg_sq)) < ROUNDED_BOUND, step
+        sure = torch.cat([sides[name].flatten() for name in sorted(sides)])
+        assert sure.double().mean() > 0.8
+        for found, right in ((after.exp_avg, expected.exp_avg), (after.exp_avg_sq, expected.exp_avg_sq)):
+            assert off(flattened(found)[sure], flattened(right)[sure]) < MOMENTS_BOUND, step
         for name, weight in before.weights.items():
             assert off(after.weights[name], updated(weight, after, name, step)) < WEIGHTS_BOUND, (step, name)
     _, exact = plain_pytorch(model, states[0], 0, rows(box, 0, 3, 2, 32))
