@@ -1,4 +1,5 @@
-"""Every source and test file is in a list: one that no CMakeLists.txt names fails the test.
+"""Every source and test file is in a list: one that no CMakeLists.txt names fails the test. And a type has
+one header: of two that are called alike the linker takes either.
 
 A Python test may be named by its folder instead, as pytest finds what is in it.
 
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = ("src", "bench", "tests", "tools")
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)[^;{]*\{", re.MULTILINE)
 TOKEN = re.compile(r'[^\s()"]+')
 
 
@@ -38,8 +40,18 @@ def unlisted(root: Path) -> list[Path]:
     return found
 
 
+def types_of_two_headers(root: Path) -> list[str]:
+    """Lists the types that more than one header under src/ defines at its outermost level."""
+    headers: dict[str, list[str]] = {}
+    for path in sorted((root / "src").rglob("*.h")):
+        for name in set(TYPE.findall(path.read_text())):
+            headers.setdefault(name, []).append(str(path.relative_to(root)))
+    return [f"{name} is defined in {' and '.join(paths)}" for name, paths in headers.items() if len(paths) > 1]
+
+
 if __name__ == "__main__":
     top = Path(sys.argv[1]).resolve()
     problems = [f"{path.relative_to(top)} is in no CMakeLists.txt" for path in unlisted(top)]
-    print("\n".join(problems) or "every source and test is in a list")
+    problems += types_of_two_headers(top)
+    print("\n".join(problems) or "every source and test is in a list, every type in one header")
     sys.exit(bool(problems))

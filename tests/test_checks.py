@@ -137,3 +137,11 @@ def test_runs_with_different_losses_are_told_apart(tmp_path):
     assert compare("b") == 0
     assert compare("c") == 1
     assert compare("short") == 1
+
+
+def test_a_type_of_two_headers_is_found(tmp_path):
+    """Two structs of one name once shared the destructor of whichever the linker took."""
+    for folder in ("plan", "train"):
+        (tmp_path / "src" / folder).mkdir(parents=True)
+        (tmp_path / "src" / folder / "change.h").write_text("struct Change {\n  struct Inner {};\n};\nstruct Other;\n")
+    assert sources.types_of_two_headers(tmp_path) == ["Change is defined in src/plan/change.h and src/train/change.h"]

@@ -182,7 +182,7 @@ AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listen
 
 /// What fits in place of a given plan that leaves evaluation too little: another plan for the same
 /// question, or else one for a changed question.
-std::vector<Change> changes_of_plan(const PlanQuestion& question, const Shortage& lacking) {
+std::vector<FittingChange> changes_of_plan(const PlanQuestion& question, const Shortage& lacking) {
   const AnswerWithoutRemedies anew = answer_question(question);
   if (const auto* planned = std::get_if<Planned>(&anew)) {
     return {{.text = "a new plan (ferry plan)",
@@ -211,7 +211,7 @@ PlanAnswer search_plan(const PlanQuestion& asked, PhaseListener& listener) {
   AnswerWithoutRemedies answer = search(question, listener);
   if (auto* lacking = std::get_if<Shortage>(&answer)) {
     ProgressCount looking(listener, "looking for changes that fit", 1, "search");
-    std::vector<Change> changes = find_changes(question, *lacking);
+    std::vector<FittingChange> changes = find_changes(question, *lacking);
     looking.advance(1);
     return does_not_fit(question, std::move(*lacking), std::move(changes));
   }
@@ -231,7 +231,7 @@ std::variant<Plan, DoesNotFit> make_evaluation(const PlanQuestion& asked, const 
   const PlanQuestion question = with_estimated_profile(asked);
   std::variant<Plan, Shortage> answer = plan_evaluation(question, training);
   if (auto* lacking = std::get_if<Shortage>(&answer)) {
-    std::vector<Change> changes = changes_of_plan(question, *lacking);
+    std::vector<FittingChange> changes = changes_of_plan(question, *lacking);
     DoesNotFit no = does_not_fit(question, std::move(*lacking), std::move(changes));
     no.limit_source = "the plan";
     return no;

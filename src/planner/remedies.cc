@@ -18,13 +18,13 @@ namespace {
 constexpr std::size_t kRemedies = 3;
 constexpr int kShortestSequence = 16;
 
-double micros_per_token(const Change& change) {
+double micros_per_token(const FittingChange& change) {
   const PlanQuestion& question = change.question;
   return change.step.count / question.micro_batches / question.micro_batch_size / question.sequence;
 }
 
 /// The change with its prediction when it fits, or what it lacks.
-std::variant<Change, Shortage> try_change(Change change, const Answerer& answer) {
+std::variant<FittingChange, Shortage> try_change(FittingChange change, const Answerer& answer) {
   AnswerWithoutRemedies found = answer(change.question);
   if (auto* lacking = std::get_if<Shortage>(&found)) return std::move(*lacking);
   change.step = std::get<Planned>(found).prediction.step;
@@ -45,12 +45,12 @@ class MoreMemory {
   }
 
   /// More memory at one place may show that the other lacks some too.
-  std::optional<Change> grow(Shortage lacking) {
+  std::optional<FittingChange> grow(Shortage lacking) {
     constexpr int kRounds = 4;
     for (int round = 0; round < kRounds; ++round) {
       raise(lacking);
-      std::variant<Change, Shortage> tried = try_change(change_, answer_);
-      if (auto* fits = std::get_if<Change>(&tried)) {
+      std::variant<FittingChange, Shortage> tried = try_change(change_, answer_);
+      if (auto* fits = std::get_if<FittingChange>(&tried)) {
         for (const std::string& text :
              {alike_ ? device_text_ : unequal_devices_text(), host_text_, shared_text_,
               drive_text_}) {
@@ -154,7 +154,7 @@ class MoreMemory {
   const bool alike_;
   std::set<std::string> bought_;  // devices by name
   std::set<std::string> raised_;
-  Change change_;
+  FittingChange change_;
   std::string device_text_;
   std::string host_text_;
   std::string shared_text_;
@@ -187,18 +187,18 @@ std::string limit_source(const PlanQuestion& question, const Shortage& lacking) 
   return drives ? question.drive_budget_source : question.machine.source.text;
 }
 
-std::optional<Change> fitting(Change change, const Answerer& answer) {
-  std::variant<Change, Shortage> tried = try_change(std::move(change), answer);
-  if (auto* fits = std::get_if<Change>(&tried)) return std::move(*fits);
+std::optional<FittingChange> fitting(FittingChange change, const Answerer& answer) {
+  std::variant<FittingChange, Shortage> tried = try_change(std::move(change), answer);
+  if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
   return std::nullopt;
 }
 
 // The largest smaller micro-batch that fits, with as many more of them.
-std::optional<Change> smaller_micro_batches(const PlanQuestion& question, const Answerer& answer) {
+std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question, const Answerer& answer) {
   for (int size = question.micro_batch_size - 1; size >= 1; --size) {
     if (question.micro_batch_size % size != 0) continue;
     const int count = question.micro_batches * (question.micro_batch_size / size);
-    Change change;
+    FittingChange change;
     change.text = "train.micro_batch_size: " + std::to_string(size) +
                   ", train.micro_batches: " + std::to_string(count);
     change.question = with_batch(question, count, size, question.sequence);
@@ -207,9 +207,9 @@ std::optional<Change> smaller_micro_batches(const PlanQuestion& question, const 
   return std::nullopt;
 }
 
-std::optional<Change> shorter_sequence(const PlanQuestion& question, const Answerer& answer) {
+std::optional<FittingChange> shorter_sequence(const PlanQuestion& question, const Answerer& answer) {
   for (int time = question.sequence / 2; time >= kShortestSequence; time /= 2) {
-    Change change;
+    FittingChange change;
     change.text = "data.sequence: " + std::to_string(time);
     change.question = with_batch(question, question.micro_batches, question.micro_batch_size, time);
     if (auto fits = fitting(std::move(change), answer)) return fits;
@@ -223,11 +223,11 @@ std::string gib_text(Bytes bytes) {
 }
 
 // A drive as large as its plan then needs.
-std::optional<Change> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
+std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
   constexpr Bytes kRoomy{std::int64_t{1} << 50};
   if (!question.possible_drive || !question.machine.drives.empty()) return std::nullopt;
   const PossibleDrive& possible = *question.possible_drive;
-  Change change;
+  FittingChange change;
   change.question = question;
   change.question.machine.drives = {
       {.name = "drive", .capacity = kRoomy, .read = possible.read, .write = possible.write}};
@@ -255,31 +255,31 @@ std::optional<Change> with_a_drive(const PlanQuestion& question, const Answerer&
 }
 
 // Whether a question fits is decided by recomputing everything.
-std::optional<Change> any_activations(const PlanQuestion& question) {
+std::optional<FittingChange> any_activations(const PlanQuestion& question) {
   const ActivationRule asked = question.options.activations;
   if (asked == ActivationRule::automatic || asked == ActivationRule::recompute) return std::nullopt;
-  Change change;
+  FittingChange change;
   change.text = "plan.activations: auto";
   change.question = question;
   change.question.options.activations = ActivationRule::automatic;
   return fitting(std::move(change), answer_question);
 }
 
-std::optional<Change> any_strategy(const PlanQuestion& question) {
+std::optional<FittingChange> any_strategy(const PlanQuestion& question) {
   if (question.strategy == strategy_name::kAuto) return std::nullopt;
-  Change change;
+  FittingChange change;
   change.text = std::string("strategy: ") + strategy_name::kAuto;
   change.question = question;
   change.question.strategy = strategy_name::kAuto;
   return fitting(std::move(change), answer_question);
 }
 
-bool needs_drive(const Change& change) {
+bool needs_drive(const FittingChange& change) {
   return change.question.possible_drive && !change.question.machine.drives.empty();
 }
 
-std::vector<Change> cheapest(std::vector<Change> changes) {
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+std::vector<FittingChange> cheapest(std::vector<FittingChange> changes) {
+  std::stable_sort(changes.begin(), changes.end(), [](const FittingChange& a, const FittingChange& b) {
     return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
   });
   if (changes.size() <= kRemedies) return changes;
@@ -290,10 +290,10 @@ std::vector<Change> cheapest(std::vector<Change> changes) {
   return changes;
 }
 
-std::vector<Change> changes_of_size(const PlanQuestion& question, const Shortage& lacking,
+std::vector<FittingChange> changes_of_size(const PlanQuestion& question, const Shortage& lacking,
                                     const Answerer& answer) {
-  std::vector<Change> changes;
-  const auto offer = [&](std::optional<Change> change) {
+  std::vector<FittingChange> changes;
+  const auto offer = [&](std::optional<FittingChange> change) {
     if (change) changes.push_back(std::move(*change));
   };
   offer(MoreMemory(question, answer).grow(lacking));
@@ -307,27 +307,27 @@ std::vector<Change> changes_of_size(const PlanQuestion& question, const Shortage
 
 }  // namespace
 
-std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking) {
-  std::vector<Change> changes = changes_of_size(question, lacking, answer_question);
+std::vector<FittingChange> find_changes(const PlanQuestion& question, const Shortage& lacking) {
+  std::vector<FittingChange> changes = changes_of_size(question, lacking, answer_question);
   if (auto change = any_strategy(question)) changes.push_back(std::move(*change));
   if (auto change = any_activations(question)) changes.push_back(std::move(*change));
   return cheapest(std::move(changes));
 }
 
-std::vector<Change> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
+std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
                                          const Answerer& answer) {
   return cheapest(changes_of_size(question, lacking, answer));
 }
 
 DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
-                        std::vector<Change> changes) {
+                        std::vector<FittingChange> changes) {
   DoesNotFit result;
   result.limit_source = limit_source(question, lacking);
   result.place = std::move(lacking.place);
   result.need = lacking.need;
   result.have = lacking.have;
   result.breakdown = std::move(lacking.breakdown);
-  for (Change& change : changes) {
+  for (FittingChange& change : changes) {
     result.remedies.push_back({std::move(change.text), change.step, std::move(change.assumed)});
   }
   return result;

@@ -11,7 +11,7 @@
 namespace ferry {
 
 /// A changed question that fits, and how to say the change.
-struct Change {
+struct FittingChange {
   std::string text;       // "budget.device: 96 MiB"
   PlanQuestion question;  // with its profile
   Micros step;            // predicted
@@ -26,14 +26,14 @@ using Answerer = std::function<AnswerWithoutRemedies(const PlanQuestion&)>;
 /// smaller micro-batches with the same tokens per step, shorter sequences, another strategy,
 /// activations by choice. The least loss of speed per token first, then the least memory; at most
 /// three, a drive among them where one helps. Requires: the question has a profile.
-std::vector<Change> find_changes(const PlanQuestion& question, const Shortage& lacking);
+std::vector<FittingChange> find_changes(const PlanQuestion& question, const Shortage& lacking);
 
 /// The first four kinds of them alone, for questions that `answer` answers.
-std::vector<Change> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
+std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
                                          const Answerer& answer);
 
 /// What the place lacks, and the changes.
 DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
-                        std::vector<Change> changes);
+                        std::vector<FittingChange> changes);
 
 }  // namespace ferry

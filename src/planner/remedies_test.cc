@@ -21,10 +21,10 @@ TEST(Remedies, EachOneFitsAndIsTimed) {
     const auto* lacking = std::get_if<Shortage>(&answer);
     if (lacking == nullptr) continue;
     ++shortages;
-    const std::vector<Change> changes = find_changes(question, *lacking);
+    const std::vector<FittingChange> changes = find_changes(question, *lacking);
     EXPECT_FALSE(changes.empty());
     EXPECT_LE(changes.size(), 3U);
-    for (const Change& change : changes) {
+    for (const FittingChange& change : changes) {
       SCOPED_TRACE(change.text);
       ++remedies;
       EXPECT_EQ(must_fit(change.question).prediction.step, change.step);
@@ -48,7 +48,7 @@ TEST(Remedies, APromiseIsWhatTheChangedJobThenGets) {
     const AnswerWithoutRemedies answer = answer_question(estimated);
     const auto* lacking = std::get_if<Shortage>(&answer);
     if (lacking == nullptr) continue;
-    for (const Change& change : find_changes(estimated, *lacking)) {
+    for (const FittingChange& change : find_changes(estimated, *lacking)) {
       SCOPED_TRACE(change.text);
       PlanQuestion asked = change.question;
       asked.profile = {};
