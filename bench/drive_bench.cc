@@ -94,10 +94,9 @@ void measure(const std::filesystem::path& folder, Bytes size, int repeats) {
                         .request = way.request,
                         .in_flight = way.in_flight});
       space.use_memory(slab.bytes());
-      const auto seconds =
-          median_seconds({{"write", [&] { move_all(space, IoKind::write, slab); }},
-                          {"read", [&] { move_all(space, IoKind::read, slab); }}},
-                         repeats);
+      const auto seconds = median_seconds({{"write", [&] { move_all(space, IoKind::write, slab); }},
+                                           {"read", [&] { move_all(space, IoKind::read, slab); }}},
+                                          repeats);
       std::printf("%-10s %8s %9d %12.0f %12.0f %14.3f %14.3f\n", way.name,
                   to_string(way.request).c_str(), way.in_flight, megabytes / seconds[0].wall,
                   megabytes / seconds[1].wall, seconds[0].cpu / megabytes * 1e3,

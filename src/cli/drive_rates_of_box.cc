@@ -53,9 +53,10 @@ std::optional<DriveRates> measured(const fs::path& folder, PhaseListener& listen
   const auto rates = measure_drive(folder, kMeasured);
   if (!rates) return std::nullopt;
   keep_measurement(key, {.figures = {{"read", rates->read}, {"write", rates->write}}});
-  listener.phase(print("the drive of %s reads %.3g GB/s and writes %.3g GB/s (kept); rates may fall "
-                       "once a cache of the drive is full",
-                       folder.c_str(), rates->read / 1e9, rates->write / 1e9));
+  listener.phase(
+      print("the drive of %s reads %.3g GB/s and writes %.3g GB/s (kept); rates may fall "
+            "once a cache of the drive is full",
+            folder.c_str(), rates->read / 1e9, rates->write / 1e9));
   return rates;
 }
 

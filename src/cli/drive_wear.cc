@@ -34,7 +34,8 @@ std::optional<DriveWear> drive_wear(const Machine& machine, const Plan& plan) {
   if (uses.empty()) return std::nullopt;
   const DriveUse& use = uses.front();  // a machine's drives are one place
   const Place& place = plan.places[use.place];
-  DriveWear wear{place.name,   use.read,     use.written, drive_array(machine, place.budget).endurance,
+  DriveWear wear{place.name,   use.read,
+                 use.written,  drive_array(machine, place.budget).endurance,
                  std::nullopt, std::nullopt};
   if (!wear.endurance || use.written <= Bytes{}) return wear;
   wear.life_steps = std::floor(drive_life_steps(use, *wear.endurance));

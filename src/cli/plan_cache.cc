@@ -29,10 +29,9 @@ std::string question_text(const PlanQuestion& question) {
        << to_yaml(job) << to_yaml(question.machine) << to_yaml(question.profile)
        << question.micro_batches << ' ' << question.micro_batch_size << ' ' << question.sequence
        << ' ' << to_string(question.precision) << ' ' << to_string(question.gradients) << ' '
-       << question.clips << ' '
-       << static_cast<int>(question.mode) << ' ' << question.evaluates << ' '
-       << (question.shared ? question.shared->bytes.count : -1) << ' ' << question.host_budget.count
-       << ' ' << question.model.tied << "\n";
+       << question.clips << ' ' << static_cast<int>(question.mode) << ' ' << question.evaluates
+       << ' ' << (question.shared ? question.shared->bytes.count : -1) << ' '
+       << question.host_budget.count << ' ' << question.model.tied << "\n";
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
     text << device_budget(question, d).bytes.count << "\n";
   }

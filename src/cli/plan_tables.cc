@@ -347,9 +347,9 @@ std::string more_memory_table(const Planned& planned, const std::vector<MoreMemo
       print("%-16s %10s %10s %10s  %s\n", "with more memory", "more", "then", "step", "saves");
   for (const MoreMemory& row : rows) {
     const double share = row.saved.count / planned.prediction.step.count;
-    const std::string saves =
-        share < kWorthASay ? "0.00 s: limited by " + planned.prediction.busiest_name
-                           : print("%s, %.1f%%", to_string(row.saved).c_str(), share * 100);
+    const std::string saves = share < kWorthASay
+                                  ? "0.00 s: limited by " + planned.prediction.busiest_name
+                                  : print("%s, %.1f%%", to_string(row.saved).c_str(), share * 100);
     text += print("%-16s %10s %10s %10s  %s\n", row.what.c_str(), to_string(row.more).c_str(),
                   to_string(row.then).c_str(), to_string(row.step).c_str(), saves.c_str());
   }

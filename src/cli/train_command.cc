@@ -107,9 +107,10 @@ std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuest
     planned.evaluation = std::get<Plan>(std::move(evaluation));
     if (!std::ranges::equal(planned.evaluation->places, planned.plan.places, {}, &Place::name,
                             &Place::name)) {
-      throw UserError(file +
-                      ": the plan was made for a machine with other devices or drives; make it again "
-                      "with ferry plan, or set train.eval_every: 0");
+      throw UserError(
+          file +
+          ": the plan was made for a machine with other devices or drives; make it again "
+          "with ferry plan, or set train.eval_every: 0");
     }
   }
   planned.prediction = simulate(planned.plan);

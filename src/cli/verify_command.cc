@@ -104,7 +104,8 @@ TrainCommand in_memory(const VerifyCommand& command, const std::string& folder,
   TrainCommand changed;
   changed.job = command.job;
   changed.overrides = command.overrides;
-  for (const char* more : {"budget.device=null", "budget.host=null", "budget.drive=null", "train.eval_every=0"}) {
+  for (const char* more :
+       {"budget.device=null", "budget.host=null", "budget.drive=null", "train.eval_every=0"}) {
     changed.overrides.emplace_back(more);
   }
   changed.overrides.push_back("out=" + folder);

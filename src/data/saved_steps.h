@@ -48,16 +48,16 @@ class SavedSteps {
 
   /// Writes the manifest, gives the folder its final name durably, replacing a checkpoint of the
   /// same step, points the link at it, and then removes those of later steps, which a run that went
-  /// back has left behind, and the oldest beyond `keep`, as remove_outdated() does. A file or folder
-  /// that stands in the link's place stays, and there is no link. Requires: `manifest.step` is the
-  /// step it was begun with. Returns the final path.
+  /// back has left behind, and the oldest beyond `keep`, as remove_outdated() does. A file or
+  /// folder that stands in the link's place stays, and there is no link. Requires: `manifest.step`
+  /// is the step it was begun with. Returns the final path.
   std::filesystem::path commit(UnsavedStep step, const Manifest& manifest,
                                std::optional<std::int64_t> last_good = std::nullopt,
                                PhaseListener& listener = nobody()) const;
 
-  /// Of the checkpoints up to that of `step` removes the oldest beyond `keep`; with `last_good`, the
-  /// newest of at most so many steps stays as well. What cannot be removed is left to the next time.
-  /// Those of later steps go first. Throws ResourceError, or filesystem_error for these.
+  /// Of the checkpoints up to that of `step` removes the oldest beyond `keep`; with `last_good`,
+  /// the newest of at most so many steps stays as well. What cannot be removed is left to the next
+  /// time. Those of later steps go first. Throws ResourceError, or filesystem_error for these.
   void remove_outdated(std::int64_t step, std::optional<std::int64_t> last_good) const;
 
  private:

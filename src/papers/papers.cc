@@ -89,7 +89,8 @@ PlanAnswer answer(const PlanQuestion& asked) {
   const PlanQuestion question = with_estimated_profile(asked);
   AnswerWithoutRemedies found = answer_without_remedies(question);
   if (auto* lacking = std::get_if<Shortage>(&found)) {
-    std::vector<FittingChange> changes = find_changes_of_size(question, *lacking, answer_without_remedies);
+    std::vector<FittingChange> changes =
+        find_changes_of_size(question, *lacking, answer_without_remedies);
     return does_not_fit(question, std::move(*lacking), std::move(changes));
   }
   Planned planned = std::get<Planned>(std::move(found));

@@ -62,9 +62,9 @@ task B.1 kind=backward on=compute micros=5 block=1 reads=W.1@gpu0 writes=G.1@gpu
 
 TEST(AtHome, SumsAndWeightsThatArriveOnceRestInSlotsOfTheirOwn) {
   const Plan plan = parse_plan(kPlan, "test");
-  EXPECT_EQ(names_at_home(plan), (std::vector<std::string>{"W.0@host", "W.1@host", "W.2@host",
-                                                           "S.0@host", "W.0@gpu0", "G.0@gpu0",
-                                                           "R.0@gpu0"}));
+  EXPECT_EQ(names_at_home(plan),
+            (std::vector<std::string>{"W.0@host", "W.1@host", "W.2@host", "S.0@host", "W.0@gpu0",
+                                      "G.0@gpu0", "R.0@gpu0"}));
   EXPECT_EQ(bytes_at_home(plan)[0], 430_B);
   EXPECT_EQ(bytes_at_home(plan)[1], 250_B);
 }

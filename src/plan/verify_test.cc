@@ -219,8 +219,7 @@ TEST(Verify, OnlyAWholeSumIsRounded) {
   EXPECT_EQ(found_in(plan), "nothing");
   task_of(plan, "B.1.1").writes.pop_back();
   task_of(plan, "B.1.0").writes.push_back(rounded);
-  EXPECT_EQ(found_in(plan),
-            "5: 'B.1.0' of step 0 writes R.1@gpu0 after 1 of 2 micro-batches");
+  EXPECT_EQ(found_in(plan), "5: 'B.1.0' of step 0 writes R.1@gpu0 after 1 of 2 micro-batches");
 }
 
 TEST(Verify, TheHostUpdatesByRoundedSums) {
@@ -253,8 +252,7 @@ TEST(Verify, ATaskUsesWhatLiesAtItsPlace) {
 Plan with_drive() {
   Plan plan = smallest();
   const PlaceId ssd = plan.places.add({"ssd0", PlaceKind::drive, 16_KiB, {}});
-  const ResourceId queue =
-      plan.resources.add({"ssd0.read", ResourceKind::copy, ssd, 1e9, {}, {}});
+  const ResourceId queue = plan.resources.add({"ssd0.read", ResourceKind::copy, ssd, 1e9, {}, {}});
   const PlaceId host =
       plan.places.id_of(std::ranges::find(plan.places, PlaceKind::host, &Place::kind));
   plan.places[host].budget = 64_KiB;
@@ -303,9 +301,10 @@ TEST(Verify, DrivesMoveWholePagesInWhichNothingElseLies) {
 TEST(Verify, DrivesCopyToAndFromTheHostOnQueuesOfTheirOwn) {
   Plan plan = with_drive();
   instance_of(plan, "L.0@host#1").place = instance_of(plan, "L.0@gpu0").place;
-  EXPECT_EQ(found_in(plan),
-            "2: 'back' on ssd0.read copies L.0@ssd0 to L.0@gpu0#1; drives copy to and from the host "
-            "alone, on queues of their own");
+  EXPECT_EQ(
+      found_in(plan),
+      "2: 'back' on ssd0.read copies L.0@ssd0 to L.0@gpu0#1; drives copy to and from the host "
+      "alone, on queues of their own");
   plan = with_drive();
   plan.resources.back().place = instance_of(plan, "L.0@host").place;
   EXPECT_EQ(found_in(plan),

@@ -39,8 +39,7 @@ Change more_on_host(const PlanQuestion& question) {
   Bytes there = std::min(question.host_budget, question.machine.host.memory);
   if (question.shared) there = std::min(there, question.shared->bytes);
   const Bytes more = little_more(there);
-  Change change{question.shared ? "shared memory" : "DRAM", more, there + more,
-                question};
+  Change change{question.shared ? "shared memory" : "DRAM", more, there + more, question};
   PlanQuestion& changed = change.question;
   changed.host_budget = std::max(question.host_budget, change.then);
   changed.machine.host.memory = std::max(question.machine.host.memory, change.then);

@@ -139,8 +139,8 @@ TEST(MoreMemory, OneMemoryThatPlacesShareIsOneKind) {
 
 TEST(MoreMemory, MemoryThatOnlySlowerPlansWouldUseSavesNothing) {
   FixedPlanner fixed({1.1, 2});
-  for (const MoreMemory& row : what_more_memory_brings(
-           on_two_devices(), FixedPlanner::planned(1), fixed.planner(), nobody())) {
+  for (const MoreMemory& row : what_more_memory_brings(on_two_devices(), FixedPlanner::planned(1),
+                                                       fixed.planner(), nobody())) {
     EXPECT_EQ(row.saved, Micros{}) << row.what;
     EXPECT_EQ(row.step, from_seconds(1)) << row.what;
   }

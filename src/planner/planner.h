@@ -41,8 +41,8 @@ struct Planned {
 };
 
 struct Remedy {
-  std::string change;  // "budget.device: 96 MiB"
-  Micros step;         // predicted with that change
+  std::string change;        // "budget.device: 96 MiB"
+  Micros step;               // predicted with that change
   std::string assumed = {};  // what the prediction counts on that is not known; empty: nothing
 };
 

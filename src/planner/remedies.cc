@@ -51,9 +51,8 @@ class MoreMemory {
       raise(lacking);
       std::variant<FittingChange, Shortage> tried = try_change(change_, answer_);
       if (auto* fits = std::get_if<FittingChange>(&tried)) {
-        for (const std::string& text :
-             {alike_ ? device_text_ : unequal_devices_text(), host_text_, shared_text_,
-              drive_text_}) {
+        for (const std::string& text : {alike_ ? device_text_ : unequal_devices_text(), host_text_,
+                                        shared_text_, drive_text_}) {
           fits->text += (fits->text.empty() || text.empty() ? "" : ", ") + text;
         }
         return std::move(*fits);
@@ -109,9 +108,9 @@ class MoreMemory {
     } else if (question.drive_budget_source.empty()) {
       drive_text_ = "a drive of " + mib_text(all);
     } else {
-      drive_text_ = "budget.drive: " + (path.empty() ? mib_text(all)
-                                                     : "{path: " + path + ", capacity: " +
-                                                           mib_text(all) + "}");
+      drive_text_ =
+          "budget.drive: " +
+          (path.empty() ? mib_text(all) : "{path: " + path + ", capacity: " + mib_text(all) + "}");
     }
   }
 
@@ -194,7 +193,8 @@ std::optional<FittingChange> fitting(FittingChange change, const Answerer& answe
 }
 
 // The largest smaller micro-batch that fits, with as many more of them.
-std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question, const Answerer& answer) {
+std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question,
+                                                   const Answerer& answer) {
   for (int size = question.micro_batch_size - 1; size >= 1; --size) {
     if (question.micro_batch_size % size != 0) continue;
     const int count = question.micro_batches * (question.micro_batch_size / size);
@@ -207,7 +207,8 @@ std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question,
   return std::nullopt;
 }
 
-std::optional<FittingChange> shorter_sequence(const PlanQuestion& question, const Answerer& answer) {
+std::optional<FittingChange> shorter_sequence(const PlanQuestion& question,
+                                              const Answerer& answer) {
   for (int time = question.sequence / 2; time >= kShortestSequence; time /= 2) {
     FittingChange change;
     change.text = "data.sequence: " + std::to_string(time);
@@ -219,7 +220,7 @@ std::optional<FittingChange> shorter_sequence(const PlanQuestion& question, cons
 
 std::string gib_text(Bytes bytes) {
   return bytes.count % (1_GiB).count == 0 ? std::to_string(bytes.count >> 30) + " GiB"
-                                        : mib_text(bytes);
+                                          : mib_text(bytes);
 }
 
 // A drive as large as its plan then needs.
@@ -279,9 +280,10 @@ bool needs_drive(const FittingChange& change) {
 }
 
 std::vector<FittingChange> cheapest(std::vector<FittingChange> changes) {
-  std::stable_sort(changes.begin(), changes.end(), [](const FittingChange& a, const FittingChange& b) {
-    return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
-  });
+  std::stable_sort(
+      changes.begin(), changes.end(), [](const FittingChange& a, const FittingChange& b) {
+        return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
+      });
   if (changes.size() <= kRemedies) return changes;
   // A drive is slow, and what most have.
   const auto drive = std::ranges::find_if(changes.begin() + kRemedies, changes.end(), needs_drive);
@@ -291,7 +293,7 @@ std::vector<FittingChange> cheapest(std::vector<FittingChange> changes) {
 }
 
 std::vector<FittingChange> changes_of_size(const PlanQuestion& question, const Shortage& lacking,
-                                    const Answerer& answer) {
+                                           const Answerer& answer) {
   std::vector<FittingChange> changes;
   const auto offer = [&](std::optional<FittingChange> change) {
     if (change) changes.push_back(std::move(*change));
@@ -314,8 +316,8 @@ std::vector<FittingChange> find_changes(const PlanQuestion& question, const Shor
   return cheapest(std::move(changes));
 }
 
-std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
-                                         const Answerer& answer) {
+std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question,
+                                                const Shortage& lacking, const Answerer& answer) {
   return cheapest(changes_of_size(question, lacking, answer));
 }
 

@@ -12,10 +12,10 @@ namespace ferry {
 
 /// A changed question that fits, and how to say the change.
 struct FittingChange {
-  std::string text;       // "budget.device: 96 MiB"
-  PlanQuestion question;  // with its profile
-  Micros step;            // predicted
-  Bytes memory;           // more than before, over all places
+  std::string text;          // "budget.device: 96 MiB"
+  PlanQuestion question;     // with its profile
+  Micros step;               // predicted
+  Bytes memory;              // more than before, over all places
   std::string assumed = {};  // what the step counts on that is not known
 };
 
@@ -29,8 +29,8 @@ using Answerer = std::function<AnswerWithoutRemedies(const PlanQuestion&)>;
 std::vector<FittingChange> find_changes(const PlanQuestion& question, const Shortage& lacking);
 
 /// The first four kinds of them alone, for questions that `answer` answers.
-std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question, const Shortage& lacking,
-                                         const Answerer& answer);
+std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question,
+                                                const Shortage& lacking, const Answerer& answer);
 
 /// What the place lacks, and the changes.
 DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,

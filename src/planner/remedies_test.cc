@@ -97,9 +97,8 @@ PlanQuestion more_than_dram() {
 }
 
 const Remedy* drive_among(const std::vector<Remedy>& remedies) {
-  const auto found = std::ranges::find_if(remedies, [](const Remedy& remedy) {
-    return remedy.change.starts_with("budget.drive: ");
-  });
+  const auto found = std::ranges::find_if(
+      remedies, [](const Remedy& remedy) { return remedy.change.starts_with("budget.drive: "); });
   return found == remedies.end() ? nullptr : &*found;
 }
 
@@ -141,8 +140,7 @@ TEST(Remedies, ADriveElsewhereIsOfferedWithItsRates) {
 
 TEST(Remedies, DrivesThatAreTooSmallAreSaidToBe) {
   PlanQuestion question = more_than_dram();
-  question.machine.drives = {
-      {.name = "ssd0", .capacity = 4_KiB, .read = {3e9}, .write = {1.5e9}}};
+  question.machine.drives = {{.name = "ssd0", .capacity = 4_KiB, .read = {3e9}, .write = {1.5e9}}};
   question.drive_budget_source = "budget.drive, job.yaml:9";
   const PlanAnswer answer = make_plan(question);
   const auto& lacking = std::get<DoesNotFit>(answer);

@@ -33,8 +33,7 @@ std::vector<PlaceId> devices_of(const Plan& plan) {
 
 /// A plan that rests values on devices or drives. Evaluation has to find them there.
 bool rests_beyond_host(const Plan& training) {
-  const bool drives =
-      std::ranges::count(training.places, PlaceKind::drive, &Place::kind) > 0;
+  const bool drives = std::ranges::count(training.places, PlaceKind::drive, &Place::kind) > 0;
   return drives || std::ranges::any_of(training.instances, [&](const Instance& instance) {
            return instance.home && training.places[instance.place].kind == PlaceKind::device;
          });

@@ -153,8 +153,7 @@ std::vector<DriveUse> drive_use(const Plan& plan) {
   const auto add = [&](InstanceId id, Bytes DriveUse::*sum) {
     const Instance& instance = plan.instances[id];
     if (plan.places[instance.place].kind != PlaceKind::drive) return;
-    uses[use_of[instance.place]].*sum +=
-        round_up(plan.values[instance.value].bytes, kDrivePage);
+    uses[use_of[instance.place]].*sum += round_up(plan.values[instance.value].bytes, kDrivePage);
   };
   for (const Task& task : plan.tasks) {
     for (const InstanceId id : task.reads) add(id, &DriveUse::read);

@@ -40,10 +40,10 @@ TEST(StallCauses, AWaitIsFollowedBackToTheQueuesOwnLastTask) {
   const Plan chain = plan();
   const ResourceId compute(2);
   Timeline timeline;
-  timeline.spans = {
-      span(chain, "first", 0, 0, 10), span(chain, "read", 0, 2, 30), span(chain, "up", 0, 31, 36),
-      span(chain, "second", 0, 37, 40), span(chain, "load", 0, 0, 44),
-      span(chain, "third", 0, 44, 50), span(chain, "first", 1, 52, 60)};
+  timeline.spans = {span(chain, "first", 0, 0, 10), span(chain, "read", 0, 2, 30),
+                    span(chain, "up", 0, 31, 36),   span(chain, "second", 0, 37, 40),
+                    span(chain, "load", 0, 0, 44),  span(chain, "third", 0, 44, 50),
+                    span(chain, "first", 1, 52, 60)};
 
   const StallCauses found = stall_causes(chain, timeline, compute, 0);
   EXPECT_DOUBLE_EQ(found.drives.count, 20);  // from 10, when first ended, to 30

@@ -12,8 +12,8 @@ namespace ferry {
 struct DriveBudget {
   std::string path = {};  // a folder on it; empty: the machine's, or the job's `out`
   Bytes capacity = {};
-  double read = 0;   // bytes per second; 0: the machine's, or measured
-  double write = 0;  // likewise
+  double read = 0;                      // bytes per second; 0: the machine's, or measured
+  double write = 0;                     // likewise
   std::optional<Bytes> endurance = {};  // that may be written in its life; none: the machine's
 
   bool operator==(const DriveBudget&) const = default;

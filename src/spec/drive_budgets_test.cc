@@ -44,9 +44,9 @@ TEST(DriveBudgets, OneSizeIsADriveForTheJobsFolder) {
 }
 
 TEST(DriveBudgets, AMachineWithoutDrivesGetsThoseOfTheKey) {
-  const Machine machine =
-      taken("[{path: /nvme0, capacity: 1 TB, read: 7 GB/s, write: 5 GB/s, endurance: 600 TB}, "
-            "{path: /nvme1, capacity: 2 TB}]");
+  const Machine machine = taken(
+      "[{path: /nvme0, capacity: 1 TB, read: 7 GB/s, write: 5 GB/s, endurance: 600 TB}, "
+      "{path: /nvme1, capacity: 2 TB}]");
   ASSERT_EQ(machine.drives.size(), 2U);
   EXPECT_EQ(machine.drives[0].read.bytes_per_second, 7e9);
   EXPECT_EQ(machine.drives[0].endurance, Bytes{600'000'000'000'000});
@@ -97,8 +97,9 @@ TEST(DriveBudgets, WhatDoesNotGoTogetherIsRefusedInWords) {
                                           "machine 'box' has no drives, and 2 drives need a path "
                                           "each; expected {path: FOLDER, capacity: SIZE} for each");
   EXPECT_EQ(error_of("[1 GB, {path: /a, capacity: 2 GB}]"),
-            where + "some drives have a path and some have none; expected a path for each, or for "
-                    "none");
+            where +
+                "some drives have a path and some have none; expected a path for each, or for "
+                "none");
   EXPECT_EQ(error_of("[{path: /a, capacity: 1 GB}, {path: /a/, capacity: 2 GB}]"),
             where + "'/a/' is given twice; expected a folder on another drive");
   const Machine named = box("{path: /a, capacity: 1 TB, read: 1 GB/s, endurance: 1 TB}");
@@ -110,18 +111,19 @@ TEST(DriveBudgets, WhatDoesNotGoTogetherIsRefusedInWords) {
       error_of("{path: /a, capacity: 1 GB, endurance: 2 TB}", named),
       where + "the machine file gives 'endurance' of drive ssd0; expected it in one of the two");
   EXPECT_EQ(error_of("[1 GB, 2 GB]", named),
-            where + "machine 'box' has 1 drive, expected a size for each of them, or one for all; "
-                    "found 2");
-  EXPECT_EQ(error_of("[{path: /a, capacity: 1 GB}, {path: /b, capacity: 1 GB}]",
-                     box("{capacity: 1 TB}")),
-            where + "machine 'box' has 1 drive, expected at most as many; found 2");
+            where +
+                "machine 'box' has 1 drive, expected a size for each of them, or one for all; "
+                "found 2");
+  EXPECT_EQ(
+      error_of("[{path: /a, capacity: 1 GB}, {path: /b, capacity: 1 GB}]", box("{capacity: 1 TB}")),
+      where + "machine 'box' has 1 drive, expected at most as many; found 2");
 }
 
 TEST(DriveBudgets, TheKeyReadsBackAsItIsWritten) {
-  for (const std::string text :
-       {"null", "500 GiB", "{path: \"a, b: {c}\", capacity: 5 GB}",
-        "{capacity: 5 GB, read: 2 GB/s}", "[5 GB, 6 GB]",
-        "[{path: /a, capacity: 5 GB, write: 1500 MB/s, endurance: 1 TB}, {path: b, capacity: 1}]"}) {
+  for (const std::string text : {"null", "500 GiB", "{path: \"a, b: {c}\", capacity: 5 GB}",
+                                 "{capacity: 5 GB, read: 2 GB/s}", "[5 GB, 6 GB]",
+                                 "[{path: /a, capacity: 5 GB, write: 1500 MB/s, endurance: 1 TB}, "
+                                 "{path: b, capacity: 1}]"}) {
     SCOPED_TRACE(text);
     if (text.ends_with("1}]")) {
       EXPECT_THROW(job_with(text), UserError);  // a size has a unit
@@ -142,8 +144,7 @@ TEST(DriveBudgets, AnotherFormIsRefusedWithTheRightOne) {
       job_with(text);
       ADD_FAILURE() << "no error";
     } catch (const UserError& error) {
-      EXPECT_NE(std::string(error.what()).find("{path: FOLDER, capacity: SIZE}"),
-                std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("{path: FOLDER, capacity: SIZE}"), std::string::npos)
           << error.what();
     }
   }

@@ -226,10 +226,9 @@ std::optional<DriveBudget> drive_budget(const Field& field, const Node& node) {
     (item.key == "read" ? budget.read : budget.write) = rate.value_or(0);
     return rate && *rate >= 1 && *rate <= kMostDriveRate;
   };
-  const bool known = node.kind == Node::Kind::map ? std::ranges::all_of(node.children, set_key)
-                                                  : set_key({.kind = node.kind,
-                                                             .key = "capacity",
-                                                             .text = node.text});
+  const bool known = node.kind == Node::Kind::map
+                         ? std::ranges::all_of(node.children, set_key)
+                         : set_key({.kind = node.kind, .key = "capacity", .text = node.text});
   if (!known || budget.capacity == Bytes{}) return std::nullopt;
   return budget;
 }

@@ -62,7 +62,8 @@ using Member =
     std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::array<double, 2>*,
                  Bytes*, std::optional<Bytes>*, std::optional<Sizes>*, std::string*,
                  std::optional<std::string>*, std::optional<std::vector<int>>*,
-                 std::optional<std::vector<std::string>>*, DataFiles*, DriveBudgets*, Choice, Nested>;
+                 std::optional<std::vector<std::string>>*, DataFiles*, DriveBudgets*, Choice,
+                 Nested>;
 
 /// Lifetime: not longer than the struct whose members it is bound to.
 struct Field {

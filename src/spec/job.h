@@ -1,7 +1,7 @@
 // What a user asks for: the job file, with `key=value` overrides from the command line.
 //
-// One table of keys (job_fields.h) gives parsing, bounds, overrides, the resolved job and the reference
-// in docs/formats/job.md, so that none of them can disagree.
+// One table of keys (job_fields.h) gives parsing, bounds, overrides, the resolved job and the
+// reference in docs/formats/job.md, so that none of them can disagree.
 #pragma once
 
 #include <array>

@@ -118,9 +118,10 @@ std::vector<Field> train_fields(TrainJob& train) {
            "resumed run's stays"},
       {.name = "train.gradients",
        .member = choice(train.gradients, {Precision::bf16, Precision::fp32}),
-       .meaning = "a step's gradient sums, which are made in fp32: bf16 rounds each once, when it is "
-                  "whole, before it leaves its device or updates weights there; half the bytes, "
-                  "other numbers (training.md)"},
+       .meaning =
+           "a step's gradient sums, which are made in fp32: bf16 rounds each once, when it is "
+           "whole, before it leaves its device or updates weights there; half the bytes, "
+           "other numbers (training.md)"},
       {.name = "train.seed",
        .member = &train.seed,
        .most = kMostSeed,

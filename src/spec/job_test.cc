@@ -53,7 +53,8 @@ TEST(Job, APassThatIsNotThereIsRefusedWithTheList) {
     const std::string text = error.what();
     EXPECT_TRUE(text.starts_with("job.yaml:2: unknown pass 'ring' in 'plan.without'; did you mean"))
         << text;
-    EXPECT_NE(text.find("expected any of activations, homes, rings, updates"), std::string::npos) << text;
+    EXPECT_NE(text.find("expected any of activations, homes, rings, updates"), std::string::npos)
+        << text;
   }
   EXPECT_EQ(listed_names("rings,  activations,"),
             (std::vector<std::string>{"rings", "activations"}));

@@ -95,8 +95,8 @@ void DriveQueue::run() {
   std::exception_ptr failure;
   try {
     serve();
-    failure = std::make_exception_ptr(ResourceError(
-        setup_.place + ": " + setup_.folder.string() + " was closed before this transfer began"));
+    failure = std::make_exception_ptr(ResourceError(setup_.place + ": " + setup_.folder.string() +
+                                                    " was closed before this transfer began"));
   } catch (...) {
     failure = std::current_exception();
   }
@@ -232,8 +232,8 @@ void DriveQueue::look_for_late() {
   looked_ = now;
   for (const std::optional<Flight>& flight : flights_) {
     if (!flight || age_ - flight->since <= setup_.time_limit) continue;
-    const std::string limit = to_string(
-        from_seconds(std::chrono::duration<double>(setup_.time_limit).count()));
+    const std::string limit =
+        to_string(from_seconds(std::chrono::duration<double>(setup_.time_limit).count()));
     std::rethrow_exception(
         error_of(*flight, "no answer within " + limit + "; the drive is not asked again"));
   }
@@ -242,10 +242,10 @@ void DriveQueue::look_for_late() {
 std::exception_ptr DriveQueue::error_of(const Flight& flight, const std::string& reason) const {
   const Bytes at = flight.piece.offset + Bytes{static_cast<std::int64_t>(flight.moved)};
   const Bytes length{static_cast<std::int64_t>(flight.piece.memory.size() - flight.moved)};
-  return std::make_exception_ptr(ResourceError(
-      setup_.place + ": " + name_of(flight.piece.kind) + " failed: " + setup_.folder.string() +
-      " at byte " + std::to_string(at.count) + " of its swap file, " + to_string(length) + ": " +
-      reason));
+  return std::make_exception_ptr(ResourceError(setup_.place + ": " + name_of(flight.piece.kind) +
+                                               " failed: " + setup_.folder.string() + " at byte " +
+                                               std::to_string(at.count) + " of its swap file, " +
+                                               to_string(length) + ": " + reason));
 }
 
 }  // namespace ferry

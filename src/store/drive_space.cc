@@ -71,12 +71,12 @@ DriveSpace::DriveSpace(Setup setup, PhaseListener& listener)
     : setup_(std::move(setup)), stripes_(shares_of(setup_.parts), setup_.size, setup_.request) {
   if (!setup_.engine) files_ = reserve(setup_, stripes_, listener);
   for (std::size_t part = 0; part < setup_.parts.size(); ++part) {
-    queues_.push_back(std::make_unique<DriveQueue>(
-        DriveQueue::Setup{.place = setup_.name,
-                          .folder = setup_.parts[part].folder,
-                          .open = [this, part] { return open(part); },
-                          .in_flight = setup_.in_flight,
-                          .time_limit = setup_.time_limit}));
+    queues_.push_back(
+        std::make_unique<DriveQueue>(DriveQueue::Setup{.place = setup_.name,
+                                                       .folder = setup_.parts[part].folder,
+                                                       .open = [this, part] { return open(part); },
+                                                       .in_flight = setup_.in_flight,
+                                                       .time_limit = setup_.time_limit}));
   }
   for (const auto& queue : queues_) queue->wait_open();
 }
@@ -157,8 +157,8 @@ std::string DriveSpace::io() const {
   std::string text;
   for (const auto& queue : queues_) {
     if (!text.empty() && equal) break;
-    text += (text.empty() ? "" : "; ") + (equal ? "" : queue->folder().string() + ": ") +
-            queue->way();
+    text +=
+        (text.empty() ? "" : "; ") + (equal ? "" : queue->folder().string() + ": ") + queue->way();
   }
   const std::lock_guard lock(mutex_);
   return not_registered_.empty() ? text : text + "; memory is not registered: " + not_registered_;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <random>
@@ -108,8 +108,7 @@ class DriveSpaceTest : public testing::TestWithParam<IoChoice> {
     }
   }
   DriveSpace::Setup setup(const std::vector<double>& shares, Bytes size) const {
-    return {
-        .name = "ssd0", .parts = parts_in(folders_, shares), .size = size, .io = GetParam()};
+    return {.name = "ssd0", .parts = parts_in(folders_, shares), .size = size, .io = GetParam()};
   }
   const TemporaryFolders folders_{3};
 };
@@ -201,10 +200,14 @@ TEST_P(DriveSpaceTest, AFolderThatIsNotThereIsTheUsersError) {
 
 std::string name_of(const testing::TestParamInfo<IoChoice>& choice) {
   switch (choice.param) {
-    case IoChoice::best: return "Best";
-    case IoChoice::io_uring: return "IoUring";
-    case IoChoice::threads: return "Threads";
-    case IoChoice::threads_buffered: return "ThreadsBuffered";
+    case IoChoice::best:
+      return "Best";
+    case IoChoice::io_uring:
+      return "IoUring";
+    case IoChoice::threads:
+      return "Threads";
+    case IoChoice::threads_buffered:
+      return "ThreadsBuffered";
   }
   return "";
 }

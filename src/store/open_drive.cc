@@ -27,8 +27,7 @@ std::string probe(IoEngine& engine, IoKind kind, std::span<std::byte> memory) {
     for (const IoCompletion& completion : engine.wait(kProbeLimit)) {
       if (completion.result == static_cast<std::int64_t>(memory.size())) return {};
       if (completion.result >= 0) return what + ": " + std::to_string(completion.result) + " bytes";
-      return what + ": " +
-             std::generic_category().message(static_cast<int>(-completion.result));
+      return what + ": " + std::generic_category().message(static_cast<int>(-completion.result));
     }
   }
   return what + ": no answer within " + std::to_string(kProbeLimit.count()) + " s";

@@ -56,7 +56,9 @@ Bytes own_memory_with_children(pid_t process) {
 }
 
 PeakWatch::PeakWatch(std::function<Bytes()> now, std::chrono::milliseconds interval)
-    : now_(std::move(now)), interval_(interval), thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+    : now_(std::move(now)),
+      interval_(interval),
+      thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 Bytes PeakWatch::peak() {
   const std::lock_guard lock(mutex_);

@@ -52,9 +52,9 @@ std::vector<Stripes::Segment> Stripes::segments(Bytes offset, Bytes length) cons
   FERRY_CHECK(offset >= 0_B && length >= 0_B && offset <= size_ && length <= size_ - offset,
               std::to_string(offset.count) + " + " + std::to_string(length.count) +
                   " leaves a space of " + std::to_string(size_.count) + " B");
-  FERRY_CHECK(is_aligned(offset) && is_aligned(length),
-              std::to_string(offset.count) + " + " + std::to_string(length.count) +
-                  " is not a multiple of 4096 B");
+  FERRY_CHECK(is_aligned(offset) && is_aligned(length), std::to_string(offset.count) + " + " +
+                                                            std::to_string(length.count) +
+                                                            " is not a multiple of 4096 B");
   if (parts() == 1) return {{.part = 0, .offset = offset, .length = length}};
   std::vector<Segment> found;
   std::int64_t row = offset.count / row_.count;

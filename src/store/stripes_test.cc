@@ -9,8 +9,8 @@
 namespace ferry {
 namespace {
 
-const std::vector<std::vector<double>> kShares = {
-    {1}, {1, 1}, {6.5e9, 3.4e9}, {1, 2, 3}, {0.1, 1000}, {1, 1, 1e-9, 7}};
+const std::vector<std::vector<double>> kShares = {{1},       {1, 1},      {6.5e9, 3.4e9},
+                                                  {1, 2, 3}, {0.1, 1000}, {1, 1, 1e-9, 7}};
 
 // By brute force over all pages: each lies on one page of one file, and files have no other pages.
 TEST(Stripes, EveryByteOfTheSpaceIsOneByteOfOneFile) {

@@ -94,10 +94,9 @@ void SwapFile::reserve(Bytes size, const std::string& whose,
   };
   rlimit limit = {};  // a file beyond it would end the process with a signal
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<rlim_t>(size.count) > limit.rlim_cur) {
-    throw ResourceError(whose + " needs " + to_string(size) + " in " + folder_.string() +
-                        ", files may have " +
-                        to_string(Bytes{static_cast<std::int64_t>(limit.rlim_cur)}) +
-                        " (ulimit -f)");
+    throw ResourceError(
+        whose + " needs " + to_string(size) + " in " + folder_.string() + ", files may have " +
+        to_string(Bytes{static_cast<std::int64_t>(limit.rlim_cur)}) + " (ulimit -f)");
   }
   if (const Bytes have = free_space(folder_); size > have) refuse(have);
   for (Bytes at; at < size;) {
@@ -106,9 +105,8 @@ void SwapFile::reserve(Bytes size, const std::string& whose,
       if (errno == EINTR) continue;
       if (errno == ENOSPC) refuse(free_space(folder_) + at);  // others took some meanwhile
       if (errno != EOPNOTSUPP) {
-        throw system_error(whose + ": cannot reserve " + to_string(size) + " in " +
-                               folder_.string(),
-                           errno);
+        throw system_error(
+            whose + ": cannot reserve " + to_string(size) + " in " + folder_.string(), errno);
       }
       // A file system that cannot reserve: the size at least, and writes may find the drive full.
       if (ftruncate(descriptor_.number(), (at + more).count) != 0) {

@@ -53,9 +53,8 @@ std::int64_t perform(const Shared& shared, const IoRequest& request) {
   const int file = shared.file.number();
   const off_t offset = request.offset.count;
   const bool writes = request.kind == IoKind::write;
-  const ssize_t moved = writes
-                            ? pwrite(file, request.memory.data(), request.memory.size(), offset)
-                            : pread(file, request.memory.data(), request.memory.size(), offset);
+  const ssize_t moved = writes ? pwrite(file, request.memory.data(), request.memory.size(), offset)
+                               : pread(file, request.memory.data(), request.memory.size(), offset);
   if (moved < 0) return -errno;
   if (shared.direct || moved == 0) return moved;
   if (writes) {

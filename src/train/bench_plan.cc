@@ -64,8 +64,7 @@ void BenchPlan::add_states() {
     // The embedding's last backward adds the sum of a tied head.
     const bool added = plan.blocks[b].reads_weight.valid() && block_ == BlockId(0);
     if (b != block_ && !added) continue;
-    add({ValueKind::gradient, b, -1,
-         gradient_bytes(gradient_layout_of(model_, model_.blocks[b]))});
+    add({ValueKind::gradient, b, -1, gradient_bytes(gradient_layout_of(model_, model_.blocks[b]))});
   }
 }
 

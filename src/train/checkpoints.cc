@@ -64,8 +64,9 @@ UserError unusable(const Checkpoint& from, const TensorEntry& entry, std::int64_
   const std::string found = from.path_of(entry).string() + ": tensor '" + entry.name + "' is " +
                             number.data() + " at " + index_text(entry.shape, element);
   return UserError(std::isfinite(value)
-                       ? found + ", an infinity in bf16; expected numbers below 3.396e38\n  try: "
-                                 "train.precision: fp32"
+                       ? found +
+                             ", an infinity in bf16; expected numbers below 3.396e38\n  try: "
+                             "train.precision: fp32"
                        : found + "; expected finite numbers\n  try: a sound copy of the file");
 }
 

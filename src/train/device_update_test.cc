@@ -80,26 +80,20 @@ TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
                     : at::equal(host.master, device.master));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, DeviceUpdate,
-                         testing::Combine(testing::Values(1, 63, kUpdatePieceElements,
-                                                          kUpdatePieceElements + 1001),
-                                          testing::Bool(),
-                                          testing::Values(Sum::fp32, Sum::fp32_to_round,
-                                                          Sum::bf16)));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, DeviceUpdate,
+    testing::Combine(testing::Values(1, 63, kUpdatePieceElements, kUpdatePieceElements + 1001),
+                     testing::Bool(), testing::Values(Sum::fp32, Sum::fp32_to_round, Sum::bf16)));
 
 // 1 + 2^-8 and 1 + 3 * 2^-8 lie halfway between two bf16 numbers; the even one is taken.
 TEST(DeviceUpdate, RoundsTiesToEven) {
   const at::Tensor gradient = at::tensor({1.00390625F, 1.01171875F});
   const at::Tensor weight = at::zeros({2}), m = at::zeros({2}), v = at::zeros({2});
   const AdamW adamw{.lr = 1, .beta1 = 0};
-  device_adamw_step(adamw_factors(adamw, 1.0F, true),
-                    {.weight = weight,
-                     .lo = at::Tensor(),
-                     .m = m,
-                     .v = v,
-                     .gradient = gradient,
-                     .rounds = true},
-                    at::Tensor());
+  device_adamw_step(
+      adamw_factors(adamw, 1.0F, true),
+      {.weight = weight, .lo = at::Tensor(), .m = m, .v = v, .gradient = gradient, .rounds = true},
+      at::Tensor());
   EXPECT_EQ(m[0].item<float>(), 1.0F);
   EXPECT_EQ(m[1].item<float>(), 1.015625F);
 }

@@ -15,7 +15,8 @@ namespace {
 constexpr std::int64_t kPieceElements = 1 << 20;  // looked at, at once: memory is short here
 constexpr std::size_t kRowsNamed = 32;
 
-/// `count` elements of a sum from element `first` on, wherever it lives; `rounded`: bf16, else fp32.
+/// `count` elements of a sum from element `first` on, wherever it lives; `rounded`: bf16, else
+/// fp32.
 bool is_finite(const Binding& binding, InstanceId id, bool rounded, std::int64_t first,
                std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(std::min(kPieceElements, count)));

@@ -23,8 +23,8 @@ Bytes end_of(const Binding::Transfer& transfer) {
 /// Whether the two may not run at once: one writes what the other reads or writes.
 bool conflict(const Binding::Transfer& a, const Binding::Transfer& b) {
   const bool in_memory = (!a.writes || !b.writes) && overlap(a.pages, b.pages);
-  const bool on_drives = (a.writes || b.writes) && a.drive == b.drive && a.offset < end_of(b) &&
-                         b.offset < end_of(a);
+  const bool on_drives =
+      (a.writes || b.writes) && a.drive == b.drive && a.offset < end_of(b) && b.offset < end_of(a);
   return in_memory || on_drives;
 }
 
@@ -37,7 +37,7 @@ const void* drive_address(Bytes offset) {
 }  // namespace
 
 DriveCopies::DriveCopies(const std::string& name, const Binding& binding, Completions& completions,
-                       std::function<Micros()> now)
+                         std::function<Micros()> now)
     : binding_(binding), completions_(completions), now_(std::move(now)), actor_(name) {}
 
 bool DriveCopies::can_start(const Task& copy) const {

@@ -22,7 +22,7 @@ class DriveCopies {
   /// Ends go to `completions`, which, as `binding`, must outlive the queue and every copy under
   /// way. `name`: the resource's, for the hazard detector.
   DriveCopies(const std::string& name, const Binding& binding, Completions& completions,
-             std::function<Micros()> now);
+              std::function<Micros()> now);
 
   /// False while enough is under way, or something that touches what the copy touches.
   bool can_start(const Task& copy) const;

@@ -74,8 +74,8 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
                             write_halves(at, values.subspan(first, count));
                           });
   }
-  const Range home = part == StatePart::master ? weight(begin, values.size())
-                                               : moment(part, begin, values.size());
+  const Range home =
+      part == StatePart::master ? weight(begin, values.size()) : moment(part, begin, values.size());
   binding_.write(home.instance, home.offset, std::as_bytes(values));
 }
 
@@ -98,8 +98,8 @@ void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<floa
                             read_halves(at, values.subspan(first, count));
                           });
   }
-  const Range home = part == StatePart::master ? weight(begin, values.size())
-                                               : moment(part, begin, values.size());
+  const Range home =
+      part == StatePart::master ? weight(begin, values.size()) : moment(part, begin, values.size());
   binding_.read(home.instance, home.offset, std::as_writable_bytes(values));
 }
 

@@ -57,8 +57,7 @@ void for_each_piece(Bytes begin, Bytes size, Bytes piece, const Visit& visit) {
 }
 
 std::span<std::byte> part(std::span<std::byte> bytes, Bytes begin, Bytes size) {
-  return bytes.subspan(static_cast<std::size_t>(begin.count),
-                       static_cast<std::size_t>(size.count));
+  return bytes.subspan(static_cast<std::size_t>(begin.count), static_cast<std::size_t>(size.count));
 }
 
 Bytes size_of(std::span<const std::byte> bytes) {
@@ -201,7 +200,8 @@ void Binding::read(InstanceId id, Bytes offset, std::span<std::byte> to) const {
     const PagesOf pages(begin, size);
     const auto buffer = part(place.pages->bytes(), {}, pages.size);
     place.drive->read_now(pages.begin, buffer);
-    std::ranges::copy(part(buffer, begin - pages.begin, size), part(to, begin - first, size).begin());
+    std::ranges::copy(part(buffer, begin - pages.begin, size),
+                      part(to, begin - first, size).begin());
   });
 }
 

@@ -69,7 +69,7 @@ StepRunner::StepRunner(Setup setup)
         break;
       case PlaceKind::drive:
         queue.drive = std::make_unique<DriveCopies>(resource.name, binding_, completions_,
-                                                   [this] { return now(); });
+                                                    [this] { return now(); });
         break;
     }
   }

@@ -74,7 +74,7 @@ class StepRunner final : public TaskRunner {
   struct Queue {
     std::optional<c10::Stream> stream;   // of device resources
     std::unique_ptr<HostQueue> host;     // of host resources
-    std::unique_ptr<DriveCopies> drive;   // of drives' resources
+    std::unique_ptr<DriveCopies> drive;  // of drives' resources
     const DeviceEvent* epoch = nullptr;  // of device resources: their device's
     std::deque<TaskRun> in_flight;       // of device resources
     int depth = 0;                       // started and not reported

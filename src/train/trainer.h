@@ -76,9 +76,9 @@ struct TrainSummary {
   double stepping_seconds = 0;      // in this run's steps
   double seconds = 0;               // from train()'s begin to its end
   std::map<std::string, Bytes> predicted_peak, measured_peak;  // per place
-  DriveBytesByPlace predicted_drive_bytes;  // per step
-  DriveBytesByPlace drive_bytes;            // of this run's steps, as drives counted
-  int drive_steps = 0;                      // so many
+  DriveBytesByPlace predicted_drive_bytes;                     // per step
+  DriveBytesByPlace drive_bytes;                   // of this run's steps, as drives counted
+  int drive_steps = 0;                             // so many
   std::map<std::string, std::string> drive_io;     // how each place's drives are reached
   std::map<std::string, double> drive_life_steps;  // of places whose drives' endurance is known
   Bytes beside_plan;      // of the host's peak: what the process held beyond what the plan counts

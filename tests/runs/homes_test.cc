@@ -1,5 +1,5 @@
-// Values at home anywhere: in DRAM, on devices, on drives. Whatever a plan rests where, and whatever
-// it keeps of forward where, training gives the bits of one device that holds everything.
+// Values at home anywhere: in DRAM, on devices, on drives. Whatever a plan rests where, and
+// whatever it keeps of forward where, training gives the bits of one device that holds everything.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -46,7 +46,7 @@ def test_training_is_an_iterator_of_events(box: Box):
     run = ferry.train(job(box, "py-train", train__save_every=1))
     events = list(run)
     kinds = [event["event"] for event in events]
-    assert kinds[0] == "phase" or kinds[0] == "plan"
+    assert kinds[0] in ("phase", "progress", "plan")  # planning that is not kept tells how far it is
     assert kinds.count("step") == 2 and kinds.count("saved") == 2 and kinds[-1] == "finished"
     out = Path(box.job("py-train")["out"])
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]

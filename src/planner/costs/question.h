@@ -50,8 +50,8 @@ struct PlanQuestion {
   /// at most, whatever their budgets are.
   std::optional<SharedMemory> shared;
   Bytes host_budget;
-  std::string host_budget_source;  // where the limit comes from, for messages: "budget.host,
-                                   // job.yaml:10"
+  std::string host_budget_source;        // where the limit comes from, for messages: "budget.host,
+                                         // job.yaml:10"
   std::string drive_budget_source = {};  // of the drives' capacity; empty: the machine file
   /// A drive that the job could have with `budget.drive`, where it has none: for remedies.
   std::optional<PossibleDrive> possible_drive = {};

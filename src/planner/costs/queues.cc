@@ -185,8 +185,7 @@ class QueueMaker {
 
 }  // namespace
 
-Queues add_queues(Plan& plan, const PlanQuestion& question, int devices,
-                  const DriveArray* drives) {
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, const DriveArray* drives) {
   return QueueMaker(plan, question).make(devices, drives);
 }
 

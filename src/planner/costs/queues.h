@@ -39,8 +39,7 @@ struct Queues {
 
 /// Adds places, pools and resources for the machine's first `devices` devices, its host and,
 /// unless null, its drives.
-Queues add_queues(Plan& plan, const PlanQuestion& question, int devices,
-                  const DriveArray* drives);
+Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, const DriveArray* drives);
 
 /// The machine's drives as plans use them: the fastest array that holds all that the model has of
 /// weights, states and gradient sums.
@@ -48,9 +47,7 @@ DriveArray drive_array(const PlanQuestion& question, const Chain& chain);
 
 /// Bytes of DRAM traffic per parameter of an update: reads G (fp32) or R (bf16), hi, lo, m, v,
 /// writes all but the sum.
-inline double update_traffic(Precision gradients) {
-  return gradients == Precision::bf16 ? 26 : 28;
-}
+inline double update_traffic(Precision gradients) { return gradients == Precision::bf16 ? 26 : 28; }
 
 /// What a plan may use of a device: its budget, as far as allocators can hand it out.
 Bytes device_limit(const PlanQuestion& question, int device);

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "planner/costs/queues.h"
-#include "spec/drive_array.h"
 #include "planner/strategies/device_homes.h"
 #include "planner/strategies/homes.h"
 #include "planner/write/allocate.h"
 #include "planner/write/edges.h"
 #include "planner/write/stream_plan.h"
+#include "spec/drive_array.h"
 #include "spec/pass_names.h"
 
 namespace ferry {

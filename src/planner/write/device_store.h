@@ -31,9 +31,9 @@ class DeviceStore {
   void need(ValueKind kind, int block);
 
   struct Needs {
-    Bytes limit;      // of the device
-    Bytes workspace;  // of its kernels
-    int activations = 0;    // that pass
+    Bytes limit;          // of the device
+    Bytes workspace;      // of its kernels
+    int activations = 0;  // that pass
     int tokens = 0;
     int tokens_in_use = 0;  // at once, of those that stay
     Bytes inputs;           // that stay, as far as it is known

@@ -364,7 +364,7 @@ class StreamWriter {
       }
     });
     if (loss.valid()) bring_loss_down(d, loss, m);
-    if (!train_ && b > 0) devices_[d].let_go(input);  // free before what goes down
+    if (!train_ && b > 0) devices_[d].let_go(input);          // free before what goes down
     if (made.valid() && !residence_.keeps_input(d, b + 1)) {  // what the next stage waits for
       bring_down(d, made, output);
       devices_[d].let_go(output);
