@@ -1,6 +1,7 @@
 #include "planner/write/device_store.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "base/check.h"
@@ -8,6 +9,8 @@
 
 namespace ferry {
 namespace {
+
+constexpr std::array kSums = {ValueKind::gradient, ValueKind::rounded};
 
 /// From the first of the device's visits that run the block, but for those `without` the other
 /// direction, to the last that runs it at all.
@@ -39,6 +42,9 @@ DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residen
     region_ += slot_size(builder_.bytes(value));
   };
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
+    for (const ValueKind sum : kSums) {
+      if (!residence.keeps_activations() && keeps(sum, b)) give(sum, b);
+    }
     if (residence.keeps_weight(device, b)) give(ValueKind::weight, b);
   }
 }
@@ -117,12 +123,12 @@ bool DeviceStore::keeps(ValueKind sum, int block) const {
                                    : residence_.keeps_sum(device_, block);
 }
 
-/// From their first backward to the end of the step.
+/// From their first backward to the end of the step, where they share with what forward keeps.
 std::vector<Stay> DeviceStore::sums_here(const StreamSchedule& schedule) const {
   std::vector<Stay> stays;
   for (const BlockId b : chain_.blocks.ids()) {
-    for (const ValueKind kind : {ValueKind::gradient, ValueKind::rounded}) {
-      if (!keeps(kind, b)) continue;
+    for (const ValueKind kind : kSums) {
+      if (!residence_.keeps_activations() || !keeps(kind, b)) continue;
       const ChainBlock& block = chain_.blocks[b];
       const Bytes size = kind == ValueKind::rounded ? block.rounded : block.gradients;
       stays.push_back(stay_of(schedule, device_, b, Direction::forward, slot_size(size)));

@@ -3,7 +3,8 @@
 //
 // From the first byte on: [homes][weights that stay][region of weights and sums that pass]
 // [activations that pass][tokens that pass][what forward keeps here, and sums that stay][what it
-// keeps elsewhere][scalars][tokens that stay][inputs that stay].
+// keeps elsewhere][scalars][tokens that stay][inputs that stay]. Where forward keeps nothing
+// here, sums that stay are beside weights that do.
 #pragma once
 
 #include <map>
