@@ -55,7 +55,8 @@ std::size_t DeviceStore::add_visit() {
 }
 
 void DeviceStore::need(ValueKind kind, int block) {
-  if (kind == ValueKind::weight ? staying(kind, block).has_value() : keeps(kind, block)) return;
+  if (staying(kind, block)) return;
+  if (kind != ValueKind::weight && keeps(kind, block)) return;  // its slot comes with lay_out()
   const ValueId value = builder_.value(kind, block, -1);
   VisitMemory& visit = visits_.back();
   if (std::ranges::find(visit.values, value) != visit.values.end()) return;
