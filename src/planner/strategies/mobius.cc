@@ -114,6 +114,9 @@ class MobiusSearch {
   StrategyAnswer run() {
     if (auto lacking = search_.start(schedule_of(finest_partition(chain_)))) return *lacking;
     for (const auto& ends : candidates()) search_.offer(schedule_of(ends));
+    if (!question_.options.stages) {
+      for (const int first : {2, 3}) search_.offer_for_homes(schedule_of(stages_of_two(first)));
+    }
     StreamDraft draft = search_.refined();
     const Micros by_formula = draft.step();
     draft = search_.passes().run(pass_name::kMapping, std::move(draft),
@@ -171,6 +174,15 @@ class MobiusSearch {
 
   StreamSchedule schedule_of(const std::vector<int>& ends) const {
     return mobius_schedule(question_, ends, mapping(static_cast<int>(ends.size())));
+  }
+
+  /// A layer each: attention and MLP, the first stage with `first` blocks.
+  std::vector<int> stages_of_two(int first) const {
+    const int blocks = static_cast<int>(chain_.size());
+    std::vector<int> ends;
+    for (int end = first; end + 1 < blocks; end += 2) ends.push_back(end);
+    ends.push_back(blocks);
+    return ends;
   }
 
   static std::size_t stage_count(const StreamSchedule& schedule) {

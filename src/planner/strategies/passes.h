@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,12 @@ struct Draft {
 
   Micros step() const { return prediction.step; }
 };
+
+/// The other where that is faster.
+template <typename Schedule>
+Draft<Schedule> faster(Draft<Schedule> draft, std::optional<Draft<Schedule>> other) {
+  return other && other->step() < draft.step() ? std::move(*other) : std::move(draft);
+}
 
 /// The fastest of the drafts that were offered; of equally fast ones those that came first.
 template <typename Schedule>

@@ -18,7 +18,6 @@
 namespace ferry {
 namespace {
 
-constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, as a rule
 // Of a small step. What changes the order of schedules, be it a little more memory, then changes
 // the answer less.
 constexpr std::size_t kRunnersUp = 5;
@@ -54,10 +53,6 @@ std::string key_of(const StreamSchedule& schedule) {
 Bytes host_peak(const Plan& plan) {
   const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
   return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
-}
-
-StreamDraft faster(StreamDraft draft, std::optional<StreamDraft> other) {
-  return other && other->step() < draft.step() ? std::move(*other) : std::move(draft);
 }
 
 }  // namespace
@@ -246,11 +241,11 @@ ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) 
 // ---- refinement ----
 
 StreamDraft StreamSearch::refined() {
-  const StreamDraft first = offered_.best();
+  StreamDraft first = offered_.best();
   Drafts<StreamSchedule> finished(1);
   for (StreamDraft& draft : offered_.take()) finished.offer(refine_policies(std::move(draft)));
   StreamDraft best = std::move(finished.take().front());
-  return homes_ ? refine_homes(first, std::move(best)) : std::move(best);
+  return homes_ ? refine_homes(std::move(first), std::move(best)) : std::move(best);
 }
 
 // Policies are compared at equal rings, and each kind's best again with its best rings: so no
@@ -277,95 +272,9 @@ StreamDraft StreamSearch::refine_policies(StreamDraft draft) {
   return std::move(finished.take().front());
 }
 
-// Homes compete for memory with what blocks keep and with the stages that pass, so they are tried
-// behind the best policies, before any, and with stages of one block.
-StreamDraft StreamSearch::refine_homes(StreamDraft first, StreamDraft finished) {
-  constexpr double kPromising = 1.03;  // of the best step: rings gain no more, as a rule
-  StreamDraft best = with_homes(std::move(finished), Then::rings);
-  std::vector<StreamDraft> starts;
-  starts.push_back(std::move(first));
-  Attempt finest = try_longest_ring(least_memory_, kRoomyRing, {});
-  if (finest.draft) starts.push_back(std::move(*finest.draft));
-  for (StreamDraft& start : starts) {
-    StreamDraft other = with_homes(std::move(start), Then::policies);
-    if (question_.options.activations == ActivationRule::automatic) {
-      other = with_policies(std::move(other), {Leaving::for_dram, Rings::roomy});
-    }
-    other = with_homes(std::move(other), Then::rings);
-    if (other.step() < best.step() * kPromising) other = refine_rings_and_updates(std::move(other));
-    best = faster(std::move(best), std::move(other));
-  }
-  return passes_.run(pass_name::kHomes, std::move(best),
-                     [&](StreamDraft given) { return neighbouring_homes(std::move(given)); });
-}
-
 StreamDraft StreamSearch::with_policies(StreamDraft draft, PolicyTrials trials) {
   return passes_.run(pass_name::kActivations, std::move(draft),
                      [&](StreamDraft given) { return best_policies(std::move(given), trials); });
-}
-
-StreamDraft StreamSearch::with_homes(StreamDraft draft, Then then) {
-  return passes_.run(pass_name::kHomes, std::move(draft),
-                     [&](StreamDraft given) { return best_homes(std::move(given), then); });
-}
-
-/// Weights at home save most copies per byte, whole blocks most in all: either goes first. Sums
-/// that wait may, too, once nothing else is to come: they let the links work through forward.
-StreamDraft StreamSearch::best_homes(StreamDraft draft, Then then) {
-  using Kind = int HomeCounts::*;
-  constexpr Kind kAll = &HomeCounts::all, kSums = &HomeCounts::sums,
-                 kWeights = &HomeCounts::weights;
-  std::vector<std::array<Kind, 3>> orders = {{kAll, kSums, kWeights}, {kWeights, kAll, kSums}};
-  if (then == Then::rings) orders.push_back({kSums, kAll, kWeights});
-  const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
-  const StreamDraft start = draft;
-  for (const auto& order : orders) {
-    StreamDraft other = start;
-    for (const Kind kind : order) other = with_more(std::move(other), kind, most.*kind);
-    draft = faster(std::move(draft), std::move(other));
-  }
-  return draft;
-}
-
-/// Some blocks more or fewer of each kind, by ever smaller steps.
-StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
-  const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
-  for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights}) {
-    for (int by = draft.schedule.on_devices.*kind / 4; by > 0; by /= 2) {
-      const StreamSchedule chosen = draft.schedule;
-      for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
-        if (count > most.*kind) continue;
-        StreamSchedule tried = chosen;
-        tried.on_devices.*kind = count;
-        draft = faster_of(std::move(draft), tried);
-      }
-    }
-  }
-  return draft;
-}
-
-/// From few blocks to many, as far as they fit and make the step shorter; then what is between the
-/// last that fit and the first that did not.
-StreamDraft StreamSearch::with_more(StreamDraft draft, int HomeCounts::*kind, int most) {
-  constexpr int kPatience = 2;
-  StreamSchedule tried = draft.schedule;
-  int fits = tried.on_devices.*kind;
-  int too_many = most + 1;
-  for (int failed = 0; failed < kPatience && fits + 1 < too_many;) {
-    const int next = too_many > most ? fits + 1 + fits / 2 : (fits + too_many) / 2;
-    tried.on_devices.*kind = std::min(next, most);
-    const Micros step = draft.step();
-    Attempt attempt = try_schedule(tried, step);
-    if (attempt.lacking) {
-      too_many = tried.on_devices.*kind;
-      continue;
-    }
-    fits = tried.on_devices.*kind;
-    const bool gained = attempt.draft && attempt.draft->step() < step;
-    failed = gained ? 0 : failed + 1;
-    if (gained) draft = std::move(*attempt.draft);
-  }
-  return draft;
 }
 
 StreamDraft StreamSearch::refine_rings_and_updates(StreamDraft draft) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/strategies/passes.h"
@@ -34,6 +35,9 @@ class StreamSearch {
   /// Requires: start() returned nothing.
   void offer(StreamSchedule schedule);
 
+  /// More visits to try homes with, whatever is the fastest of what was offered.
+  void offer_for_homes(StreamSchedule regular) { regular_.push_back(std::move(regular)); }
+
   /// The fastest of what was offered after the passes that all strategies have: policies of
   /// activations (activation_policy.h), ring lengths, the order of updates. Of a small step the
   /// next fastest pass through them too. Then, where they may, homes. Requires: start() returned
@@ -49,6 +53,8 @@ class StreamSearch {
   StrategyPlan answer(StreamDraft draft, const std::string& remark) const;
 
  private:
+  static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
+
   enum class Leaving { for_dram, for_drives };  // streaming_policies()
   /// Both rings long, or short where that does not fit; or the ring of what leaves short, and both.
   enum class Rings { roomy, mixed };
@@ -87,6 +93,10 @@ class StreamSearch {
   StreamDraft best_homes(StreamDraft draft, Then then);
   StreamDraft neighbouring_homes(StreamDraft draft);
   StreamDraft with_more(StreamDraft draft, int HomeCounts::*kind, int most);
+  StreamDraft with_fills(StreamDraft draft);
+  StreamDraft best_fill(StreamDraft draft, StreamSchedule visits);
+  bool try_fills(StreamDraft& draft, const StreamSchedule& visits, int all);
+  bool is_roomy(const StreamSchedule& schedule) const;
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);
   StreamDraft best_policies_of(StreamDraft draft, StreamSchedule schedule, PolicyTrials trials);
@@ -110,6 +120,7 @@ class StreamSearch {
   StreamSchedule least_memory_;
   std::map<std::string, Verdict> tried_;  // by key_of()
   Drafts<StreamSchedule> offered_;
+  std::vector<StreamSchedule> regular_;
 };
 
 /// Whether simulations are so short that more schedules can be tried and refined.

@@ -194,6 +194,21 @@ ActivationPolicies swap_all(const Chain& chain, const KeptSlots& slots, Activati
   return policies;
 }
 
+ActivationPolicies stay_and_leave(const Chain& chain, const KeptSlots& slots, int micro_batches,
+                                  std::size_t stay, std::size_t leave) {
+  ActivationPolicies policies = keep_none(chain);
+  const std::vector<BlockId> staying = by_device_density(chain, slots, micro_batches);
+  stay = std::min(stay, staying.size());
+  for (std::size_t i = 0; i < stay; ++i) policies[staying[i]] = ActivationPolicy::keep;
+  for (const BlockId b : by_link_density(chain, slots)) {
+    if (leave == 0) break;
+    if (policies[b] == ActivationPolicy::keep) continue;
+    policies[b] = ActivationPolicy::swap_to_host;
+    --leave;
+  }
+  return policies;
+}
+
 std::vector<ActivationPolicies> streaming_policies(const Chain& chain, const KeptSlots& slots,
                                                    int micro_batches, bool to_drives) {
   const std::vector<BlockId> staying = by_device_density(chain, slots, micro_batches);

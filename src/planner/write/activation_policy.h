@@ -5,6 +5,7 @@
 // strategies try on them, the simulator being the judge (docs/planner.md, "Activations").
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -79,5 +80,9 @@ ActivationPolicies swap_all(const Chain& chain, const KeptSlots& slots, Activati
 /// fit.
 std::vector<ActivationPolicies> streaming_policies(const Chain& chain, const KeptSlots& slots,
                                                    int micro_batches, bool to_drives);
+
+/// The `stay` densest blocks stay; of the others `leave` go to DRAM. More than there are means all.
+ActivationPolicies stay_and_leave(const Chain& chain, const KeptSlots& slots, int micro_batches,
+                                  std::size_t stay, std::size_t leave);
 
 }  // namespace ferry

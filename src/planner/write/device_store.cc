@@ -1,11 +1,32 @@
 #include "planner/write/device_store.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "base/check.h"
+#include "planner/write/shared_region.h"
 
 namespace ferry {
+namespace {
+
+constexpr std::array kSums = {ValueKind::gradient, ValueKind::rounded};
+
+/// From the first of the device's visits that run the block, but for those `without` the other
+/// direction, to the last that runs it at all.
+Stay stay_of(const StreamSchedule& schedule, int device, int block, Direction without,
+             Bytes size) {
+  Stay stay{.block = block, .size = size, .first = schedule.visits.size()};
+  for (std::size_t v = 0; v < schedule.visits.size(); ++v) {
+    const StageVisit& visit = schedule.visits[v];
+    if (visit.device != device || !contains(visit, block)) continue;
+    if (visit.direction != without) stay.first = std::min(stay.first, v);
+    stay.last = v;
+  }
+  return stay;
+}
+
+}  // namespace
 
 DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residence& residence,
                          int device, Bytes homes_end)
@@ -21,8 +42,9 @@ DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residen
     region_ += slot_size(builder_.bytes(value));
   };
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
-    if (residence.keeps_sum(device, b)) give(ValueKind::gradient, b);
-    if (residence.keeps_rounded(device, b)) give(ValueKind::rounded, b);
+    for (const ValueKind sum : kSums) {
+      if (!residence.keeps_activations() && keeps(sum, b)) give(sum, b);
+    }
     if (residence.keeps_weight(device, b)) give(ValueKind::weight, b);
   }
 }
@@ -34,6 +56,7 @@ std::size_t DeviceStore::add_visit() {
 
 void DeviceStore::need(ValueKind kind, int block) {
   if (staying(kind, block)) return;
+  if (kind != ValueKind::weight && keeps(kind, block)) return;  // its slot comes with lay_out()
   const ValueId value = builder_.value(kind, block, -1);
   VisitMemory& visit = visits_.back();
   if (std::ranges::find(visit.values, value) != visit.values.end()) return;
@@ -50,11 +73,16 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
   const bool stay = residence_.home(0).input_stays;
   const Bytes tokens = token * needs.tokens;
   const Bytes rings = activation * needs.activations + tokens;
-  const Bytes saved = saved_bytes(chain_, schedule, kept_slots, device_);
+  std::vector<Stay> kept = kept_here(schedule, kept_slots, runs);
+  std::vector<Stay> sums = sums_here(schedule);
+  const Bytes shared = share_region(kept, sums);
+  const Bytes leaving = largest_leaving(chain_, schedule, runs);
   // Whole slots, since a workspace begins where a slot could.
-  const Bytes left =
-      needs.limit - region_ - slot_size(needs.workspace) - rings - saved - scalars - needs.inputs;
+  const Bytes beside = region_ + slot_size(needs.workspace) + rings + shared +
+                       leaving * schedule.saved_slots + scalars + needs.inputs;
+  const Bytes left = needs.limit - beside;
   const RegionSizes sizes = region_sizes(visits_);
+  roomy_need_ = beside + sizes.full;
   const Bytes region = std::clamp(left, sizes.least, sizes.full);
   roomy_ = region > sizes.least;
   lay_out_visits(visits_, builder_.values(), region_, region);
@@ -63,19 +91,53 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
   end += activation * needs.activations;
   if (!stay) tokens_ = SlotRing(end, token, needs.tokens);
   if (!stay) end += tokens;
-  for (const BlockId b : chain_.blocks.ids()) {
-    if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs[b.index()]) continue;
-    const Bytes slot = slot_size(chain_.blocks[b].saved);
-    kept_.emplace(b, SlotPool(end, slot, 0));
-    end += slot * kept_slots[b];
+  for (const Stay& each : kept) {
+    kept_.emplace(each.block,
+                  SlotPool(end + each.offset, slot_size(chain_.blocks[each.block].saved), 0));
   }
-  const Bytes leaving = largest_leaving(chain_, schedule, runs);
+  for (const Stay& each : sums) {
+    own_[builder_.value(each.kind, each.block, -1)] = end + each.offset;
+  }
+  end += shared;
   saved_ = SlotRing(end, leaving, schedule.saved_slots);
   scalars_end_ = end + leaving * schedule.saved_slots;
   inputs_first_ = scalars_end_ + scalars;
   if (stay) staying_tokens_ = SlotPool(inputs_first_, token, needs.tokens - needs.tokens_in_use);
   if (stay) inputs_first_ += tokens;
   inputs_ = SlotPool(inputs_first_, activation, schedule.spare_slots);
+}
+
+std::vector<Stay> DeviceStore::kept_here(const StreamSchedule& schedule,
+                                         const KeptSlots& kept_slots,
+                                         const std::vector<bool>& runs) const {
+  std::vector<Stay> stays;
+  for (const BlockId b : chain_.blocks.ids()) {
+    if (policy_of(schedule.policies, b) != ActivationPolicy::keep || !runs[b.index()]) continue;
+    const Bytes size = slot_size(chain_.blocks[b].saved) * kept_slots[b];
+    stays.push_back(stay_of(schedule, device_, b, Direction::backward, size));
+  }
+  return stays;
+}
+
+bool DeviceStore::keeps(ValueKind sum, int block) const {
+  return sum == ValueKind::rounded ? residence_.keeps_rounded(device_, block)
+                                   : residence_.keeps_sum(device_, block);
+}
+
+/// From their first backward to the end of the step, where they share with what forward keeps.
+std::vector<Stay> DeviceStore::sums_here(const StreamSchedule& schedule) const {
+  std::vector<Stay> stays;
+  for (const BlockId b : chain_.blocks.ids()) {
+    for (const ValueKind kind : kSums) {
+      if (!residence_.keeps_activations() || !keeps(kind, b)) continue;
+      const ChainBlock& block = chain_.blocks[b];
+      const Bytes size = kind == ValueKind::rounded ? block.rounded : block.gradients;
+      stays.push_back(stay_of(schedule, device_, b, Direction::forward, slot_size(size)));
+      stays.back().last = schedule.visits.size();
+      stays.back().kind = kind;
+    }
+  }
+  return stays;
 }
 
 std::optional<InstanceId> DeviceStore::staying(ValueKind kind, int block) {

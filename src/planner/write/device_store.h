@@ -1,9 +1,10 @@
 // A device's side of a plan: the slots of what rests there from step to step, those of what stays
 // until its last reader is done, and those through which everything else passes.
 //
-// From the first byte on: [homes][slots of single values that stay][region of weights and sums that
-// pass][activations that pass][tokens that pass][what forward keeps here][what it keeps elsewhere]
-// [scalars][tokens that stay][inputs that stay].
+// From the first byte on: [homes][weights that stay][region of weights and sums that pass]
+// [activations that pass][tokens that pass][what forward keeps here, and sums that stay][what it
+// keeps elsewhere][scalars][tokens that stay][inputs that stay]. Where forward keeps nothing
+// here, sums that stay are beside weights that do.
 #pragma once
 
 #include <map>
@@ -14,6 +15,7 @@
 #include "planner/write/allocate.h"
 #include "planner/write/builder.h"
 #include "planner/write/residence.h"
+#include "planner/write/shared_region.h"
 #include "planner/write/slot_pool.h"
 #include "planner/write/stream_schedule.h"
 
@@ -43,7 +45,10 @@ class DeviceStore {
   void lay_out(const Needs& needs, const StreamSchedule& schedule, const KeptSlots& kept_slots,
                const std::vector<bool>& runs);
 
-  /// Where W.b, G.b or R.b is from step to step, if it stays.
+  /// What the device would take with a region for any two neighbouring visits. After lay_out().
+  Bytes roomy_need() const { return roomy_need_; }
+
+  /// Where W.b, G.b or R.b is from step to step, if it stays; of G.b from lay_out() on.
   std::optional<InstanceId> staying(ValueKind kind, int block);
   /// What the visit needs of the region that passes.
   std::span<const ValueId> passing(std::size_t visit) const { return visits_[visit].values; }
@@ -68,6 +73,11 @@ class DeviceStore {
 
  private:
   SlotPool* pool_of(ValueId value);  // none: it has a ring
+  std::vector<Stay> kept_here(const StreamSchedule& schedule, const KeptSlots& kept_slots,
+                              const std::vector<bool>& runs) const;
+  /// G.b, or R.b, has slots of its own.
+  bool keeps(ValueKind sum, int block) const;
+  std::vector<Stay> sums_here(const StreamSchedule& schedule) const;
   SlotRing& ring_of(ValueId value);
   InstanceId at(ValueId value, Bytes offset) { return builder_.instance(value, place_, offset); }
 
@@ -89,6 +99,7 @@ class DeviceStore {
   Bytes inputs_first_;
   std::map<ValueId, Bytes> held_;  // by one of the pools
   bool roomy_ = false;
+  Bytes roomy_need_;
 };
 
 }  // namespace ferry

@@ -2,6 +2,7 @@
 // updates a block.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "planner/costs/chain.h"
@@ -61,6 +62,11 @@ class Residence {
   /// dA.b.m likewise, which the backward of the block below reads.
   bool keeps_input_gradient(int device, int block) const {
     return home(block).input_stays && backward_device_[block - 1] == device;
+  }
+
+  /// What some blocks' forwards make stays on their devices for backward.
+  bool keeps_activations() const {
+    return std::ranges::count(schedule_.policies, ActivationPolicy::keep) > 0;
   }
 
   /// Updates wait for the end of backward.

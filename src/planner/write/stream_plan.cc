@@ -75,6 +75,14 @@ class StreamWriter {
     });
   }
 
+  std::vector<Bytes> roomy_needs() {
+    plan_visits();
+    lay_out_devices();
+    std::vector<Bytes> needs;
+    for (const DeviceStore& device : devices_) needs.push_back(device.roomy_need());
+    return needs;
+  }
+
  private:
   // ---- the chain and its visits ----
 
@@ -568,6 +576,11 @@ Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
   Plan plan = writer.write();
   if (!writer.is_crowded()) return plan;
   return StreamWriter(question, chain, schedule, writer.inputs()).write();
+}
+
+std::vector<Bytes> roomy_needs(const PlanQuestion& question, const Chain& chain,
+                               const StreamSchedule& schedule) {
+  return StreamWriter(question, chain, schedule, {}).roomy_needs();
 }
 
 }  // namespace ferry

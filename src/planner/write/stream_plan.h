@@ -2,6 +2,8 @@
 // whatever stays there.
 #pragma once
 
+#include <vector>
+
 #include "plan/plan.h"
 #include "planner/costs/question.h"
 #include "planner/write/stream_schedule.h"
@@ -14,5 +16,10 @@ namespace ferry {
 /// Requires: the machine has drives when the schedule uses them.
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
                        const StreamSchedule& schedule);
+
+/// By device: slots and workspace with a region that leaves any two neighbouring visits room. Writes
+/// no task: O(visits and blocks). Requires: as write_stream_plan().
+std::vector<Bytes> roomy_needs(const PlanQuestion& question, const Chain& chain,
+                               const StreamSchedule& schedule);
 
 }  // namespace ferry
