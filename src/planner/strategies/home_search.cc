@@ -171,8 +171,8 @@ bool StreamSearch::try_fills(StreamDraft& draft, const StreamSchedule& visits, i
   const auto filled = [&](int kept, int sums) {
     StreamSchedule schedule = visits;
     schedule.on_devices = {.all = all, .sums = sums};
-    schedule.policies = stay_and_leave(chain_, slots, question_.micro_batches,
-                                       static_cast<std::size_t>(kept), 0);
+    schedule.policies =
+        stay_and_leave(chain_, slots, question_.micro_batches, static_cast<std::size_t>(kept), 0);
     return schedule;
   };
   const auto most_kept = largest(blocks, [&](int kept) { return is_roomy(filled(kept, 0)); });

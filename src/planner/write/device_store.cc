@@ -14,8 +14,7 @@ constexpr std::array kSums = {ValueKind::gradient, ValueKind::rounded};
 
 /// From the first of the device's visits that run the block, but for those `without` the other
 /// direction, to the last that runs it at all.
-Stay stay_of(const StreamSchedule& schedule, int device, int block, Direction without,
-             Bytes size) {
+Stay stay_of(const StreamSchedule& schedule, int device, int block, Direction without, Bytes size) {
   Stay stay{.block = block, .size = size, .first = schedule.visits.size()};
   for (std::size_t v = 0; v < schedule.visits.size(); ++v) {
     const StageVisit& visit = schedule.visits[v];
