@@ -1,6 +1,7 @@
 """`import ferry`: the program's answers as dicts, its events as an iterator, its refusals as exceptions."""
 
 import json
+import signal
 from pathlib import Path
 
 import ferry
@@ -55,7 +56,15 @@ def test_training_is_an_iterator_of_events(box: Box):
     assert run.finished["checkpoint"] == str(out / "checkpoints/step-000002")
 
 
-def test_a_run_that_is_left_early_is_saved_and_goes_on(box: Box):
+@pytest.fixture
+def in_the_background():
+    """As below `nohup python script.py &`, where the shell has SIGINT ignored, and all children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_run_that_is_left_early_is_saved_and_goes_on(box: Box, in_the_background):
     endless = job(box, "py-left")
     with ferry.train(endless, train={"steps": 100000}) as run:
         first = next(event for event in run if event["event"] == "step")

@@ -60,7 +60,7 @@ class Run:
                     yield last
             finally:
                 if last.get("event") not in LAST and child.poll() is None:
-                    child.send_signal(signal.SIGINT)
+                    child.send_signal(signal.SIGTERM)  # SIGINT is ignored below `nohup python ... &`
                 for _ in child.stdout:  # it may have more to say
                     pass
                 code = child.wait()
