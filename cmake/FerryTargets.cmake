@@ -4,7 +4,7 @@
 #                                                       configuration only under `ctest -C NAME`
 #
 # One test runs at a time, since times and memory are looked at; of a test in PARTS, which looks at neither, as many
-# parts as there are cores (scripts/test).
+# parts as there are cores (scripts/test), beside those of others and what else is not RUN_SERIAL.
 #
 # A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF). Tests that compute with
 # torch have the label torch (ctest -L torch), which scripts/test-kernels runs.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 FOLDERS = ("src", "bench", "tests", "tools")
 TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)[^;{]*\{", re.MULTILINE)
+NO_LIST = re.compile(r"#.*|add_subdirectory\([^)]*\)")  # a folder that is gone into runs none of its tests by that
 TOKEN = re.compile(r'[^\s()"]+')
 
 
@@ -20,7 +21,7 @@ def named_paths(lists: list[Path], root: Path) -> set[Path]:
     named = set()
     for path in lists:
         variables = {"CMAKE_CURRENT_SOURCE_DIR": path.parent, "PROJECT_SOURCE_DIR": root}
-        text = re.sub(r"#.*", "", path.read_text())
+        text = NO_LIST.sub("", path.read_text())
         for name, value in variables.items():
             text = text.replace(f"${{{name}}}", str(value))
         named |= {path.parent / word for word in TOKEN.findall(text)}

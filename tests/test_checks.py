@@ -92,14 +92,18 @@ def test_a_python_test_in_no_list_is_caught(tmp_path):
     write(
         tmp_path,
         {
-            "tests/CMakeLists.txt": "add_test(NAME a COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_a.py)",
+            "tests/CMakeLists.txt": "add_test(NAME a COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_a.py)\n"
+            "add_subdirectory(runs)",
             "tests/test_a.py": "",
             "tests/test_b.py": "",
+            "tests/runs/CMakeLists.txt": "add_test(NAME d COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_d.py)",
+            "tests/runs/test_d.py": "",
+            "tests/runs/test_e.py": "",
             "tools/CMakeLists.txt": "add_test(NAME t COMMAND pytest ${PROJECT_SOURCE_DIR}/tools/tests)",
             "tools/tests/test_c.py": "",
         },
     )
-    assert sources.unlisted(tmp_path) == [tmp_path / "tests/test_b.py"]
+    assert sources.unlisted(tmp_path) == [tmp_path / "tests/runs/test_e.py", tmp_path / "tests/test_b.py"]
 
 
 CTEST = '<testsuite><testcase name="plan" status="{}"/><testcase name="layers" status="run"/></testsuite>'
