@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -217,11 +217,10 @@ TEST(PlanText, AHundredThousandTasksAreReadAndProvedInSeconds) {
   shape.micro_batches = 120;
   const Plan plan = sample_mobius(shape);
   ASSERT_GT(plan.tasks.size(), 100'000U);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: the box may be busy
   EXPECT_FALSE(verify(parse_plan(to_text(plan), "large")).has_value());
-  // About 0.6 s; the bound leaves room for sanitizers and busy machines and still excludes
-  // anything quadratic.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  // About 0.6 s, fifty times that under ThreadSanitizer; anything quadratic takes hours.
+  EXPECT_LT(std::clock() - start, 120 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

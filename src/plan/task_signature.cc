@@ -1,9 +1,12 @@
 #include "plan/task_signature.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace ferry {
 namespace {
+
+constexpr std::size_t kUsualAccesses = 8;  // of a task; only the clip has more
 
 BlockId above(BlockId block) { return ++block; }
 
@@ -79,11 +82,16 @@ bool TaskSignatures::takes(const Task& task, bool keeps, const Access& access,
 void TaskSignatures::write(Task& task, bool keeps, const Where& where,
                            const Listing& listing) const {
   TaskSignature signature;
+  signature.reads.reserve(kUsualAccesses);
+  signature.writes.reserve(kUsualAccesses);
   fill(task.kind, task.block, task.micro_batch, signature);
   const auto list = [&](std::vector<Access>& accesses, std::vector<InstanceId>& ids, bool write) {
-    std::ranges::stable_sort(accesses, {}, [&](const Access& access) {
-      return std::ranges::find(listing.order, access.part) - listing.order.begin();
-    });
+    if (!listing.order.empty()) {
+      std::ranges::stable_sort(accesses, {}, [&](const Access& access) {
+        return std::ranges::find(listing.order, access.part) - listing.order.begin();
+      });
+    }
+    ids.reserve(accesses.size());
     for (const Access& access : accesses) {
       if (takes(task, keeps, access, listing)) ids.push_back(where(access, write));
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <random>
 #include <set>
@@ -155,8 +157,11 @@ std::vector<Ends> neighbours(const Ends& ends) {
 // Steps of the climb from one start; a bound on the time of planning, reached by none of the tests.
 constexpr int kClimbSteps = 24;
 
-constexpr std::size_t kStageCountsTried =
-    24;  // evenly spread, besides the multiples of the devices
+constexpr int kStageCountsTried = 24;  // evenly spread, besides the multiples of the devices
+
+// Stages rated in a search, a second's work. A model of 96 layers stays below it; of hundreds, the
+// first round of one climb alone would take minutes.
+constexpr std::int64_t kMostRated = 50'000'000;
 
 class Climber {
  public:
@@ -214,8 +219,20 @@ class StageCountClimber {
   StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks)
       : problem_(problem), blocks_(blocks) {}
 
+  /// `ratings`: how many stages may be rated; the climb takes what it used off it.
+  std::optional<Partition> climb(int stages, int kicks, std::int64_t& ratings) {
+    left_ = ratings;
+    std::optional<Partition> found = climb(stages, kicks);
+    ratings = left_;
+    return found;
+  }
+
+ private:
+  static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
+  static constexpr int kShiftsPerKick =
+      4;  // enough to leave a local optimum, few enough to stay near
+
   std::optional<Partition> climb(int stages, int kicks) {
-    left_ = kMostRated;
     Ends best = even(stages);
     if (best.empty()) return std::nullopt;
     double step = rate(best);
@@ -231,14 +248,6 @@ class StageCountClimber {
     }
     return Partition{best, evaluate_stages(problem_, stages_of(blocks_, best)).step};
   }
-
- private:
-  static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
-  // Stages rated in one climb, a second's work. A model of 64 layers stays below it; of hundreds,
-  // the first round alone would take minutes.
-  static constexpr std::int64_t kMostRated = 50'000'000;
-  static constexpr int kShiftsPerKick =
-      4;  // enough to leave a local optimum, few enough to stay near
 
   void descend(Ends& ends, double& step) {
     for (int round = 0; round < kClimbRounds; ++round) {
@@ -308,8 +317,26 @@ class StageCountClimber {
   const EvaluatorProblem& problem_;
   const std::vector<BlockCosts>& blocks_;
   std::mt19937_64 random_;
-  std::int64_t left_ = kMostRated;
+  std::int64_t left_ = 0;
 };
+
+// Offers where climbs in evenly spread stage counts end. Each may use its share of what those
+// before it left over.
+void climb_stage_counts(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
+                        const std::function<void(const Ends&)>& offer) {
+  const int count = static_cast<int>(blocks.size());
+  const int stride = std::max(1, count / kStageCountsTried);
+  std::int64_t left = kMostRated;
+  for (int stages = 1; stages < count; stages += stride) {
+    const int climbs = (count - stages + stride - 1) / stride;
+    const std::int64_t share = left / climbs;
+    std::int64_t ratings = share;
+    if (const auto found = StageCountClimber(problem, blocks).climb(stages, 0, ratings)) {
+      offer(found->ends);
+    }
+    left -= share - ratings;
+  }
+}
 
 PartitionResult with_gap(PartitionResult result) {
   if (!result.best.empty() && !result.exact && result.best.front().step > 0) {
@@ -349,7 +376,8 @@ std::vector<int> balanced_partition(const EvaluatorProblem& problem,
 std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
                                            const std::vector<BlockCosts>& blocks, int stages,
                                            int kicks) {
-  return StageCountClimber(problem, blocks).climb(stages, kicks);
+  std::int64_t ratings = kMostRated;
+  return StageCountClimber(problem, blocks).climb(stages, kicks, ratings);
 }
 
 PartitionResult branch_and_bound(const EvaluatorProblem& problem,
@@ -375,11 +403,7 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
     climber.climb(balanced_partition(problem, blocks, static_cast<int>(stages)));
   }
   climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
-  const int counts = static_cast<int>(std::max<std::size_t>(1, count / kStageCountsTried));
-  for (int stages = 1; stages < static_cast<int>(count); stages += counts) {
-    if (const auto found = climb_stage_count(problem, blocks, stages, 0))
-      climber.offer(found->ends);
-  }
+  climb_stage_counts(problem, blocks, [&](const Ends& ends) { climber.offer(ends); });
   PartitionResult result;
   result.best = climber.take();
   result.lower_bound = partition_lower_bound(problem, blocks);

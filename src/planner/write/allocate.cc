@@ -9,25 +9,50 @@
 namespace ferry {
 
 SlotRing::SlotRing(Bytes first, Bytes slot, int count)
-    : first_(first), size_(slot), slots_(count) {}
+    : first_(first),
+      size_(slot),
+      slots_(count),
+      oldest_(count > 0 ? 0 : kNone),
+      newest_(count - 1) {
+  for (int s = 0; s < count; ++s) slots_[s] = {{}, s - 1, s + 1 < count ? s + 1 : kNone};
+}
 
 std::optional<Bytes> SlotRing::find(ValueId value) {
-  const auto found = std::find_if(slots_.begin(), slots_.end(),
-                                  [&](const Slot& slot) { return slot.value == value; });
-  if (found == slots_.end()) return std::nullopt;
-  found->last_use = clock_++;
-  return first_ + size_ * (found - slots_.begin());
+  const int slot = slot_of(value);
+  if (slot == kNone) return std::nullopt;
+  use_last(slot);
+  return offset(slot);
 }
 
 Bytes SlotRing::take(ValueId value, std::span<const ValueId> kept) {
-  auto oldest = slots_.end();
-  for (auto slot = slots_.begin(); slot != slots_.end(); ++slot) {
-    if (std::find(kept.begin(), kept.end(), slot->value) != kept.end()) continue;
-    if (oldest == slots_.end() || slot->last_use < oldest->last_use) oldest = slot;
-  }
-  FERRY_CHECK(oldest != slots_.end(), "a ring needs more slots than one task uses");
-  *oldest = {value, clock_++};
-  return first_ + size_ * (oldest - slots_.begin());
+  const auto is_kept = [&](int slot) {
+    return std::find(kept.begin(), kept.end(), slots_[slot].value) != kept.end();
+  };
+  int slot = oldest_;
+  while (slot != kNone && is_kept(slot)) slot = slots_[slot].newer;
+  FERRY_CHECK(slot != kNone, "a ring needs more slots than one task uses");
+  const ValueId before = slots_[slot].value;
+  if (before.valid() && slot_of(before) == slot) slot_of(before) = kNone;
+  slots_[slot].value = value;
+  slot_of(value) = slot;
+  use_last(slot);
+  return offset(slot);
+}
+
+void SlotRing::use_last(int slot) {
+  if (slot == newest_) return;
+  Slot& used = slots_[slot];
+  slots_[used.newer].older = used.older;
+  (used.older == kNone ? oldest_ : slots_[used.older].newer) = used.newer;
+  slots_[newest_].newer = slot;
+  used.older = newest_;
+  used.newer = kNone;
+  newest_ = slot;
+}
+
+int& SlotRing::slot_of(ValueId value) {
+  if (value.index() >= slot_of_.size()) slot_of_.resize(value.index() + 1, kNone);
+  return slot_of_[value];
 }
 
 Bytes slot_size(Bytes size) { return round_up(size, kSlotAlignment); }

@@ -27,14 +27,24 @@ class SlotRing {
   Bytes take(ValueId value, std::span<const ValueId> kept);
 
  private:
+  static constexpr int kNone = -1;
+
   struct Slot {
     ValueId value;
-    std::int64_t last_use = -1;
+    int older = kNone;  // neighbours in order of use
+    int newer = kNone;
   };
+
+  void use_last(int slot);
+  int& slot_of(ValueId value);
+  Bytes offset(int slot) const { return first_ + size_ * slot; }
+
   Bytes first_;
   Bytes size_;
   std::vector<Slot> slots_;
-  std::int64_t clock_ = 0;
+  IdVector<ValueId, int> slot_of_;  // kNone: the value is in none
+  int oldest_;
+  int newest_;
 };
 
 /// What a stage needs at once on its device during one visit, in the order in which it is needed.

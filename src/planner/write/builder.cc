@@ -45,8 +45,14 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
 ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
-  const auto [at, fresh] = values_.try_emplace({kind, block, micro_batch}, plan_.values.end_id());
-  if (!fresh) return at->second;
+  const std::size_t row = static_cast<std::size_t>(kind) * (chain_.size() + 1) +
+                          (block.valid() ? block.index() + 1 : 0);
+  if (row >= values_.size()) values_.resize(row + 1);
+  std::vector<ValueId>& by_micro_batch = values_[row];
+  const std::size_t column = micro_batch + 1;
+  if (column >= by_micro_batch.size()) by_micro_batch.resize(column + 1);
+  ValueId& id = by_micro_batch[column];
+  if (id.valid()) return id;
   Value made{kind, block, micro_batch, {}};
   const ChainBlock* owner = block.valid() ? &chain_.blocks[block] : nullptr;
   switch (kind) {
@@ -80,17 +86,20 @@ ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
       made.bytes = 4_B;
       break;
   }
-  plan_.values.push_back(made);
-  return at->second;
+  latest_.push_back({});
+  id = plan_.values.add(made);
+  return id;
 }
 
 Bytes PlanBuilder::bytes(ValueId value) const { return plan_.values[value].bytes; }
 
 InstanceId PlanBuilder::instance(ValueId value, PlaceId place, Bytes offset, bool home) {
-  const auto [at, fresh] =
-      instances_.try_emplace({value, place, offset.count}, plan_.instances.end_id());
-  if (fresh) plan_.instances.push_back({value, place, offset, home});
-  return at->second;
+  for (InstanceId id = latest_[value]; id.valid(); id = one_before_[id]) {
+    const Instance& made = plan_.instances[id];
+    if (made.place == place && made.offset == offset) return id;
+  }
+  one_before_.push_back(latest_[value]);
+  return latest_[value] = plan_.instances.add({value, place, offset, home});
 }
 
 Bytes PlanBuilder::lay_out_home(PlaceId place) {
@@ -160,14 +169,16 @@ void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, boo
 }
 
 void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
-  const Value& moved = plan_.values[plan_.instances[from].value];
-  const Place& target = plan_.places[plan_.instances[to].place];
-  std::string name = value_name(moved) + ">" + target.name;
-  const int repeats = names_[name]++;
-  if (repeats > 0) name += "#" + std::to_string(repeats);
+  const ValueId value = plan_.instances[from].value;
+  const PlaceId target = plan_.instances[to].place;
+  const Value& moved = plan_.values[value];
+  const std::size_t at = value.index() * plan_.places.size() + target.index();
+  if (at >= copies_.size()) copies_.resize(at + 1);
+  const int repeats = copies_[at]++;
   Task task;
   task.kind = TaskKind::copy;
-  task.name = std::move(name);
+  task.name = value_name(moved) + ">" + plan_.places[target].name;
+  if (repeats > 0) task.name += "#" + std::to_string(repeats);
   task.resource = queue;
   task.block = moved.block;
   task.micro_batch = moved.micro_batch;

@@ -9,8 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan/plan.h"
@@ -99,11 +98,13 @@ class PlanBuilder {
   Plan plan_;
   std::optional<TaskSignatures> signatures_;  // once all weights are there
   Queues queues_;
-  std::map<std::tuple<ValueKind, BlockId, int>, ValueId> values_;  // kind, block, micro-batch
-  std::map<std::tuple<ValueId, PlaceId, std::int64_t>, InstanceId>
-      instances_;  // value, place, offset
+  // What was made so far, found without a search: a plan is written thousands of times per
+  // question.
+  std::vector<std::vector<ValueId>> values_;  // [kind, block][micro-batch], each with "none" first
+  IdVector<ValueId, InstanceId> latest_;      // of each value's instances
+  IdVector<InstanceId, InstanceId> one_before_;  // of the same value
+  std::vector<int> copies_;                      // made so far: [value][to place], flat
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
-  std::unordered_map<std::string, int> names_;  // how often a copy's name was wanted
 };
 
 /// The offset of an activation on the host that settle() is to place.
