@@ -23,6 +23,10 @@ namespace {
 constexpr std::size_t kRunnersUp = 5;
 constexpr std::size_t kSmallStep = 100;  // forward tasks
 constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much was gained
+// A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
+// it ends, but for what has to be known, when so many tasks of large plans are written.
+constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks
+constexpr std::ptrdiff_t kMostWritten = 1'500'000;
 constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 bool leaves_device(ActivationPolicy policy) {
@@ -150,8 +154,10 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
     if (verdict.lacking) return {std::nullopt, verdict.lacking};
     if (faster_than && verdict.at_least >= *faster_than) return {};
   }
+  if (faster_than && written_ > kMostWritten) return {};
   Verdict& verdict = tried_[key];
   Plan plan = write_stream_plan(question_, chain_, schedule);
+  if (std::ssize(plan.tasks) > kLargePlan) written_ += std::ssize(plan.tasks);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) {
     verdict.lacking = std::move(lacking.front());

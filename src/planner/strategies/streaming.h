@@ -2,6 +2,7 @@
 // states rest, how long rings may be, and keeps the fastest draft by simulation.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -119,6 +120,7 @@ class StreamSearch {
   std::optional<StreamSchedule> with_swaps_;  // likewise when activations leave for the drives
   StreamSchedule least_memory_;
   std::map<std::string, Verdict> tried_;  // by key_of()
+  std::ptrdiff_t written_ = 0;            // tasks of large plans
   Drafts<StreamSchedule> offered_;
   std::vector<StreamSchedule> regular_;
 };
