@@ -212,7 +212,7 @@ class PipelineSearch {
   /// neither is `faster_than`.
   Attempt try_schedule(PipelineSchedule schedule, std::optional<Micros> faster_than) const {
     const ActivationRule rule = question_.options.activations;
-    schedule.policies = rule == ActivationRule::keep ? keep_all(chain_, kept_slots(schedule))
+    schedule.policies = rule == ActivationRule::keep ? keep_all(chain_, slots_in_flight(schedule))
                                                      : ActivationPolicies{};
     Plan plan = unordered_plan(schedule);
     std::vector<Shortage> lacking = shortages(plan);
@@ -254,7 +254,7 @@ class PipelineSearch {
     for (std::size_t s = 0; s < schedule.ends.size(); ++s) {
       device_of_block.resize(schedule.ends[s], schedule.device_of_stage[s]);
     }
-    const KeptSlots slots = kept_slots(schedule);
+    const KeptSlots slots = slots_in_flight(schedule);
     const std::vector<BlockId> order = by_device_density(chain_, slots, question_.micro_batches);
     return keep_what_fits(chain_, order, slots, device_of_block, std::move(rooms));
   }

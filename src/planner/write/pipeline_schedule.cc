@@ -76,7 +76,7 @@ StreamSchedule visits_of(const PlanQuestion& question, const Chain& chain,
   return result;
 }
 
-KeptSlots kept_slots(const PipelineSchedule& schedule) {
+KeptSlots slots_in_flight(const PipelineSchedule& schedule) {
   Pipeline pipeline;
   pipeline.device = schedule.device_of_stage;
   const std::vector<int> held = stages_in_flight(pipeline, {schedule.order});

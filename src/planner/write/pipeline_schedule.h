@@ -32,7 +32,7 @@ StreamSchedule visits_of(const PlanQuestion& question, const Chain& chain,
                          const PipelineSchedule& schedule, const std::string& strategy);
 
 /// By block: its stage's micro-batches in flight.
-KeptSlots kept_slots(const PipelineSchedule& schedule);
+KeptSlots slots_in_flight(const PipelineSchedule& schedule);
 
 /// A cut chain as schedules see it, in microseconds. Its devices count from 0 in order of first
 /// appearance: order rules know turns, not machines.
