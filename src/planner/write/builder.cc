@@ -45,8 +45,9 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
 ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
-  const std::size_t row = static_cast<std::size_t>(kind) * (chain_.size() + 1) +
-                          (block.valid() ? block.index() + 1 : 0);
+  const std::size_t rows = chain_.size() + 2;  // of a kind: "none", the blocks, what follows them
+  const std::size_t row =
+      static_cast<std::size_t>(kind) * rows + (block.valid() ? block.index() + 1 : 0);
   if (row >= values_.size()) values_.resize(row + 1);
   std::vector<ValueId>& by_micro_batch = values_[row];
   const std::size_t column = micro_batch + 1;
