@@ -54,6 +54,12 @@ StreamTime StreamEvent::completed_at() const {
   return completed_at_;
 }
 
+std::optional<StreamTime> StreamEvent::time() const {
+  const std::lock_guard lock(mutex_);
+  if (recorded_ == 0 || completed_ < recorded_) return std::nullopt;
+  return completed_at_;
+}
+
 TaskQueue::TaskQueue(Task on_start)
     : thread_([this, on_start = std::move(on_start)] { run(on_start); }) {}
 

@@ -57,6 +57,9 @@ class StreamEvent {
   FailurePointer wait(std::uint64_t number) const;
   /// When the latest completed recording completed. Requires: one has.
   StreamTime completed_at() const;
+  /// When the latest recording completed. Nothing while it has not, or before the first one: then
+  /// CUDA tells no time of an event either.
+  std::optional<StreamTime> time() const;
 
  private:
   mutable std::mutex mutex_;  // guards everything below
