@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,9 @@ struct SimOptions {
   // False: for the detector, a query that finds an event done orders nothing; only waits do. Then a
   // missing wait is found whatever the timing, also where a poll happened to come late enough.
   bool queries_order = true;
+  // Host memory that may be page-locked, in all. Then the host waits for copies from and to memory
+  // that is not, as CUDA makes it. Nothing: all counts as locked.
+  std::optional<Bytes> lockable = {};
 };
 
 /// What happened on a device since it was opened or simdev_reset_stats().
@@ -122,6 +126,11 @@ void simdev_host_join(const HazardClock& seen);
 
 /// What is enqueued on the stream from now on is enqueued by code that has waited for it.
 void simdev_stream_join(const c10::Stream& stream, const HazardClock& seen);
+
+/// Page-locks host memory, or gives it back. Returns an empty text, or what went wrong. Do nothing
+/// unless SimOptions::lockable is given.
+std::string simdev_lock_pages(const void* begin, Bytes size);
+std::string simdev_unlock_pages(const void* begin);
 
 /// Makes the n-th copy from now (1: the next one) fail when it ends; its bytes do not arrive.
 void simdev_fail_copy(long n);
