@@ -47,22 +47,22 @@ StepRunner::StepRunner(Setup setup)
       host_math_(setup.model, plan_, binding_, setup.clip, setup.update_threads),
       last_runs_(plan_.tasks.size(), -1),
       starts_(plan_.tasks.size()) {
-  for (const std::size_t side : {0U, 1U}) {
-    drive_clocks_[side].resize(plan_.tasks.size());
+  for (auto& clocks : drive_clocks_) clocks.resize(plan_.tasks.size());
+  for (auto& events : events_) {
     for (const Task& task : plan_.tasks) {
-      auto& event = events_[side].emplace_back();
+      auto& event = events.emplace_back();
       const PlaceId place = plan_.resources[task.resource].place;
       if (on_device(task)) event.emplace(*places_[place].device, DeviceEvent::Timing::kOn);
     }
   }
   for (auto& ends : ends_) ends.resize(plan_.tasks.size());
-  set_epochs();
+  set_clocks(setup.clock_life);
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
     switch (plan_.places[resource.place].kind) {
       case PlaceKind::device:
         queue.stream = places_[resource.place].device->stream(resource.name);
-        queue.epoch = &epochs_.at(resource.place);
+        queue.clock = &clocks_.at(resource.place);
         break;
       case PlaceKind::host:
         queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
@@ -77,16 +77,19 @@ StepRunner::StepRunner(Setup setup)
 
 StepRunner::~StepRunner() = default;
 
-/// Ties each device's clock to the host's: an event that is done now.
-void StepRunner::set_epochs() {
+void StepRunner::set_clocks(Micros life) {
   for (const PlaceId id : places_.ids()) {
     auto& device = places_[id].device;
-    if (!device) continue;
-    DeviceEvent& epoch = epochs_.try_emplace(id, *device, DeviceEvent::Timing::kOn).first->second;
-    epoch.record(device->stream("epoch"));
+    if (device)
+      clocks_.try_emplace(
+          id, *device, [this] { return now(); }, life);
   }
-  for (const auto& [id, epoch] : epochs_) epoch.wait();
-  epoch_ = now();
+}
+
+int StepRunner::clock_renewals() const {
+  int renewals = 0;
+  for (const auto& [id, clock] : clocks_) renewals += clock.renewals();
+  return renewals;
 }
 
 bool StepRunner::gives_way() const {
@@ -258,22 +261,19 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
     Micros start = std::max(starts_[run.task], queue.last_end);
     for_each_dependency(run, task,
                         [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
-    const Micros end = end_on_device(run);
+    // A clock that was renewed meanwhile may tell microseconds less.
+    const Micros end = std::max(end_on_device(run), queue.last_end);
     return finish(run, std::min(start, end), end);
   }
   return std::nullopt;
 }
 
-/// The end of a finished task. Its device may tell before the driver has seen it; once the task of
-/// the step after the next is enqueued, the event is of that, and the driver has seen this one.
+/// The end of a finished task. Its device may tell before the driver has seen it.
 Micros StepRunner::end_of(TaskRun run) {
-  const bool has_event = on_device(plan_.tasks[run.task]) && last_runs_[run.task] == run.step;
-  return has_event ? end_on_device(run) : seen_end(run);
+  return on_device(plan_.tasks[run.task]) ? end_on_device(run) : seen_end(run);
 }
 
-Micros StepRunner::end_on_device(TaskRun run) {
-  return epoch_ + DeviceEvent::between(*queue_of(run).epoch, event(run));
-}
+Micros StepRunner::end_on_device(TaskRun run) { return queue_of(run).clock->time_of(event(run)); }
 
 TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
   Queue& queue = queue_of(run);
@@ -317,7 +317,10 @@ void StepRunner::forget(const HostCompletion& completion) {
 
 const StepNumbers& StepRunner::prepare(int step) {
   auto& slot = numbers_[parity(step)];
-  if (!slot || slot->step != step) slot = feed_(step);
+  if (!slot || slot->step != step) {
+    slot = feed_(step);
+    for (auto& [id, clock] : clocks_) clock.renew();
+  }
   return *slot;
 }
 
@@ -327,7 +330,7 @@ const StepNumbers& StepRunner::numbers(int step) const {
   return *slot;
 }
 
-DeviceEvent& StepRunner::event(TaskRun run) { return *events_[parity(run.step)][run.task]; }
+DeviceEvent& StepRunner::event(TaskRun run) { return *events_[run.step % 3][run.task]; }
 
 std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }
 

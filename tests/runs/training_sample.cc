@@ -102,13 +102,14 @@ Machine sample_machine(int devices) {
   return machine;
 }
 
-OpenDevices open_devices(Bytes memory, bool checked) {
+OpenDevices open_devices(Bytes memory, bool checked, std::optional<Bytes> lockable) {
   return OpenDevices(sample_machine(kOpenDevices),
                      {.memory = std::vector<Bytes>(kOpenDevices, memory),
                       .threads = 1,
                       .poison = checked,
                       .hazards = checked,
-                      .strict = checked});
+                      .strict = checked,
+                      .lockable = lockable});
 }
 
 PlanQuestion training_question(int devices, int micro_batches) {
@@ -138,16 +139,18 @@ Plan planned(const PlanQuestion& asked) {
 }
 
 Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
-                   const DriveAccess& access)
+                   const DriveAccess& access, std::optional<Bytes> lockable,
+                   PhaseListener& listener)
     : plan(&given),
-      devices(open_devices(device_budget(asked, 0).bytes, checked)),
-      places({&plan, 1}, devices.names(), asked.machine, nobody(), access),
+      devices(open_devices(device_budget(asked, 0).bytes, checked, lockable)),
+      places({&plan, 1}, devices.names(), asked.machine, listener, access),
       runner({.model = asked.model,
               .plan = given,
               .places = places,
               .clip = 1.0,
               .update_threads = 1,
-              .feed = [this](int step) { return numbers(step, plan->micro_batches); }}),
+              .feed = [this](int step) { return numbers(step, plan->micro_batches); },
+              .clock_life = {}}),
       states(asked.model, given, runner.binding()) {
   fill(asked.model, states);
 }

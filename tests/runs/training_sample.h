@@ -29,8 +29,9 @@ inline constexpr int kOpenDevices = 4;
 /// Simulated devices of 1 GiB and two cores.
 Machine sample_machine(int devices);
 
-/// `checked`: with poison, the hazard detector and strict mode.
-OpenDevices open_devices(Bytes memory, bool checked);
+/// `checked`: with poison, the hazard detector and strict mode. `lockable`: what host memory may be
+/// page-locked; nothing: all of it counts as locked.
+OpenDevices open_devices(Bytes memory, bool checked, std::optional<Bytes> lockable = {});
 
 /// The sample model by `mobius`, in little device memory.
 PlanQuestion training_question(int devices, int micro_batches = kSampleMicroBatches);
@@ -45,7 +46,8 @@ Plan planned(const PlanQuestion& asked);
 /// A plan on the open devices, with weights in place.
 struct Training {
   Training(const PlanQuestion& asked, const Plan& given, bool checked,
-           const DriveAccess& access = {});
+           const DriveAccess& access = {}, std::optional<Bytes> lockable = {},
+           PhaseListener& listener = nobody());
 
   const Plan* const plan;
   const OpenDevices devices;
