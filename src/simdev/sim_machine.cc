@@ -148,8 +148,8 @@ SimStream& SimMachine::new_stream(int device) {
   const std::string name =
       device_name(device) + (first ? "/default" : "/stream" + std::to_string(owner.streams.size()));
   const int threads = owner.spec.threads;
-  owner.streams.push_back(
-      std::make_unique<SimStream>(device, id, detector_.add_actor(name), [threads] {
+  owner.streams.push_back(std::make_unique<SimStream>(
+      device, id, detector_.add_actor(name), options_.launch_queue, [threads] {
         // torch sets a new thread to the last number anybody asked for, at the thread's first look;
         // only what is asked for after that look stays.
         at::get_num_threads();
@@ -392,6 +392,7 @@ SimStats SimMachine::stats(int device) {
   stats.copies = owner.copies;
   stats.bytes_copied = owner.bytes_copied;
   stats.host_syncs = owner.host_syncs;
+  for (const auto& stream : owner.streams) stats.launch_waits += stream->queue.times_full();
   return stats;
 }
 

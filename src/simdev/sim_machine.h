@@ -21,8 +21,12 @@ namespace ferry {
 
 /// A stream of a device. Lives as long as the SimMachine.
 struct SimStream {
-  SimStream(int device_index, c10::StreamId stream_id, int hazard_actor, TaskQueue::Task on_start)
-      : device(device_index), id(stream_id), actor(hazard_actor), queue(std::move(on_start)) {}
+  SimStream(int device_index, c10::StreamId stream_id, int hazard_actor, std::size_t most_waiting,
+            TaskQueue::Task on_start)
+      : device(device_index),
+        id(stream_id),
+        actor(hazard_actor),
+        queue(std::move(on_start), most_waiting) {}
 
   const int device;
   const c10::StreamId id;

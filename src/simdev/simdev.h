@@ -54,6 +54,9 @@ struct SimOptions {
   // Host memory that may be page-locked, in all. Then the host waits for copies from and to memory
   // that is not, as CUDA makes it. Nothing: all counts as locked.
   std::optional<Bytes> lockable = {};
+  // What may wait on a stream; whoever enqueues more waits, as with CUDA, which stops its caller
+  // near 1024. 0: any number.
+  std::size_t launch_queue = 0;
 };
 
 /// What happened on a device since it was opened or simdev_reset_stats().
@@ -65,7 +68,8 @@ struct SimStats {
   std::map<std::string, long> drains;  // operators that waited for their stream, by name
   long copies = 0;                     // between host and device, or between devices
   Bytes bytes_copied;
-  long host_syncs = 0;  // waits for a stream, event or device, blocking copies, and drains
+  long host_syncs = 0;    // waits for a stream, event or device, blocking copies, and drains
+  long launch_waits = 0;  // waits for a full stream, since it was opened
 };
 
 /// Opens the devices sim:0 ... sim:n-1; the first call registers the back end with torch for the

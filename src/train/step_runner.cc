@@ -10,12 +10,18 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "device/simulation.h"
+#include "train/operator_count.h"
 
 namespace ferry {
 namespace {
 
 // Enough enqueued work to keep a stream busy while the driver's thread is elsewhere.
 constexpr int kDeviceDepth = 64;
+
+// A task's operators are counted in its first run and from time to time: packed rows have more and
+// fewer documents. Counting them all would cost a thread that is nearly a bottleneck in small
+// models.
+constexpr int kStepsBetweenCounts = 16;
 constexpr int kHostDepth = 4;
 
 // How long wait_any() sleeps between two looks at the devices' events: far below a task's length.
@@ -42,11 +48,13 @@ StepRunner::StepRunner(Setup setup)
     : plan_(setup.plan),
       places_(setup.places),
       feed_(std::move(setup.feed)),
+      most_launches_(setup.most_launches),
       binding_(plan_, places_),
       block_math_(setup.model, plan_, binding_),
       host_math_(setup.model, plan_, binding_, setup.clip, setup.update_threads),
       last_runs_(plan_.tasks.size(), -1),
-      starts_(plan_.tasks.size()) {
+      starts_(plan_.tasks.size()),
+      launches_(plan_.tasks.size()) {
   for (auto& clocks : drive_clocks_) clocks.resize(plan_.tasks.size());
   for (auto& events : events_) {
     for (const Task& task : plan_.tasks) {
@@ -107,6 +115,11 @@ PlaceKind StepRunner::place_of(const Task& task) const {
 bool StepRunner::can_start(const Task& task) const {
   const Queue& queue = queues_[task.resource];
   if (queue.drive) return queue.drive->can_start(task);
+  // Any task may be as large as the largest. One that is too large for all of the room goes alone.
+  if (queue.stream && !queue.in_flight.empty() &&
+      queue.launches + queue.most_launches > most_launches_) {
+    return false;
+  }
   return queue.depth < (queue.stream ? kDeviceDepth : kHostDepth);
 }
 
@@ -154,13 +167,32 @@ void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
     // The driver has seen it end; only the hazard detector has to be told.
     if (on_drive(other)) simdev_stream_join(*queue.stream, drive_clock(earlier));
   });
+  const long launches = launches_of(run, task);
+  event(run).record(*queue.stream);
+  queue.in_flight.push_back({run, launches});
+  queue.launches += launches;
+  queue.most_launches = std::max(queue.most_launches, launches);
+}
+
+/// Enqueues the task and says how much that was, or was when last counted.
+long StepRunner::launches_of(TaskRun run, const Task& task) {
+  long& known = launches_[run.task];
+  if (known > 0 && run.step % kStepsBetweenCounts != 0) {
+    enqueue(run, task);
+    return known;
+  }
+  const OperatorCount operators;
+  enqueue(run, task);
+  known = std::max(1L, operators.count());
+  return known;
+}
+
+void StepRunner::enqueue(TaskRun run, const Task& task) {
   if (task.kind == TaskKind::copy) {
     copy(task);
   } else {
     block_math_.enqueue(run.task, *numbers_[parity(run.step)]);
   }
-  event(run).record(*queue.stream);
-  queue.in_flight.push_back(run);
 }
 
 void StepRunner::copy(const Task& task) {
@@ -254,9 +286,10 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
   for (const ResourceId r : queues_.ids()) {
     Queue& queue = queues_[r];
     if (queue.in_flight.empty()) continue;
-    const TaskRun run = queue.in_flight.front();
+    const TaskRun run = queue.in_flight.front().run;
     const Task& task = plan_.tasks[run.task];
     if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
+    queue.launches -= queue.in_flight.front().launches;
     queue.in_flight.pop_front();
     Micros start = std::max(starts_[run.task], queue.last_end);
     for_each_dependency(run, task,
@@ -286,7 +319,7 @@ TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
 
 void StepRunner::drain() {
   for (Queue& queue : queues_) {
-    for (const TaskRun run : queue.in_flight) {
+    for (const auto& [run, launches] : queue.in_flight) {
       try {
         event(run).wait();
       } catch (const std::exception&) {
@@ -295,6 +328,7 @@ void StepRunner::drain() {
       --queue.depth;
     }
     queue.in_flight.clear();
+    queue.launches = 0;
     while (is_busy(queue)) {
       if (const auto completion = completions_.take(from_seconds(1))) forget(*completion);
     }

@@ -32,6 +32,10 @@ using StepFeed = std::function<StepNumbers(int step)>;
 
 class StepRunner final : public TaskRunner {
  public:
+  /// What may wait on a stream, in operators of torch. CUDA stops whoever launches more than about
+  /// 1000 kernels ahead; then host completions and other devices would wait too.
+  static constexpr long kMostLaunches = 700;
+
   struct Setup {
     const ModelSpec& model;
     const Plan& plan;
@@ -40,6 +44,7 @@ class StepRunner final : public TaskRunner {
     int update_threads = 1;
     StepFeed feed;
     Micros clock_life = DeviceClock::kLife;
+    long most_launches = kMostLaunches;  // tests set others
   };
 
   explicit StepRunner(Setup setup);
@@ -75,19 +80,29 @@ class StepRunner final : public TaskRunner {
   std::vector<Span> take_spans();
 
  private:
+  /// A task on a device, and what it launched there.
+  struct Enqueued {
+    TaskRun run;
+    long launches = 0;
+  };
+
   /// What is in flight on one resource, in order.
   struct Queue {
     std::optional<c10::Stream> stream;   // of device resources
     std::unique_ptr<HostQueue> host;     // of host resources
     std::unique_ptr<DriveCopies> drive;  // of drives' resources
     const DeviceClock* clock = nullptr;  // of device resources: their device's
-    std::deque<TaskRun> in_flight;       // of device resources
+    std::deque<Enqueued> in_flight;      // of device resources
+    long launches = 0;                   // of those in flight
+    long most_launches = 0;              // of a task, so far
     int depth = 0;                       // started and not reported
     Micros last_end;
   };
 
   void set_clocks(Micros life);
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
+  void enqueue(TaskRun run, const Task& task);
+  long launches_of(TaskRun run, const Task& task);
   void start_on_host(TaskRun run, const Task& task, Queue& queue);
   void start_on_drive(TaskRun run, const Task& task, Queue& queue);
   void wait_for_device_tasks(TaskRun run, const Task& task);
@@ -115,6 +130,7 @@ class StepRunner final : public TaskRunner {
   const Plan& plan_;
   Places& places_;
   StepFeed feed_;
+  const long most_launches_;
   Binding binding_;
   BlockMath block_math_;
   HostMath host_math_;
@@ -130,6 +146,7 @@ class StepRunner final : public TaskRunner {
   IdVector<TaskId, int> last_runs_;        // of host tasks written by their queue's thread
   std::map<PlaceId, DeviceClock> clocks_;  // per device
   IdVector<TaskId, Micros> starts_;
+  IdVector<TaskId, long> launches_;  // of tasks on devices, when last counted
   std::vector<Span> spans_;
   Completions completions_;
   IdVector<ResourceId, Queue> queues_;  // last, so that host threads end first

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "base/error.h"
 #include "device/simulation.h"
@@ -14,6 +17,7 @@
 #include "model/block.h"
 #include "plan/verify.h"
 #include "planner/costs/estimate.h"
+#include "simdev/sim_machine.h"
 #include "train/kernels_on_cpu.h"
 #include "train/measure.h"
 #include "train/step_kernels.h"
@@ -181,7 +185,7 @@ TEST(StepRunner, PagesThatCannotBeLockedCostWaitsAndNoBits) {
   Words words;
   for (const bool refused : {false, true}) {
     const auto lockable = refused ? std::optional(4_KiB) : std::nullopt;
-    Training training(asked, plan, /*checked=*/true, {}, lockable, words);
+    Training training(asked, plan, /*checked=*/true, {}, {.lockable = lockable}, words);
     Losses watched(training.runner);
     drive(plan, {0, 4}, training.runner, watched);
     losses[refused] = watched.found;
@@ -193,6 +197,39 @@ TEST(StepRunner, PagesThatCannotBeLockedCostWaitsAndNoBits) {
   ASSERT_EQ(words.said.size(), 1U);
   EXPECT_NE(words.said[0].find("page-locking"), std::string::npos) << words.said[0];
   EXPECT_NE(words.said[0].find("4.0 KiB may be locked"), std::string::npos) << words.said[0];
+}
+
+/// How often a full stream stopped the thread that drives a step, while its compute stream stands
+/// still until nothing more is enqueued, or until it is full.
+long launch_waits(long most_launches) {
+  const PlanQuestion asked = training_question(1, 16);
+  const Plan plan = planned(asked);
+  const Conditions conditions{.launch_queue = 400, .most_launches = most_launches};
+  Training training(asked, plan, /*checked=*/false, {}, conditions);
+  std::promise<void> gate;
+  const auto compute = std::ranges::find(plan.resources, ResourceKind::compute, &Resource::kind);
+  const c10::Stream stream = training.places[compute->place].device->stream(compute->name);
+  SimMachine& machine = sim_machine();
+  machine.enqueue(machine.stream(0, stream.id()), "gate", {}, [&] { gate.get_future().wait(); });
+  std::thread opener([&] {
+    long before = -1;
+    for (SimStats now = simdev_stats(0); now.launch_waits == 0 && now.async_ops != before;
+         now = simdev_stats(0)) {
+      before = now.async_ops;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    gate.set_value();
+  });
+  Observer nobody;
+  drive(plan, {0, 2}, training.runner, nobody);
+  opener.join();
+  return simdev_stats(0).launch_waits;
+}
+
+// CUDA stops its caller near a thousand launches, and with it host completions and other devices.
+TEST(StepRunner, LaunchesNoMoreThanADeviceTakesAhead) {
+  EXPECT_EQ(launch_waits(200), 0);
+  EXPECT_GT(launch_waits(1'000'000), 0) << "nothing was in the way, so this test shows nothing";
 }
 
 // The kernels of a GPU in a whole step, with the driver's part played on the CPU. Norms are summed
