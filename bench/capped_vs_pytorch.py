@@ -24,15 +24,17 @@ SEQUENCE, MICRO_BATCHES, MICRO_BATCH_SIZE = 256, 4, 2
 WARM_UP = 2
 
 
-def run_pytorch(model_folder: Path, tokens: Path, precision: str, steps: int, threads: int) -> list[float]:
+def run_pytorch(model_folder: Path, tokens: Path, given: argparse.Namespace) -> list[float]:
     """Seconds per step of a plain loop: gradient checkpointing per layer, fused AdamW, exact clipping."""
+    precision, batches_per_step, rows, sequence = given.precision, given.micro_batches, given.micro_batch_size, given.sequence
     import torch
     from ferry_tools import token_file
     from transformers import AutoModelForCausalLM
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(given.threads)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=dtype, attn_implementation="sdpa")
+    model.to(given.device)
     model.config.use_cache = False
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()
@@ -41,19 +43,18 @@ def run_pytorch(model_folder: Path, tokens: Path, precision: str, steps: int, th
     optimizer = torch.optim.AdamW(masters, lr=1e-4, weight_decay=0.0, fused=True)
     samples = token_file.read(tokens).samples
     times = []
-    for step in range(steps):
+    for step in range(given.steps):
         begin = time.perf_counter()
-        per_step = MICRO_BATCHES * MICRO_BATCH_SIZE
         batches = []
-        for m in range(MICRO_BATCHES):
-            ids = torch.zeros(MICRO_BATCH_SIZE, SEQUENCE, dtype=torch.long)
+        for m in range(batches_per_step):
+            ids = torch.zeros(rows, sequence, dtype=torch.long)
             labels = torch.full_like(ids, -100)
-            for j in range(MICRO_BATCH_SIZE):
-                sample = samples[(step * per_step + m * MICRO_BATCH_SIZE + j) % len(samples)]
-                kept = min(len(sample.ids), SEQUENCE)
+            for j in range(rows):
+                sample = samples[((step * batches_per_step + m) * rows + j) % len(samples)]
+                kept = min(len(sample.ids), sequence)
                 ids[j, :kept] = torch.tensor(sample.ids[:kept])
                 labels[j, : kept - 1] = ids[j, 1:kept]
-            batches.append((ids, labels))
+            batches.append((ids.to(given.device), labels.to(given.device)))
         learned = sum(int((labels >= 0).sum()) for _, labels in batches)
         for ids, labels in batches:
             logits = model(ids).logits.float().flatten(0, 1)
@@ -72,6 +73,8 @@ def run_pytorch(model_folder: Path, tokens: Path, precision: str, steps: int, th
             with torch.no_grad():
                 for master, weight in zip(masters, weights, strict=True):
                     weight.copy_(master)
+        if given.device != "cpu":
+            torch.accelerator.synchronize()
         times.append(time.perf_counter() - begin)
     return times
 
@@ -103,11 +106,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--share", type=int, default=8, help="the budget is the states divided by this")
+    # How scripts/gpu/run asks for PyTorch's side alone, of sizes of its own.
     parser.add_argument("--as-pytorch", nargs=2, metavar=("MODEL", "TOKENS"), help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cpu", help=argparse.SUPPRESS)
+    parser.add_argument("--sequence", type=int, default=SEQUENCE, help=argparse.SUPPRESS)
+    parser.add_argument("--micro-batches", type=int, default=MICRO_BATCHES, help=argparse.SUPPRESS)
+    parser.add_argument("--micro-batch-size", type=int, default=MICRO_BATCH_SIZE, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.as_pytorch:
         model, tokens = map(Path, given.as_pytorch)
-        print(json.dumps(run_pytorch(model, tokens, given.precision, given.steps, given.threads)))
+        print(json.dumps(run_pytorch(model, tokens, given)))
         return
 
     sys.path.insert(0, str(ROOT / "tools"))

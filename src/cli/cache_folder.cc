@@ -44,4 +44,8 @@ fs::path cache_file(const std::string& room, const std::string& key) {
          print("%016llx.json", static_cast<unsigned long long>(hash.value()));
 }
 
+fs::path kernel_file(const std::string& key) {
+  return cache_file("kernels", key).replace_extension(".cubin");
+}
+
 }  // namespace ferry

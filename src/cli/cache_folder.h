@@ -14,4 +14,7 @@ std::filesystem::path cache_folder();
 /// key belongs into the file too: few keys may have one file.
 std::filesystem::path cache_file(const std::string& room, const std::string& key);
 
+/// Where compiled kernels are kept that depend on all that `key` says.
+std::filesystem::path kernel_file(const std::string& key);
+
 }  // namespace ferry

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/cache_folder.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
 #include "cli/drive_wear.h"
@@ -259,7 +260,8 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .predicted_step = planned->prediction.step,
                    .tokenising_peak = {},
                    .environment = environment_json(question.job, torch),
-                   .profile = profile_record(question)};
+                   .profile = profile_record(question),
+                   .kernel_file = kernel_file};
   find_tokens(setup);
   count_steps(command, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;

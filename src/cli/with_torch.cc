@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/cache_folder.h"
 #include "cli/measurements.h"
 #include "cli/torch_part.h"
 #include "planner/costs/estimate.h"
@@ -185,6 +186,7 @@ class Measurements {
                         .sequence = question_.job.data.sequence,
                         .precision = precision,
                         .device = device(),
+                        .kernel_file = kernel_file,
                         .memory = room(),
                         .flops = precision == Precision::bf16 ? rates.bf16 : rates.fp32},
                        missing, listener_);
@@ -241,7 +243,7 @@ class Measurements {
     const std::string updates =
         device_key_ + "; updates " + to_string(precision) + " " + std::to_string(size);
     const auto rates = kept_figures(updates, {"update", "task_us"}, [&] {
-      const DeviceRates measured = measure_device_rates(device(), precision, size);
+      const DeviceRates measured = measure_device_rates(device(), precision, size, kernel_file);
       return std::map<std::string, double>{{"update", measured.update},
                                            {"task_us", measured.task.count}};
     });

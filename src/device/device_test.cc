@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "device/device_clock.h"
 #include "device/device_event.h"
 #include "device/host_registration.h"
 #include "device/simulation.h"
@@ -131,6 +132,26 @@ TEST_P(DeviceOfAnyMake, EventsMeasureTimeWhenAskedTo) {
   second.record(stream);
   second.wait();
   EXPECT_GT(DeviceEvent::between(first, second), Micros{0});
+}
+
+// A day of steps on a host's clock that runs a thousand times as fast.
+TEST_P(DeviceOfAnyMake, EventsKeepTheHostsTimeWhileTheClockIsRenewed) {
+  Micros host{0};
+  DeviceClock clock(
+      device(), [&] { return host; }, Micros{50e6});
+  const c10::Stream stream = device().stream("compute");
+  DeviceEvent event(device(), DeviceEvent::Timing::kOn);
+  for (int step = 1; step <= 20; ++step) {
+    host = Micros{step * 30e6};
+    clock.renew();
+    device().synchronize();
+    event.record(stream);
+    event.wait();
+    // The device's own time hardly moves: an event's is that of the epoch, which follows the
+    // host's.
+    EXPECT_NEAR(clock.time_of(event).count, host.count, 61e6) << step;
+  }
+  EXPECT_GE(clock.renewals(), 6);
 }
 
 TEST_P(DeviceOfAnyMake, AnEventThatWasNeverRecordedIsDone) {

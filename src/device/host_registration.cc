@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "simdev/simdev.h"
 
 namespace ferry {
 namespace {
@@ -56,12 +57,18 @@ PageLocking cuda_page_locking() {
           }};
 }
 
+PageLocking simulated_page_locking() {
+  return {[](std::span<std::byte> chunk) {
+            return simdev_lock_pages(chunk.data(), {static_cast<std::int64_t>(chunk.size())});
+          },
+          [](std::span<std::byte> chunk) { return simdev_unlock_pages(chunk.data()); }};
+}
+
 }  // namespace
 
 HostRegistration::HostRegistration(const Device& device, std::span<std::byte> memory,
                                    PhaseListener& listener) {
-  if (device.simulated()) return;
-  locking_ = cuda_page_locking();
+  locking_ = device.simulated() ? simulated_page_locking() : cuda_page_locking();
   lock(memory, kLargestChunk, listener);
 }
 

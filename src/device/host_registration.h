@@ -26,7 +26,8 @@ class HostRegistration {
   /// Drivers refuse registrations of several hundred GiB at once; chunks of this size pass.
   static constexpr Bytes kLargestChunk = 64_GiB;
 
-  /// For cuda: page-locks `memory`, so that copies are asynchronous. For sim: nothing is needed.
+  /// Page-locks `memory`, so that copies are asynchronous. For sim only where its options say how
+  /// much may be locked.
   /// Slow (seconds for tens of GiB): the listener hears of bytes. Throws ResourceError when the
   /// driver refuses; copies then work without it, but the host waits for them. Requires: `memory`
   /// starts on a page.

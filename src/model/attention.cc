@@ -29,10 +29,14 @@ Projected project(const ModelSpec& model, const at::Tensor& x, WeightReader& wei
   return {parts[0], parts[1], parts[2]};
 }
 
-/// Causal attention of q, k, v [rows, length, heads, head_dim], one call per document and never a
-/// mask: masks cost O(length^2) memory and meet wrong kernels.
-std::vector<at::Tensor> attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+/// Causal attention of q, k, v [rows, length, heads, head_dim], all rows in one call or one call
+/// per document, and never a mask: masks cost O(length^2) memory and meet wrong kernels.
+std::vector<at::Tensor> attend(const at::Tensor& q, at::Tensor k, at::Tensor v,
                                const Positions& positions) {
+  if (q.size(2) != k.size(2) && needs_equal_heads(q.device(), q.scalar_type())) {
+    k = repeat_heads(k, q.size(2));
+    v = repeat_heads(v, q.size(2));
+  }
   const bool grouped = q.size(2) != k.size(2);
   const auto one = [grouped](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
     return at::scaled_dot_product_attention(a.transpose(1, 2), b.transpose(1, 2), c.transpose(1, 2),
@@ -51,6 +55,17 @@ std::vector<at::Tensor> attend(const at::Tensor& q, const at::Tensor& k, const a
 }
 
 }  // namespace
+
+bool needs_equal_heads(at::Device device, at::ScalarType type) {
+  return device.is_cuda() && type == at::kFloat;
+}
+
+at::Tensor repeat_heads(const at::Tensor& x, std::int64_t heads) {
+  const std::int64_t groups = x.size(2);
+  return x.unsqueeze(3)
+      .expand({x.size(0), x.size(1), groups, heads / groups, x.size(3)})
+      .reshape({x.size(0), x.size(1), heads, x.size(3)});
+}
 
 std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tensor& normed,
                                           std::span<const at::Tensor> weights,

@@ -121,6 +121,15 @@ SimStream& from_torch(const c10::Stream& stream) {
   return sim_machine().stream(stream.device_index(), stream.id());
 }
 
+StreamTime time_of(const void* event) {
+  TORCH_CHECK(event != nullptr, "an event has a time only after it was recorded");
+  const auto time = static_cast<const SimEvent*>(event)->event->time();
+  TORCH_CHECK(time.has_value(),
+              "device not ready: an event has no time until what it was recorded "
+              "behind, perhaps again, is done");
+  return *time;
+}
+
 class SimGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return kSim; }
@@ -179,11 +188,10 @@ class SimGuard final : public c10::impl::DeviceGuardImplInterface {
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<SimEvent*>(event);
   }
+  // As CUDA: of events that are done, and by a float of milliseconds, whose steps grow with the
+  // time between them.
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
-    const auto& first = static_cast<SimEvent*>(from)->event;
-    const auto& second = static_cast<SimEvent*>(to)->event;
-    return std::chrono::duration<double, std::milli>(second->completed_at() - first->completed_at())
-        .count();
+    return std::chrono::duration<float, std::milli>(time_of(to) - time_of(from)).count();
   }
 
   bool queryStream(const c10::Stream& stream) const override {

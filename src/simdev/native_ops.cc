@@ -133,7 +133,11 @@ Tensor copy_from(const Tensor& source, const Tensor& destination, bool non_block
   }
   SimStream& stream = current_stream(std::max(from, to));
   enqueue_copy(stream, source, destination);
-  if (from != to && !non_blocking) sim_machine().wait_stream(stream);
+  if (from == to) return destination;
+  const Tensor& host = from < 0 ? source : destination;
+  if (!non_blocking || sim_machine().is_pageable(range_of(host, false))) {
+    sim_machine().wait_stream(stream);
+  }
   return destination;
 }
 

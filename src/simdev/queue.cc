@@ -54,8 +54,15 @@ StreamTime StreamEvent::completed_at() const {
   return completed_at_;
 }
 
-TaskQueue::TaskQueue(Task on_start)
-    : thread_([this, on_start = std::move(on_start)] { run(on_start); }) {}
+std::optional<StreamTime> StreamEvent::time() const {
+  const std::lock_guard lock(mutex_);
+  if (recorded_ == 0 || completed_ < recorded_) return std::nullopt;
+  return completed_at_;
+}
+
+TaskQueue::TaskQueue(Task on_start, std::size_t most_waiting)
+    : most_waiting_(most_waiting),
+      thread_([this, on_start = std::move(on_start)] { run(on_start); }) {}
 
 TaskQueue& TaskQueue::current() {
   FERRY_CHECK(this_threads_queue, "this is not the thread of a stream");
@@ -73,8 +80,13 @@ TaskQueue::~TaskQueue() {
 
 void TaskQueue::push(Task task) {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     FERRY_CHECK(!closing_, "work was given to a stream that is being closed");
+    // A stream's own thread never waits here: it might wait for itself.
+    if (most_waiting_ > 0 && items_.size() >= most_waiting_ && this_threads_queue == nullptr) {
+      ++times_full_;
+      room_cv_.wait(lock, [&] { return items_.size() < most_waiting_; });
+    }
     items_.push_back({std::move(task), std::chrono::steady_clock::now()});
     ++pushed_;
   }
@@ -113,6 +125,11 @@ bool TaskQueue::idle() const {
   return done_ == pushed_;
 }
 
+long TaskQueue::times_full() const {
+  const std::lock_guard lock(mutex_);
+  return times_full_;
+}
+
 std::exception_ptr TaskQueue::take_error() {
   const std::lock_guard lock(mutex_);
   return take(std::exchange(failure_, nullptr));
@@ -127,6 +144,7 @@ void TaskQueue::run(const Task& on_start) {
     if (items_.empty()) return;
     Item item = std::move(items_.front());
     items_.pop_front();
+    room_cv_.notify_one();
     lock.unlock();
     ready_ = std::max(ready_, item.pushed);
     ended_.reset();

@@ -57,6 +57,9 @@ class StreamEvent {
   FailurePointer wait(std::uint64_t number) const;
   /// When the latest completed recording completed. Requires: one has.
   StreamTime completed_at() const;
+  /// When the latest recording completed. Nothing while it has not, or before the first one: then
+  /// CUDA tells no time of an event either.
+  std::optional<StreamTime> time() const;
 
  private:
   mutable std::mutex mutex_;  // guards everything below
@@ -82,8 +85,9 @@ class TaskQueue {
   /// The task ended then; without this, when it returns.
   void end_at(StreamTime time) { ended_ = time; }
 
-  /// `on_start` runs first on the new thread.
-  explicit TaskQueue(Task on_start);
+  /// `on_start` runs first on the new thread. More than `most_waiting` tasks do not wait at a time:
+  /// a push beyond makes its thread wait, unless that is a stream's. 0: any number.
+  explicit TaskQueue(Task on_start, std::size_t most_waiting = 0);
   /// Runs what is queued, then ends the thread. Events that it waits for must complete.
   ~TaskQueue();
   TaskQueue(const TaskQueue&) = delete;
@@ -98,6 +102,8 @@ class TaskQueue {
   /// Returns when all that was pushed before the call has run. Throws the kept failure, if any.
   void wait();
   bool idle() const;
+  /// How often a push had to wait.
+  long times_full() const;
   /// Takes the kept failure without waiting; null when there is none.
   std::exception_ptr take_error();
 
@@ -111,7 +117,10 @@ class TaskQueue {
   void keep(FailurePointer failure);
   FailurePointer failure() const;
 
+  const std::size_t most_waiting_;
   mutable std::mutex mutex_;  // guards everything below but the thread
+  long times_full_ = 0;
+  std::condition_variable room_cv_;
   std::condition_variable pushed_cv_;
   std::condition_variable done_cv_;
   std::deque<Item> items_;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace ferry {
@@ -73,6 +75,23 @@ TEST(TaskQueue, WhatWaitsIsReadyWhenTheOtherStreamSaysItEnded) {
   second.wait();
   EXPECT_EQ(ready, ended);
   EXPECT_EQ(event->completed_at(), ended);
+}
+
+// As CUDA stops its caller, near a thousand launches.
+TEST(TaskQueue, AFullQueueMakesWhoPushesWait) {
+  std::promise<void> gate;
+  TaskQueue queue(kNothing, 2);
+  std::atomic<int> pushed = 0;
+  queue.push([&] { gate.get_future().wait(); });
+  std::thread host([&] {
+    for (; pushed < 4; ++pushed) queue.push([] {});
+  });
+  while (queue.times_full() == 0) std::this_thread::yield();
+  EXPECT_LE(pushed, 3);
+  gate.set_value();
+  host.join();
+  queue.wait();
+  EXPECT_EQ(pushed, 4);
 }
 
 TEST(TaskQueue, ATaskIsNotReadyBeforeItIsPushed) {

@@ -148,8 +148,8 @@ SimStream& SimMachine::new_stream(int device) {
   const std::string name =
       device_name(device) + (first ? "/default" : "/stream" + std::to_string(owner.streams.size()));
   const int threads = owner.spec.threads;
-  owner.streams.push_back(
-      std::make_unique<SimStream>(device, id, detector_.add_actor(name), [threads] {
+  owner.streams.push_back(std::make_unique<SimStream>(
+      device, id, detector_.add_actor(name), options_.launch_queue, [threads] {
         // torch sets a new thread to the last number anybody asked for, at the thread's first look;
         // only what is asked for after that look stays.
         at::get_num_threads();
@@ -305,6 +305,33 @@ void SimMachine::carry(const Copy& copy, const std::function<void()>& move) {
   if (fails) throw ResourceError("the copy failed, as simdev_fail_copy() asked for");
 }
 
+std::string SimMachine::lock_pages(const std::byte* begin, Bytes size) {
+  if (!options_.lockable) return "";
+  const std::lock_guard lock(locked_mutex_);
+  Bytes all = size;
+  for (const auto& [other, locked] : locked_) all += locked;
+  if (all > *options_.lockable) {
+    return to_string(all) + " in all, and " + to_string(*options_.lockable) + " may be locked";
+  }
+  locked_[begin] = size;
+  return "";
+}
+
+std::string SimMachine::unlock_pages(const std::byte* begin) {
+  if (!options_.lockable) return "";
+  const std::lock_guard lock(locked_mutex_);
+  return locked_.erase(begin) == 1 ? "" : "was not locked";
+}
+
+bool SimMachine::is_pageable(const AccessedRange& range) {
+  if (!options_.lockable) return false;
+  const std::lock_guard lock(locked_mutex_);
+  auto after = locked_.upper_bound(range.begin);
+  if (after == locked_.begin()) return true;
+  const auto& [begin, size] = *--after;
+  return range.begin + range.size.count > begin + size.count;
+}
+
 MemoryBlock SimMachine::allocate(SimStream& stream, Bytes size) {
   DeviceMemory& memory = *at(stream.device).memory;
   auto result = memory.allocate(size, stream.id);
@@ -365,6 +392,7 @@ SimStats SimMachine::stats(int device) {
   stats.copies = owner.copies;
   stats.bytes_copied = owner.bytes_copied;
   stats.host_syncs = owner.host_syncs;
+  for (const auto& stream : owner.streams) stats.launch_waits += stream->queue.times_full();
   return stats;
 }
 
@@ -465,6 +493,15 @@ void simdev_stream_join(const c10::Stream& stream, const HazardClock& seen) {
   HazardDetector* detector = open_detector();
   if (detector == nullptr || stream.device_type() != c10::DeviceType::PrivateUse1) return;
   detector->join(sim_machine().stream(stream.device_index(), stream.id()).actor, seen);
+}
+
+std::string simdev_lock_pages(const void* begin, Bytes size) {
+  return sim_machine().lock_pages(static_cast<const std::byte*>(begin), size);
+}
+
+std::string simdev_unlock_pages(const void* begin) {
+  SimMachine* machine = open_sim_machine();  // the devices may have been closed before
+  return machine == nullptr ? "" : machine->unlock_pages(static_cast<const std::byte*>(begin));
 }
 
 void simdev_fail_copy(long n) { sim_machine().fail_copy(n); }

@@ -5,6 +5,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,8 +21,12 @@ namespace ferry {
 
 /// A stream of a device. Lives as long as the SimMachine.
 struct SimStream {
-  SimStream(int device_index, c10::StreamId stream_id, int hazard_actor, TaskQueue::Task on_start)
-      : device(device_index), id(stream_id), actor(hazard_actor), queue(std::move(on_start)) {}
+  SimStream(int device_index, c10::StreamId stream_id, int hazard_actor, std::size_t most_waiting,
+            TaskQueue::Task on_start)
+      : device(device_index),
+        id(stream_id),
+        actor(hazard_actor),
+        queue(std::move(on_start), most_waiting) {}
 
   const int device;
   const c10::StreamId id;
@@ -79,6 +84,11 @@ class SimMachine {
   long count_copy(int from, int to, Bytes size);
   void carry(const Copy& copy, const std::function<void()>& move);
 
+  /// Page-locked host memory; see SimOptions::lockable.
+  std::string lock_pages(const std::byte* begin, Bytes size);
+  std::string unlock_pages(const std::byte* begin);
+  bool is_pageable(const AccessedRange& range);
+
   /// Device memory, handed out and taken back in the order of a stream.
   MemoryBlock allocate(SimStream& stream, Bytes size);
   void give_back(int device, const MemoryBlock& block, const std::vector<c10::StreamId>& users);
@@ -109,7 +119,9 @@ class SimMachine {
   const SimOptions options_;
   HazardDetector detector_;
   SharedLinks links_;
-  const c10::StreamId first_stream_id_;  // ids are never used twice in a process
+  const c10::StreamId first_stream_id_;       // ids are never used twice in a process
+  std::mutex locked_mutex_;                   // guards locked_
+  std::map<const std::byte*, Bytes> locked_;  // ranges of host memory, by their begin
   std::atomic<long> copies_started_ = 0;
   std::atomic<long> failing_copy_ = 0;            // its number; 0: none
   std::vector<std::unique_ptr<Device>> devices_;  // last: its streams use the members above

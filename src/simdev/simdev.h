@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,12 @@ struct SimOptions {
   // False: for the detector, a query that finds an event done orders nothing; only waits do. Then a
   // missing wait is found whatever the timing, also where a poll happened to come late enough.
   bool queries_order = true;
+  // Host memory that may be page-locked, in all. Then the host waits for copies from and to memory
+  // that is not, as CUDA makes it. Nothing: all counts as locked.
+  std::optional<Bytes> lockable = {};
+  // What may wait on a stream; whoever enqueues more waits, as with CUDA, which stops its caller
+  // near 1024. 0: any number.
+  std::size_t launch_queue = 0;
 };
 
 /// What happened on a device since it was opened or simdev_reset_stats().
@@ -61,7 +68,8 @@ struct SimStats {
   std::map<std::string, long> drains;  // operators that waited for their stream, by name
   long copies = 0;                     // between host and device, or between devices
   Bytes bytes_copied;
-  long host_syncs = 0;  // waits for a stream, event or device, blocking copies, and drains
+  long host_syncs = 0;    // waits for a stream, event or device, blocking copies, and drains
+  long launch_waits = 0;  // waits for a full stream, since it was opened
 };
 
 /// Opens the devices sim:0 ... sim:n-1; the first call registers the back end with torch for the
@@ -122,6 +130,11 @@ void simdev_host_join(const HazardClock& seen);
 
 /// What is enqueued on the stream from now on is enqueued by code that has waited for it.
 void simdev_stream_join(const c10::Stream& stream, const HazardClock& seen);
+
+/// Page-locks host memory, or gives it back. Returns an empty text, or what went wrong. Do nothing
+/// unless SimOptions::lockable is given.
+std::string simdev_lock_pages(const void* begin, Bytes size);
+std::string simdev_unlock_pages(const void* begin);
 
 /// Makes the n-th copy from now (1: the next one) fail when it ends; its bytes do not arrive.
 void simdev_fail_copy(long n);

@@ -395,6 +395,25 @@ TEST_F(SimDevice, EventsMeasureTime) {
   EXPECT_GE(before.elapsedTime(after), 30.0);
 }
 
+// A time that is of another recording, or of none, would be a wrong one: CUDA tells none either.
+TEST_F(SimDevice, AnEventHasATimeOnlyWhenItsLatestRecordingIsDone) {
+  simdev_open(throttled(1));
+  const Tensor device = bytes_on(kFirst, {30'000});
+  const c10::Stream stream = accelerator().getStream(kFirst);
+  c10::Event before(kSim, c10::EventFlag::BACKEND_DEFAULT);
+  c10::Event after(kSim, c10::EventFlag::BACKEND_DEFAULT);
+  before.record(stream);
+  EXPECT_THROW(before.elapsedTime(after), c10::Error);  // never recorded
+  after.record(stream);
+  after.synchronize();
+  EXPECT_GE(before.elapsedTime(after), 0.0);
+  device.copy_(at::ones({30'000}, at::kByte), true);
+  after.record(stream);  // again, behind a copy of 30 ms
+  EXPECT_THROW(before.elapsedTime(after), c10::Error);
+  after.synchronize();
+  EXPECT_GE(before.elapsedTime(after), 30.0);
+}
+
 TEST_F(SimDevice, KernelsUseTheThreadsOfTheDevice) {
   SimOptions options = devices({64_MiB, 64_MiB});
   options.devices[1].threads = 2;

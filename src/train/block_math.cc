@@ -31,18 +31,6 @@ class OnThisThread {
   const bool before_;
 };
 
-/// Ascending micro-batches, so every strategy adds in one order and agrees to the last bit.
-void add_up(const std::vector<at::Tensor>& sums, std::vector<at::Tensor>& found, bool accumulates) {
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (accumulates) {
-      sums[i].add_(found[i]);
-    } else {
-      sums[i].copy_(found[i]);
-    }
-    found[i] = at::Tensor();  // its memory is free for what follows
-  }
-}
-
 }  // namespace
 
 std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
@@ -145,7 +133,7 @@ BlockGradients BlockMath::block_gradients(const Task& task, const Operands& part
 
 void BlockMath::backward(const Task& task, const Operands& parts,
                          const StepNumbers& numbers) const {
-  const auto sums = gradients(task, parts[Part::gradient]);
+  GradientSums sums = gradient_sums(task, parts);
   switch (block(task).kind) {
     case BlockKind::head:
       return head_backward(task, parts, numbers);
@@ -157,48 +145,41 @@ void BlockMath::backward(const Task& task, const Operands& parts,
     case BlockKind::norm: {
       BlockGradients found = block_gradients(task, parts, numbers);
       hidden_states(parts[Part::input_gradient]).copy_(found.x);
-      add_up(sums, found.weights, parts.accumulates);
+      sums.add(found.weights, parts.accumulates, /*last=*/parts[Part::norm].valid());
     }
   }
   if (parts[Part::norm].valid()) finish_gradient(task, parts, sums);
 }
 
 void BlockMath::embedding_backward(const Task& task, const Operands& parts,
-                                   const StepNumbers& numbers,
-                                   const std::vector<at::Tensor>& sums) const {
-  if (!parts.accumulates) {
-    for (const at::Tensor& sum : sums) sum.zero_();
-  }
+                                   const StepNumbers& numbers, GradientSums& sums) const {
+  if (!parts.accumulates) sums.zero();
   add_embedding_gradient(model_, ids(parts[Part::tokens]),
-                         hidden_states(parts[Part::output_gradient]), sums,
+                         hidden_states(parts[Part::output_gradient]), sums.tensors(),
                          positions(task, numbers));
 }
 
 void BlockMath::head_backward(const Task& task, const Operands& parts,
                               const StepNumbers& numbers) const {
-  const auto sums = gradients(task, parts[Part::gradient]);
-  const HeadResult result =
-      head_forward_backward(head_input(task, parts, numbers), sums.front(), parts.accumulates);
+  GradientSums sums = gradient_sums(task, parts);
+  const HeadResult result = head_forward_backward(head_input(task, parts, numbers),
+                                                  sums.tensors().front(), parts.accumulates);
   binding_.view(parts[Part::loss], {}, {}, at::kFloat).copy_(result.loss);
   hidden_states(parts[Part::input_gradient]).copy_(result.dx);
   if (parts[Part::norm].valid()) finish_gradient(task, parts, sums);
 }
 
-void BlockMath::finish_gradient(const Task& task, const Operands& parts,
-                                const std::vector<at::Tensor>& sums) const {
+void BlockMath::finish_gradient(const Task& task, const Operands& parts, GradientSums& sums) const {
   if (parts[Part::tied_gradient].valid()) {
-    sums.front().add_(
-        binding_.view(parts[Part::tied_gradient], {}, sums.front().sizes(), at::kFloat));
+    sums.add_to_first(
+        binding_.view(parts[Part::tied_gradient], {}, sums.tensors().front().sizes(), at::kFloat));
   }
-  at::Tensor total = binding_.view(parts[Part::norm], {}, {}, at::kDouble);
-  total.zero_();
-  for (const at::Tensor& sum : sums) {
-    const at::Tensor norm = at::linalg_vector_norm(sum).to(at::kDouble);
-    total.add_(norm * norm);
-  }
+  sums.squared_norm(binding_.view(parts[Part::norm], {}, {}, at::kDouble));
   if (!parts[Part::rounded].valid()) return;
   const auto rounded = gradients(task, parts[Part::rounded], at::kBFloat16);
-  for (std::size_t i = 0; i < sums.size(); ++i) rounded[i].copy_(sums[i]);  // to nearest even
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    rounded[i].copy_(sums.tensors()[i]);  // to nearest even
+  }
 }
 
 void BlockMath::update(const Task& task, const Operands& parts, const StepNumbers& numbers) const {
@@ -229,7 +210,7 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
                        .gradient = rounded.valid() ? flat(rounded, {}, at::kBFloat16)
                                                    : flat(parts[Part::gradient], {}, at::kFloat),
                        .rounds = plan_.gradients == Precision::bf16},
-                      scale);
+                      scale, binding_.kernels(parts[Part::weight]));
   }
 }
 
@@ -247,6 +228,8 @@ Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) con
       ++found.documents.back();
     }
   }
+  // Rows of one document each are attended to in one call.
+  if (found.documents.size() == static_cast<std::size_t>(plan_.micro_batch_size)) return {};
   return found;
 }
 
@@ -275,6 +258,11 @@ HeadInput BlockMath::head_input(const Task& task, const Operands& parts,
           .labels = labels(parts[Part::tokens]),
           .scale = numbers.loss_scale,
           .chunk_rows = head_chunk_rows(model_, {plan_.micro_batch_size, plan_.sequence})};
+}
+
+GradientSums BlockMath::gradient_sums(const Task& task, const Operands& parts) const {
+  const InstanceId gradient = parts[Part::gradient];
+  return {gradients(task, gradient), binding_.kernels(gradient)};
 }
 
 std::vector<at::Tensor> BlockMath::gradients(const Task& task, InstanceId gradient,

@@ -15,6 +15,7 @@
 #include "plan/plan.h"
 #include "spec/layout.h"
 #include "spec/model_spec.h"
+#include "train/gradient_sums.h"
 #include "train/operands.h"
 #include "train/places.h"
 #include "train/step_numbers.h"
@@ -39,9 +40,8 @@ class BlockMath {
                                  const StepNumbers& numbers) const;
   void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
-                          const std::vector<at::Tensor>& sums) const;
-  void finish_gradient(const Task& task, const Operands& parts,
-                       const std::vector<at::Tensor>& sums) const;
+                          GradientSums& sums) const;
+  void finish_gradient(const Task& task, const Operands& parts, GradientSums& sums) const;
   void update(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
 
   Positions positions(const Task& task, const StepNumbers& numbers) const;
@@ -50,6 +50,7 @@ class BlockMath {
   at::Tensor labels(InstanceId tokens) const;
   at::Tensor hidden_states(InstanceId activation) const;
   HeadInput head_input(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  GradientSums gradient_sums(const Task& task, const Operands& parts) const;
   std::vector<at::Tensor> gradients(const Task& task, InstanceId gradient,
                                     at::ScalarType type = at::kFloat) const;
 

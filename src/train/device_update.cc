@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "spec/layout.h"
+#include "train/step_kernels.h"
 
 namespace ferry {
 namespace {
@@ -67,7 +68,8 @@ void update_piece(const AdamWFactors& f, const DeviceState& s, const at::Tensor&
 }  // namespace
 
 void device_adamw_step(const AdamWFactors& factors, const DeviceState& state,
-                       const at::Tensor& scale) {
+                       const at::Tensor& scale, const StepKernels* kernels) {
+  if (kernels != nullptr) return kernels->adamw(factors, state, scale);
   const std::int64_t numel = state.m.numel();
   for (std::int64_t begin = 0; begin < numel; begin += kUpdatePieceElements) {
     const std::int64_t length = std::min(kUpdatePieceElements, numel - begin);

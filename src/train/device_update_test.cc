@@ -5,6 +5,8 @@
 
 #include "optim/split.h"
 #include "spec/layout.h"
+#include "train/kernels_on_cpu.h"
+#include "train/step_kernels.h"
 
 namespace ferry {
 namespace {
@@ -43,11 +45,21 @@ std::span<T> span_of(const at::Tensor& tensor) {
 // What the device update is given of a gradient that the host takes in bf16.
 enum class Sum { fp32, fp32_to_round, bf16 };
 
+// By torch's operations, or by the kernels of CUDA devices.
+enum class By { operations, kernels };
+
+std::unique_ptr<StepKernels> kernels_of(By by) {
+  if (by == By::operations) return nullptr;
+  return std::make_unique<StepKernels>(std::make_unique<KernelLibrary>(cpu_driver(), 0, "code"),
+                                       [] { return nullptr; });
+}
+
 // Sizes around the piece in which the device update goes, and a few steps with clipping and decay.
-class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool, Sum>> {};
+class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool, Sum, By>> {};
 
 TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
-  const auto [numel, split, sum] = GetParam();
+  const auto [numel, split, sum, by] = GetParam();
+  const auto kernels = kernels_of(by);
   at::manual_seed(11);
   State host(numel), device = host.clone();
   for (std::int64_t step = 1; step <= 5; ++step) {
@@ -72,7 +84,7 @@ TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
                        .v = device.v,
                        .gradient = sum == Sum::bf16 ? rounded : gradient,
                        .rounds = sum != Sum::fp32},
-                      scale);
+                      scale, kernels.get());
   }
   EXPECT_TRUE(at::equal(host.m, device.m));
   EXPECT_TRUE(at::equal(host.v, device.v));
@@ -83,19 +95,26 @@ TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, DeviceUpdate,
     testing::Combine(testing::Values(1, 63, kUpdatePieceElements, kUpdatePieceElements + 1001),
-                     testing::Bool(), testing::Values(Sum::fp32, Sum::fp32_to_round, Sum::bf16)));
+                     testing::Bool(), testing::Values(Sum::fp32, Sum::fp32_to_round, Sum::bf16),
+                     testing::Values(By::operations, By::kernels)));
 
 // 1 + 2^-8 and 1 + 3 * 2^-8 lie halfway between two bf16 numbers; the even one is taken.
 TEST(DeviceUpdate, RoundsTiesToEven) {
-  const at::Tensor gradient = at::tensor({1.00390625F, 1.01171875F});
-  const at::Tensor weight = at::zeros({2}), m = at::zeros({2}), v = at::zeros({2});
-  const AdamW adamw{.lr = 1, .beta1 = 0};
-  device_adamw_step(
-      adamw_factors(adamw, 1.0F, true),
-      {.weight = weight, .lo = at::Tensor(), .m = m, .v = v, .gradient = gradient, .rounds = true},
-      at::Tensor());
-  EXPECT_EQ(m[0].item<float>(), 1.0F);
-  EXPECT_EQ(m[1].item<float>(), 1.015625F);
+  for (const By by : {By::operations, By::kernels}) {
+    const at::Tensor gradient = at::tensor({1.00390625F, 1.01171875F});
+    const at::Tensor weight = at::zeros({2}), m = at::zeros({2}), v = at::zeros({2});
+    const AdamW adamw{.lr = 1, .beta1 = 0};
+    device_adamw_step(adamw_factors(adamw, 1.0F, true),
+                      {.weight = weight,
+                       .lo = at::Tensor(),
+                       .m = m,
+                       .v = v,
+                       .gradient = gradient,
+                       .rounds = true},
+                      at::Tensor(), kernels_of(by).get());
+    EXPECT_EQ(m[0].item<float>(), 1.0F);
+    EXPECT_EQ(m[1].item<float>(), 1.015625F);
+  }
 }
 
 }  // namespace

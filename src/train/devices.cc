@@ -74,6 +74,8 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
   options.poison = choices.poison;
   options.hazards = choices.hazards;
   options.strict = choices.strict;
+  options.lockable = choices.lockable;
+  options.launch_queue = choices.launch_queue;
   options.queries_order = false;  // the trainer polls events, and relies on waits alone
   simulated_ = static_cast<int>(options.devices.size());
   if (simulated_ > 0) simdev_open(options);

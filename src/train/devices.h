@@ -1,6 +1,7 @@
 // Opens a machine's devices for a run: simulated ones with their caps and links, or real GPUs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,13 @@ namespace ferry {
 
 /// How simulated devices are opened; real ones take no notice.
 struct SimulationChoices {
-  std::vector<Bytes> memory = {};  // the cap of each device; empty: the machine file's memory
-  int threads = 0;                 // per kernel; 0: the machine file's
-  bool poison = false;             // freed memory becomes NaN
-  bool hazards = false;            // missing waits are recorded
-  bool strict = false;             // an operator that would make the host wait is an error
+  std::vector<Bytes> memory = {};      // the cap of each device; empty: the machine file's memory
+  int threads = 0;                     // per kernel; 0: the machine file's
+  bool poison = false;                 // freed memory becomes NaN
+  bool hazards = false;                // missing waits are recorded
+  bool strict = false;                 // an operator that would make the host wait is an error
+  std::optional<Bytes> lockable = {};  // of host memory; nothing: all counts as page-locked
+  std::size_t launch_queue = 0;        // what may wait on a stream; 0: any number
 };
 
 /// Keeps the devices of one machine open. One at a time; everything on them must be gone before it

@@ -124,7 +124,7 @@ struct Bench {
       : made(model, request, block, saved_bytes),
         plan(require_room(made.plan, request)),
         saved(saved_bytes),
-        places({&plan, 1}, {&request.device, 1}, Machine()),
+        places({&plan, 1}, {&request.device, 1}, Machine(), nobody(), {}, request.kernel_file),
         binding(*plan, places),
         math(model, *plan, binding),
         device(*places[BenchPlan::kDevice].device),
@@ -452,11 +452,13 @@ std::vector<MeasuredBlock> measure_blocks(const MeasureRequest& request,
 }
 
 DeviceRates measure_device_rates(const std::string& device, Precision precision,
-                                 std::int64_t parameters) {
+                                 std::int64_t parameters, const KernelFile& kernel_file) {
   return with_torch_errors(device, [&] {
     Device opened = Device::open(device);
-    return DeviceRates{.update = measure_device_update_rate(opened, precision, parameters),
-                       .task = hop_time(opened)};
+    const auto kernels = StepKernels::open(opened, kernel_file, nobody());
+    return DeviceRates{
+        .update = measure_device_update_rate(opened, precision, parameters, kernels.get()),
+        .task = hop_time(opened)};
   });
 }
 

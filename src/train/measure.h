@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "device/kernel_library.h"
 #include "spec/model_spec.h"
 #include "spec/precision.h"
 #include "spec/profile.h"
@@ -20,10 +21,11 @@ struct MeasureRequest {
   int micro_batch_size = 1;
   int sequence = 1;
   Precision precision = Precision::fp32;
-  std::string device;  // "sim:0", "cuda:0"
-  Bytes memory;        // most that one block's tensors may take there
-  double flops = 0;    // FLOP/s of its matrix products; 0: unknown
-  Micros time{20e6};   // for all blocks together, about; a block whose turn is over runs once
+  std::string device;           // "sim:0", "cuda:0"
+  KernelFile kernel_file = {};  // keeps kernels of ours
+  Bytes memory;                 // most that one block's tensors may take there
+  double flops = 0;             // FLOP/s of its matrix products; 0: unknown
+  Micros time{20e6};  // for all blocks together, about; a block whose turn is over runs once
   Micros longest{
       60e6};  // a block that would take more than half of what is left of it is not measured
 };
@@ -50,7 +52,7 @@ struct DeviceRates {
 
 /// Measures updates of `parameters` at once, fewer where room is short.
 DeviceRates measure_device_rates(const std::string& device, Precision precision,
-                                 std::int64_t parameters);
+                                 std::int64_t parameters, const KernelFile& kernel_file);
 
 /// FLOP/s of matrix products; 0: no room to try.
 struct ProductRates {

@@ -73,6 +73,20 @@ struct PagesOf {
   Bytes begin, size;
 };
 
+/// Page-locks the host's memory. Where that is refused training goes on: a copy passes through
+/// buffers of the driver's, and the thread that asks for it waits.
+void lock_pages(PlaceMemory& host, const Device& device, PhaseListener& listener) {
+  try {
+    host.registration.emplace(device, host.host->bytes(), listener);
+  } catch (const ResourceError& error) {
+    listener.phase(
+        std::string(error.what()) +
+        "; going on without: copies pass through the driver's buffers, often at half the "
+        "rate, and every copy stops the thread that starts tasks\n  try: a larger "
+        "`ulimit -l`, or a smaller budget.host");
+  }
+}
+
 /// `size` bytes that somebody else owns as a tensor.
 at::Tensor blob(const std::byte* bytes, std::size_t size) {
   return at::from_blob(const_cast<std::byte*>(bytes), {static_cast<std::int64_t>(size)}, at::kByte);
@@ -81,7 +95,8 @@ at::Tensor blob(const std::byte* bytes, std::size_t size) {
 }  // namespace
 
 Places::Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-               const Machine& machine, PhaseListener& listener, const DriveAccess& access) {
+               const Machine& machine, PhaseListener& listener, const DriveAccess& access,
+               const KernelFile& kernel_file) {
   const Plan& first = *plans.front();
   std::size_t next_device = 0;
   for (const PlaceId id : first.places.ids()) {
@@ -99,6 +114,7 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
         FERRY_CHECK(next_device < device_names.size(), "every device place has a device");
         memory.device = Device::open(device_names[next_device++]);
         memory.slab = memory.device->slab(size);
+        memory.kernels = StepKernels::open(*memory.device, kernel_file, listener);
         break;
       case PlaceKind::host:
         memory.host = std::make_unique<HostSlab>(round_up(size, kDrivePage));
@@ -126,9 +142,7 @@ void Places::register_host(PhaseListener& listener) {
     if (!memory.host) continue;
     const auto device = std::ranges::find_if(
         places_, [](const PlaceMemory& other) { return other.device.has_value(); });
-    if (device != places_.end()) {
-      memory.registration.emplace(*device->device, memory.host->bytes(), listener);
-    }
+    if (device != places_.end()) lock_pages(memory, *device->device, listener);
     for (PlaceMemory& other : places_) {
       if (other.drive) other.drive->use_memory(memory.host->bytes());
     }
@@ -168,6 +182,10 @@ bool Binding::on_host(InstanceId id) const {
 
 bool Binding::on_drive(InstanceId id) const {
   return places_[plan_.instances[id].place].drive != nullptr;
+}
+
+const StepKernels* Binding::kernels(InstanceId id) const {
+  return places_[plan_.instances[id].place].kernels.get();
 }
 
 void Binding::name_slot(InstanceId id) const {

@@ -19,6 +19,7 @@
 #include "store/drive_space.h"
 #include "store/host_slab.h"
 #include "store/mapping.h"
+#include "train/step_kernels.h"
 
 namespace ferry {
 
@@ -27,9 +28,10 @@ namespace ferry {
 struct PlaceMemory {
   std::string name;
   std::optional<Device> device;
-  at::Tensor slab;  // bytes on the device; undefined elsewhere
+  at::Tensor slab;                       // bytes on the device; undefined elsewhere
+  std::unique_ptr<StepKernels> kernels;  // of a device; null: by torch's operations
   std::unique_ptr<HostSlab> host;
-  std::optional<HostRegistration> registration;
+  std::optional<HostRegistration> registration;  // of the host; none: pages cannot be locked
   std::unique_ptr<DriveSpace> drive;
   std::unique_ptr<Mapping> pages;  // of a drives' place: between it and what is not of the plan
 };
@@ -44,12 +46,13 @@ class Places {
  public:
   /// Takes for every place of `plans` the largest slots_end() among them, in whole pages.
   /// `device_names[i]` opens the device of the i-th device place ("sim:0", "cuda:1"); the drives'
-  /// place is striped over the machine's drives. Requires: all plans have equal places. The
-  /// listener hears how much of DRAM is taken and page-locked. Throws ResourceError when the
-  /// machine refuses memory or space, UserError for a plan on drives that the machine has not.
+  /// place is striped over the machine's drives. Kernels of ours are kept in `kernel_file`.
+  /// Requires: all plans have equal places. The listener hears how much of DRAM is taken and
+  /// page-locked. Throws ResourceError when the machine refuses memory or space, UserError for a
+  /// plan on drives that the machine has not.
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-         const Machine& machine, PhaseListener& listener = nobody(),
-         const DriveAccess& access = {});
+         const Machine& machine, PhaseListener& listener = nobody(), const DriveAccess& access = {},
+         const KernelFile& kernel_file = {});
   ~Places();
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
@@ -79,6 +82,9 @@ class Binding {
 
   bool on_host(InstanceId id) const;
   bool on_drive(InstanceId id) const;
+
+  /// Those of the device where the instance lives; null where there are none.
+  const StepKernels* kernels(InstanceId id) const;
 
   /// Both ends of a copy between DRAM and drives, which moves whole pages (kDrivePage).
   struct Transfer {

@@ -10,12 +10,18 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "device/simulation.h"
+#include "train/operator_count.h"
 
 namespace ferry {
 namespace {
 
 // Enough enqueued work to keep a stream busy while the driver's thread is elsewhere.
 constexpr int kDeviceDepth = 64;
+
+// A task's operators are counted in its first run and from time to time: packed rows have more and
+// fewer documents. Counting them all would cost a thread that is nearly a bottleneck in small
+// models.
+constexpr int kStepsBetweenCounts = 16;
 constexpr int kHostDepth = 4;
 
 // How long wait_any() sleeps between two looks at the devices' events: far below a task's length.
@@ -42,27 +48,29 @@ StepRunner::StepRunner(Setup setup)
     : plan_(setup.plan),
       places_(setup.places),
       feed_(std::move(setup.feed)),
+      most_launches_(setup.most_launches),
       binding_(plan_, places_),
       block_math_(setup.model, plan_, binding_),
       host_math_(setup.model, plan_, binding_, setup.clip, setup.update_threads),
       last_runs_(plan_.tasks.size(), -1),
-      starts_(plan_.tasks.size()) {
-  for (const std::size_t side : {0U, 1U}) {
-    drive_clocks_[side].resize(plan_.tasks.size());
+      starts_(plan_.tasks.size()),
+      launches_(plan_.tasks.size()) {
+  for (auto& clocks : drive_clocks_) clocks.resize(plan_.tasks.size());
+  for (auto& events : events_) {
     for (const Task& task : plan_.tasks) {
-      auto& event = events_[side].emplace_back();
+      auto& event = events.emplace_back();
       const PlaceId place = plan_.resources[task.resource].place;
       if (on_device(task)) event.emplace(*places_[place].device, DeviceEvent::Timing::kOn);
     }
   }
   for (auto& ends : ends_) ends.resize(plan_.tasks.size());
-  set_epochs();
+  set_clocks(setup.clock_life);
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
     switch (plan_.places[resource.place].kind) {
       case PlaceKind::device:
         queue.stream = places_[resource.place].device->stream(resource.name);
-        queue.epoch = &epochs_.at(resource.place);
+        queue.clock = &clocks_.at(resource.place);
         break;
       case PlaceKind::host:
         queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
@@ -77,16 +85,19 @@ StepRunner::StepRunner(Setup setup)
 
 StepRunner::~StepRunner() = default;
 
-/// Ties each device's clock to the host's: an event that is done now.
-void StepRunner::set_epochs() {
+void StepRunner::set_clocks(Micros life) {
   for (const PlaceId id : places_.ids()) {
     auto& device = places_[id].device;
-    if (!device) continue;
-    DeviceEvent& epoch = epochs_.try_emplace(id, *device, DeviceEvent::Timing::kOn).first->second;
-    epoch.record(device->stream("epoch"));
+    if (device)
+      clocks_.try_emplace(
+          id, *device, [this] { return now(); }, life);
   }
-  for (const auto& [id, epoch] : epochs_) epoch.wait();
-  epoch_ = now();
+}
+
+int StepRunner::clock_renewals() const {
+  int renewals = 0;
+  for (const auto& [id, clock] : clocks_) renewals += clock.renewals();
+  return renewals;
 }
 
 bool StepRunner::gives_way() const {
@@ -104,6 +115,11 @@ PlaceKind StepRunner::place_of(const Task& task) const {
 bool StepRunner::can_start(const Task& task) const {
   const Queue& queue = queues_[task.resource];
   if (queue.drive) return queue.drive->can_start(task);
+  // Any task may be as large as the largest. One that is too large for all of the room goes alone.
+  if (queue.stream && !queue.in_flight.empty() &&
+      queue.launches + queue.most_launches > most_launches_) {
+    return false;
+  }
   return queue.depth < (queue.stream ? kDeviceDepth : kHostDepth);
 }
 
@@ -151,13 +167,32 @@ void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
     // The driver has seen it end; only the hazard detector has to be told.
     if (on_drive(other)) simdev_stream_join(*queue.stream, drive_clock(earlier));
   });
+  const long launches = launches_of(run, task);
+  event(run).record(*queue.stream);
+  queue.in_flight.push_back({run, launches});
+  queue.launches += launches;
+  queue.most_launches = std::max(queue.most_launches, launches);
+}
+
+/// Enqueues the task and says how much that was, or was when last counted.
+long StepRunner::launches_of(TaskRun run, const Task& task) {
+  long& known = launches_[run.task];
+  if (known > 0 && run.step % kStepsBetweenCounts != 0) {
+    enqueue(run, task);
+    return known;
+  }
+  const OperatorCount operators;
+  enqueue(run, task);
+  known = std::max(1L, operators.count());
+  return known;
+}
+
+void StepRunner::enqueue(TaskRun run, const Task& task) {
   if (task.kind == TaskKind::copy) {
     copy(task);
   } else {
     block_math_.enqueue(run.task, *numbers_[parity(run.step)]);
   }
-  event(run).record(*queue.stream);
-  queue.in_flight.push_back(run);
 }
 
 void StepRunner::copy(const Task& task) {
@@ -251,29 +286,27 @@ std::optional<TaskRun> StepRunner::take_device_completion() {
   for (const ResourceId r : queues_.ids()) {
     Queue& queue = queues_[r];
     if (queue.in_flight.empty()) continue;
-    const TaskRun run = queue.in_flight.front();
+    const TaskRun run = queue.in_flight.front().run;
     const Task& task = plan_.tasks[run.task];
     if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
+    queue.launches -= queue.in_flight.front().launches;
     queue.in_flight.pop_front();
     Micros start = std::max(starts_[run.task], queue.last_end);
     for_each_dependency(run, task,
                         [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
-    const Micros end = end_on_device(run);
+    // A clock that was renewed meanwhile may tell microseconds less.
+    const Micros end = std::max(end_on_device(run), queue.last_end);
     return finish(run, std::min(start, end), end);
   }
   return std::nullopt;
 }
 
-/// The end of a finished task. Its device may tell before the driver has seen it; once the task of
-/// the step after the next is enqueued, the event is of that, and the driver has seen this one.
+/// The end of a finished task. Its device may tell before the driver has seen it.
 Micros StepRunner::end_of(TaskRun run) {
-  const bool has_event = on_device(plan_.tasks[run.task]) && last_runs_[run.task] == run.step;
-  return has_event ? end_on_device(run) : seen_end(run);
+  return on_device(plan_.tasks[run.task]) ? end_on_device(run) : seen_end(run);
 }
 
-Micros StepRunner::end_on_device(TaskRun run) {
-  return epoch_ + DeviceEvent::between(*queue_of(run).epoch, event(run));
-}
+Micros StepRunner::end_on_device(TaskRun run) { return queue_of(run).clock->time_of(event(run)); }
 
 TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
   Queue& queue = queue_of(run);
@@ -286,7 +319,7 @@ TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
 
 void StepRunner::drain() {
   for (Queue& queue : queues_) {
-    for (const TaskRun run : queue.in_flight) {
+    for (const auto& [run, launches] : queue.in_flight) {
       try {
         event(run).wait();
       } catch (const std::exception&) {
@@ -295,6 +328,7 @@ void StepRunner::drain() {
       --queue.depth;
     }
     queue.in_flight.clear();
+    queue.launches = 0;
     while (is_busy(queue)) {
       if (const auto completion = completions_.take(from_seconds(1))) forget(*completion);
     }
@@ -317,7 +351,10 @@ void StepRunner::forget(const HostCompletion& completion) {
 
 const StepNumbers& StepRunner::prepare(int step) {
   auto& slot = numbers_[parity(step)];
-  if (!slot || slot->step != step) slot = feed_(step);
+  if (!slot || slot->step != step) {
+    slot = feed_(step);
+    for (auto& [id, clock] : clocks_) clock.renew();
+  }
   return *slot;
 }
 
@@ -327,7 +364,7 @@ const StepNumbers& StepRunner::numbers(int step) const {
   return *slot;
 }
 
-DeviceEvent& StepRunner::event(TaskRun run) { return *events_[parity(run.step)][run.task]; }
+DeviceEvent& StepRunner::event(TaskRun run) { return *events_[run.step % 3][run.task]; }
 
 std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }
 

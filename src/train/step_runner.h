@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "device/device_clock.h"
 #include "device/device_event.h"
 #include "exec/timeline.h"
 #include "plan/plan.h"
@@ -31,6 +32,10 @@ using StepFeed = std::function<StepNumbers(int step)>;
 
 class StepRunner final : public TaskRunner {
  public:
+  /// What may wait on a stream, in operators of torch. CUDA stops whoever launches more than about
+  /// 1000 kernels ahead; then host completions and other devices would wait too.
+  static constexpr long kMostLaunches = 700;
+
   struct Setup {
     const ModelSpec& model;
     const Plan& plan;
@@ -38,6 +43,8 @@ class StepRunner final : public TaskRunner {
     double clip = 0;
     int update_threads = 1;
     StepFeed feed;
+    Micros clock_life = DeviceClock::kLife;
+    long most_launches = kMostLaunches;  // tests set others
   };
 
   explicit StepRunner(Setup setup);
@@ -64,25 +71,38 @@ class StepRunner final : public TaskRunner {
   /// task that failed did not run. Only while nothing is in flight.
   const IdVector<TaskId, int>& last_runs() const { return last_runs_; }
 
+  /// How often a device's clock was renewed, all together.
+  int clock_renewals() const;
+
   /// Spans of everything that finished since the last call, on the host's clock. A device task ends
   /// when its event says, and starts when it was enqueued and its queue and what it waits for were
   /// done.
   std::vector<Span> take_spans();
 
  private:
+  /// A task on a device, and what it launched there.
+  struct Enqueued {
+    TaskRun run;
+    long launches = 0;
+  };
+
   /// What is in flight on one resource, in order.
   struct Queue {
     std::optional<c10::Stream> stream;   // of device resources
     std::unique_ptr<HostQueue> host;     // of host resources
     std::unique_ptr<DriveCopies> drive;  // of drives' resources
-    const DeviceEvent* epoch = nullptr;  // of device resources: their device's
-    std::deque<TaskRun> in_flight;       // of device resources
+    const DeviceClock* clock = nullptr;  // of device resources: their device's
+    std::deque<Enqueued> in_flight;      // of device resources
+    long launches = 0;                   // of those in flight
+    long most_launches = 0;              // of a task, so far
     int depth = 0;                       // started and not reported
     Micros last_end;
   };
 
-  void set_epochs();
+  void set_clocks(Micros life);
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
+  void enqueue(TaskRun run, const Task& task);
+  long launches_of(TaskRun run, const Task& task);
   void start_on_host(TaskRun run, const Task& task, Queue& queue);
   void start_on_drive(TaskRun run, const Task& task, Queue& queue);
   void wait_for_device_tasks(TaskRun run, const Task& task);
@@ -110,21 +130,23 @@ class StepRunner final : public TaskRunner {
   const Plan& plan_;
   Places& places_;
   StepFeed feed_;
+  const long most_launches_;
   Binding binding_;
   BlockMath block_math_;
   HostMath host_math_;
   std::array<std::optional<StepNumbers>, 2> numbers_;  // by step parity
   std::array<StepResult, 2> results_;                  // by step parity
-  // By step parity; tasks on the host and drives have none.
-  std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 2> events_;
+  // By step modulo 3, of tasks on devices: the step after the next may record its own while tasks
+  // of the next still ask for this one.
+  std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 3> events_;
   std::array<IdVector<TaskId, HazardClock>, 2> drive_clocks_;  // by step parity; of drives' tasks
   // By step modulo 3: of the two steps in flight and the one before them.
   std::array<IdVector<TaskId, Micros>, 3> ends_;
   int first_step_ = std::numeric_limits<int>::max();  // that was started
   IdVector<TaskId, int> last_runs_;        // of host tasks written by their queue's thread
-  std::map<PlaceId, DeviceEvent> epochs_;  // per device: done at epoch_ of the host's clock
-  Micros epoch_;
+  std::map<PlaceId, DeviceClock> clocks_;  // per device
   IdVector<TaskId, Micros> starts_;
+  IdVector<TaskId, long> launches_;  // of tasks on devices, when last counted
   std::vector<Span> spans_;
   Completions completions_;
   IdVector<ResourceId, Queue> queues_;  // last, so that host threads end first

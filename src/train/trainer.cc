@@ -211,7 +211,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       tokens_(setup.train_tokens),
       batches_(tokens_, batch_rules(setup, tokens_)),
       plans_(plans_of(setup)),
-      places_(plans_, devices_.names(), setup.machine, observer),
+      places_(plans_, devices_.names(), setup.machine, observer, {}, setup.kernel_file),
       drives_(places_),
       runner_({.model = setup.model,
                .plan = setup.plan,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "device/kernel_library.h"
 #include "plan/plan.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -37,6 +38,7 @@ struct TrainSetup {
   Bytes tokenising_peak;     // what a process that made the token files held of DRAM; 0: none did
   std::string environment;   // what environment.json of the run's folder says; empty: there is none
   std::string profile = {};  // the text of profile.yaml, a record; empty: none
+  KernelFile kernel_file = {};  // keeps kernels of ours for GPUs
 };
 
 struct StepReport {

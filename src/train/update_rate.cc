@@ -42,12 +42,13 @@ DeviceState make_state(Device& device, Precision precision, std::int64_t paramet
           .gradient = take(at::kFloat)};
 }
 
-double device_update_rate(Device& device, Precision precision, std::int64_t parameters) {
+double device_update_rate(Device& device, Precision precision, std::int64_t parameters,
+                          const StepKernels* kernels) {
   const c10::Stream stream = device.stream("compute");
   const c10::StreamGuard current(stream);
   const DeviceState state = make_state(device, precision, parameters);
   const AdamWFactors factors = adamw_factors({.lr = 1e-4}, 1.0F, true);
-  const auto update = [&] { device_adamw_step(factors, state, {}); };
+  const auto update = [&] { device_adamw_step(factors, state, {}, kernels); };
   const Micros taken = Stopwatch(device, stream).time({update}).front().device;
   return static_cast<double>(parameters) / (taken.count * 1e-6);
 }
@@ -79,11 +80,12 @@ double measure_update_rate(Precision precision, int threads, std::int64_t parame
   return static_cast<double>(parameters) / median(std::move(seconds));
 }
 
-double measure_device_update_rate(Device& device, Precision precision, std::int64_t most) {
+double measure_device_update_rate(Device& device, Precision precision, std::int64_t most,
+                                  const StepKernels* kernels) {
   constexpr std::int64_t kFewest = 1 << 14;
   for (std::int64_t parameters = most; parameters >= kFewest; parameters /= 2) {
     try {
-      return device_update_rate(device, precision, parameters);
+      return device_update_rate(device, precision, parameters, kernels);
     } catch (const c10::OutOfMemoryError&) {
       continue;  // with half of them
     }

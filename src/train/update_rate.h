@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "spec/precision.h"
+#include "train/step_kernels.h"
 
 namespace ferry {
 
@@ -14,7 +15,8 @@ namespace ferry {
 double measure_update_rate(Precision precision, int threads, std::int64_t parameters = 4 << 20);
 
 /// The same for states that live on `device`, over as many parameters as it has room for, up to
-/// `most`. 0 when it has room for next to none.
-double measure_device_update_rate(Device& device, Precision precision, std::int64_t most = 1 << 20);
+/// `most`; with `kernels` unless null. 0 when it has room for next to none.
+double measure_device_update_rate(Device& device, Precision precision, std::int64_t most = 1 << 20,
+                                  const StepKernels* kernels = nullptr);
 
 }  // namespace ferry

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "base/error.h"
 #include "device/simulation.h"
@@ -14,7 +17,10 @@
 #include "model/block.h"
 #include "plan/verify.h"
 #include "planner/costs/estimate.h"
+#include "simdev/sim_machine.h"
+#include "train/kernels_on_cpu.h"
 #include "train/measure.h"
+#include "train/step_kernels.h"
 #include "train/stopwatch.h"
 #include "training_sample.h"
 
@@ -125,6 +131,137 @@ TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("gpu0"), std::string::npos) << error.what();
   }
+}
+
+/// Losses of four steps, as they end.
+class Losses final : public Observer {
+ public:
+  explicit Losses(const StepRunner& runner) : runner_(runner) {}
+  void step_finished(int step) override { found.push_back(runner_.result(step).loss); }
+
+  std::vector<double> found;
+
+ private:
+  const StepRunner& runner_;
+};
+
+struct Words final : PhaseListener {
+  void phase(const std::string& what) override { said.push_back(what); }
+  std::vector<std::string> said;
+};
+
+long host_syncs(int devices) {
+  long all = 0;
+  for (int device = 0; device < devices; ++device) all += simdev_stats(device).host_syncs;
+  return all;
+}
+
+// The clock's life is zero in these tests: it is renewed in every second step, while tasks are in
+// flight.
+TEST(StepRunner, SpansKeepTheirOrderWhileTheClockIsRenewed) {
+  const PlanQuestion asked = training_question(2);
+  const Plan plan = planned(asked);
+  Training training(asked, plan, /*checked=*/false);
+  Observer nobody;
+  drive(plan, {0, 8}, training.runner, nobody);
+  EXPECT_GE(training.runner.clock_renewals(), 4);
+  IdVector<ResourceId, Micros> ends(plan.resources.size());
+  const std::vector<Span> spans = training.runner.take_spans();
+  EXPECT_EQ(spans.size(), 8 * plan.tasks.size());
+  for (const Span& span : spans) {
+    Micros& end = ends[plan.tasks[span.run.task].resource];
+    EXPECT_GE(span.start, end) << plan.tasks[span.run.task].name;
+    EXPECT_GE(span.end, span.start) << plan.tasks[span.run.task].name;
+    EXPECT_LT(span.end - span.start, from_seconds(60)) << plan.tasks[span.run.task].name;
+    end = span.end;
+  }
+}
+
+TEST(StepRunner, PagesThatCannotBeLockedCostWaitsAndNoBits) {
+  const PlanQuestion asked = training_question(1);
+  const Plan plan = planned(asked);
+  std::vector<double> losses[2];
+  long syncs[2] = {};
+  Words words;
+  for (const bool refused : {false, true}) {
+    const auto lockable = refused ? std::optional(4_KiB) : std::nullopt;
+    Training training(asked, plan, /*checked=*/true, {}, {.lockable = lockable}, words);
+    Losses watched(training.runner);
+    drive(plan, {0, 4}, training.runner, watched);
+    losses[refused] = watched.found;
+    syncs[refused] = host_syncs(1);
+    EXPECT_TRUE(simdev_hazards().empty());
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_GT(syncs[1], syncs[0]);
+  ASSERT_EQ(words.said.size(), 1U);
+  EXPECT_NE(words.said[0].find("page-locking"), std::string::npos) << words.said[0];
+  EXPECT_NE(words.said[0].find("4.0 KiB may be locked"), std::string::npos) << words.said[0];
+}
+
+/// How often a full stream stopped the thread that drives a step, while its compute stream stands
+/// still until nothing more is enqueued, or until it is full.
+long launch_waits(long most_launches) {
+  const PlanQuestion asked = training_question(1, 16);
+  const Plan plan = planned(asked);
+  const Conditions conditions{.launch_queue = 400, .most_launches = most_launches};
+  Training training(asked, plan, /*checked=*/false, {}, conditions);
+  std::promise<void> gate;
+  const auto compute = std::ranges::find(plan.resources, ResourceKind::compute, &Resource::kind);
+  const c10::Stream stream = training.places[compute->place].device->stream(compute->name);
+  SimMachine& machine = sim_machine();
+  machine.enqueue(machine.stream(0, stream.id()), "gate", {}, [&] { gate.get_future().wait(); });
+  std::thread opener([&] {
+    long before = -1;
+    for (SimStats now = simdev_stats(0); now.launch_waits == 0 && now.async_ops != before;
+         now = simdev_stats(0)) {
+      before = now.async_ops;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    gate.set_value();
+  });
+  Observer nobody;
+  drive(plan, {0, 2}, training.runner, nobody);
+  opener.join();
+  return simdev_stats(0).launch_waits;
+}
+
+// CUDA stops its caller near a thousand launches, and with it host completions and other devices.
+TEST(StepRunner, LaunchesNoMoreThanADeviceTakesAhead) {
+  EXPECT_EQ(launch_waits(200), 0);
+  EXPECT_GT(launch_waits(1'000'000), 0) << "nothing was in the way, so this test shows nothing";
+}
+
+// The kernels of a GPU in a whole step, with the driver's part played on the CPU. Norms are summed
+// in another order than torch's, so clipping may differ in a last bit.
+TEST(StepRunner, KernelsOfOurOwnTrainAsTorchsOperationsDo) {
+  PlanQuestion asked = tied_question("resident", 1);
+  const Plan plan = planned(asked);
+  std::vector<double> losses[2];
+  std::vector<float> weights[2];
+  for (const bool fused : {false, true}) {
+    Training training(asked, plan, /*checked=*/false);
+    Device& device = *training.places[plan.resources.front().place].device;
+    BeforeKernel wait = [&] { device.synchronize(); };
+    if (fused) {
+      training.places[plan.resources.front().place].kernels = std::make_unique<StepKernels>(
+          std::make_unique<KernelLibrary>(cpu_driver(), 0, "code"), [&] { return &wait; });
+    }
+    Losses watched(training.runner);
+    drive(plan, {0, 4}, training.runner, watched);
+    losses[fused] = watched.found;
+    weights[fused] = weights_of(asked.model, training.states);
+  }
+  ASSERT_EQ(losses[0].size(), 4U);
+  for (std::size_t step = 0; step < losses[0].size(); ++step) {
+    EXPECT_NEAR(losses[0][step], losses[1][step], 1e-5) << step;
+  }
+  EXPECT_LT(losses[1].back(), losses[1].front());
+  float largest = 0;
+  for (std::size_t i = 0; i < weights[0].size(); ++i) {
+    largest = std::max(largest, std::abs(weights[0][i] - weights[1][i]));
+  }
+  EXPECT_LT(largest, 1e-4F);
 }
 
 /// What a block's forward keeps of a batch, as the blocks count it: the worst of none and one

@@ -102,13 +102,15 @@ Machine sample_machine(int devices) {
   return machine;
 }
 
-OpenDevices open_devices(Bytes memory, bool checked) {
+OpenDevices open_devices(Bytes memory, bool checked, const Conditions& conditions) {
   return OpenDevices(sample_machine(kOpenDevices),
                      {.memory = std::vector<Bytes>(kOpenDevices, memory),
                       .threads = 1,
                       .poison = checked,
                       .hazards = checked,
-                      .strict = checked});
+                      .strict = checked,
+                      .lockable = conditions.lockable,
+                      .launch_queue = conditions.launch_queue});
 }
 
 PlanQuestion training_question(int devices, int micro_batches) {
@@ -138,16 +140,18 @@ Plan planned(const PlanQuestion& asked) {
 }
 
 Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
-                   const DriveAccess& access)
+                   const DriveAccess& access, const Conditions& conditions, PhaseListener& listener)
     : plan(&given),
-      devices(open_devices(device_budget(asked, 0).bytes, checked)),
-      places({&plan, 1}, devices.names(), asked.machine, nobody(), access),
+      devices(open_devices(device_budget(asked, 0).bytes, checked, conditions)),
+      places({&plan, 1}, devices.names(), asked.machine, listener, access),
       runner({.model = asked.model,
               .plan = given,
               .places = places,
               .clip = 1.0,
               .update_threads = 1,
-              .feed = [this](int step) { return numbers(step, plan->micro_batches); }}),
+              .feed = [this](int step) { return numbers(step, plan->micro_batches); },
+              .clock_life = {},
+              .most_launches = conditions.most_launches}),
       states(asked.model, given, runner.binding()) {
   fill(asked.model, states);
 }

@@ -29,8 +29,15 @@ inline constexpr int kOpenDevices = 4;
 /// Simulated devices of 1 GiB and two cores.
 Machine sample_machine(int devices);
 
+/// How devices are less than they might be, and what the runner makes of it.
+struct Conditions {
+  std::optional<Bytes> lockable = {};  // of host memory; nothing: all counts as page-locked
+  std::size_t launch_queue = 0;        // what may wait on a stream; 0: any number
+  long most_launches = StepRunner::kMostLaunches;
+};
+
 /// `checked`: with poison, the hazard detector and strict mode.
-OpenDevices open_devices(Bytes memory, bool checked);
+OpenDevices open_devices(Bytes memory, bool checked, const Conditions& conditions = {});
 
 /// The sample model by `mobius`, in little device memory.
 PlanQuestion training_question(int devices, int micro_batches = kSampleMicroBatches);
@@ -45,7 +52,8 @@ Plan planned(const PlanQuestion& asked);
 /// A plan on the open devices, with weights in place.
 struct Training {
   Training(const PlanQuestion& asked, const Plan& given, bool checked,
-           const DriveAccess& access = {});
+           const DriveAccess& access = {}, const Conditions& conditions = {},
+           PhaseListener& listener = nobody());
 
   const Plan* const plan;
   const OpenDevices devices;

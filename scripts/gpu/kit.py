@@ -1,0 +1,464 @@
+"""Proves and measures ferry on one GPU, or rehearses that on a simulated one, in parts that are kept.
+
+    scripts/gpu/run [DIR] [--device cuda:0|sim] [--build FOLDER] [--part NAME ...] [--again]
+
+A part that is done is not done again: what was interrupted goes on. Every part writes DIR/parts/NAME.json; the last one,
+`results`, makes DIR/results.json and DIR/results.md of them. docs/gpu.md says what each figure is.
+Exit status: 0 every part was done and every check holds, 1 one does not, 3 something that the kit needs is missing.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WARM_UP = 2  # steps whose times do not count
+
+
+class Missing(Exception):
+    """What the kit needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model with random weights, and how it is trained."""
+
+    name: str
+    kind: str  # "llama" or "qwen2"
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+    sequence: int
+    micro_batches: int
+    micro_batch_size: int
+    steps: int
+    budget: str  # of the capped run
+    plenty: str  # of the uncapped one
+
+
+GPU_SHAPES = [
+    Shape("llama-1.5b", "llama", 2048, 5632, 28, 16, 8, 32000, 2048, 4, 2, 10, "24 GiB", "64 GiB"),
+    Shape("llama-3b", "llama", 2560, 8704, 32, 20, 4, 32000, 2048, 4, 2, 8, "24 GiB", "64 GiB"),
+    Shape("qwen2.5-7b", "qwen2", 3584, 18944, 28, 28, 4, 152064, 2048, 4, 2, 6, "24 GiB", "120 GiB"),
+]
+SIM_SHAPES = [
+    Shape("llama-sim", "llama", 64, 128, 4, 4, 2, 256, 32, 4, 2, 6, "600 KiB", "1 GiB"),
+]
+
+
+def sizes(shape: Shape) -> list[tuple[str, tuple[int, ...]]]:
+    """Every parameter by its name in the checkpoint."""
+    head = shape.hidden // shape.heads
+    kv = shape.kv_heads * head
+    found: list[tuple[str, tuple[int, ...]]] = [("model.embed_tokens.weight", (shape.vocabulary, shape.hidden))]
+    for layer in range(shape.layers):
+        at = f"model.layers.{layer}."
+        rows = {"q": shape.hidden, "k": kv, "v": kv}
+        found.append((at + "input_layernorm.weight", (shape.hidden,)))
+        for name, out in rows.items():
+            found.append((at + f"self_attn.{name}_proj.weight", (out, shape.hidden)))
+            if shape.kind == "qwen2":
+                found.append((at + f"self_attn.{name}_proj.bias", (out,)))
+        found.append((at + "self_attn.o_proj.weight", (shape.hidden, shape.hidden)))
+        found.append((at + "post_attention_layernorm.weight", (shape.hidden,)))
+        for name in ("gate", "up"):
+            found.append((at + f"mlp.{name}_proj.weight", (shape.intermediate, shape.hidden)))
+        found.append((at + "mlp.down_proj.weight", (shape.hidden, shape.intermediate)))
+    return [*found, ("model.norm.weight", (shape.hidden,)), ("lm_head.weight", (shape.vocabulary, shape.hidden))]
+
+
+def parameters(shape: Shape) -> int:
+    return sum(math.prod(size) for _, size in sizes(shape))
+
+
+def write_model(shape: Shape, folder: Path) -> None:
+    """config.json and model.safetensors in bf16, one tensor after the other: 7B needs no memory for all of them."""
+    import torch
+
+    if (folder / "config.json").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    header, begin = {}, 0
+    for name, size in sizes(shape):
+        end = begin + 2 * math.prod(size)
+        header[name] = {"dtype": "BF16", "shape": size, "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    generator = torch.Generator().manual_seed(1)
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name, size in sizes(shape):
+            values = torch.empty(size)
+            values.fill_(1.0) if "norm" in name else values.normal_(0, 0.02, generator=generator)
+            if name.endswith("bias"):
+                values.zero_()
+            file.write(memoryview(values.bfloat16().view(torch.uint8).flatten().numpy()))
+    config = {
+        "architectures": ["Qwen2ForCausalLM" if shape.kind == "qwen2" else "LlamaForCausalLM"],
+        "model_type": shape.kind,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "vocab_size": shape.vocabulary,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+
+
+def write_tokens(shape: Shape, file: Path, rows: int) -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    from ferry_tools import token_file
+    from ferry_tools.samples import Sample
+
+    if file.exists():
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pick = random.Random(1)
+    learned = b"\1" * shape.sequence
+    samples = [Sample([pick.randrange(shape.vocabulary) for _ in range(shape.sequence)], learned) for _ in range(rows)]
+    token_file.write(file, shape.vocabulary, shape.vocabulary - 1, b"\2" * 32, samples)
+
+
+def worst_difference(losses: list[float], others: list[float]) -> float:
+    return max(abs(a - b) / abs(b) for a, b in zip(losses, others, strict=True))
+
+
+class Kit:
+    """The parts, and what they share."""
+
+    def __init__(self, asked: argparse.Namespace):
+        self.folder = Path(asked.dir).resolve()
+        self.simulated = asked.device == "sim"
+        self.device = asked.device
+        self.build_folder = Path(asked.build).resolve() if asked.build else self.folder / "build"
+        self.builds = asked.build is None
+        self.shapes = SIM_SHAPES if self.simulated else GPU_SHAPES
+        self.precision = "fp32" if self.simulated else "bf16"
+        self.environment = {**os.environ, "FERRY_CACHE": str(self.folder / "cache"), "PYTHONPATH": str(ROOT / "tools")}
+
+    def parts(self) -> dict:
+        shapes = {f"train-{shape.name}": lambda shape=shape: self.train_shape(shape) for shape in self.shapes}
+        return {
+            "build": self.build,
+            "machine": self.machine_facts,
+            "tests": self.tests,
+            "losses": self.losses,
+            **shapes,
+            "logical-devices": self.logical_devices,
+        }
+
+    # ---- what is here
+
+    def build(self) -> dict:
+        if not self.builds:
+            if not (self.build_folder / "ferry").exists():
+                raise Missing(f"{self.build_folder} has no program ferry; build it, or leave --build out")
+            return {"folder": str(self.build_folder), "seconds": 0}
+        begin = time.monotonic()
+        for tool in ("cmake", "g++"):
+            if shutil.which(tool) is None:
+                raise Missing(f"{tool} is not there")
+        highs = subprocess.run([sys.executable, "-c", "import highsbox"], capture_output=True).returncode == 0
+        packages = ROOT / "packages/usr"
+        configure = ["cmake", "-S", ROOT, "-B", self.build_folder, f"-DFERRY_PYTHON={sys.executable}"]
+        configure += ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1"]
+        configure += [f"-DFERRY_HIGHS={'ON' if highs else 'OFF'}"]
+        if packages.is_dir():  # brought along by scripts/gpu/pack
+            configure += [f"-DCMAKE_PREFIX_PATH={packages}"]
+        if shutil.which("ninja"):
+            configure += ["-G", "Ninja"]
+        self.call(configure)
+        targets = ["ferry", "ferry-torch", *(path.name for path in self.test_programs())]
+        self.call(["cmake", "--build", self.build_folder, "-j", str(os.cpu_count()), "--target", *targets])
+        return {"folder": str(self.build_folder), "seconds": round(time.monotonic() - begin, 1)}
+
+    def machine_facts(self) -> dict:
+        import torch
+
+        facts = {"device": self.device, "torch": torch.__version__, "cuda": torch.version.cuda, "cores": os.cpu_count()}
+        if not self.simulated:
+            if not torch.cuda.is_available():
+                raise Missing(f"torch {torch.__version__} finds no GPU here; --device sim rehearses without one")
+            properties = torch.cuda.get_device_properties(self.device)
+            facts |= {"gpu": properties.name, "memory_bytes": properties.total_memory}
+        facts |= {"matrix_flops": self.matrix_rate()}
+        written = self.folder / "machine.yaml"
+        written.unlink(missing_ok=True)
+        self.ferry("doctor", "--machine", str(written))
+        facts["machine_file"] = written.read_text()
+        return facts
+
+    def matrix_rate(self) -> float:
+        """FLOP/s of one large product in the precision that is trained in; the best of several."""
+        import torch
+
+        size, where = (256, "cpu") if self.simulated else (8192, self.device)
+        kind = torch.float32 if self.precision == "fp32" else torch.bfloat16
+        a, b = (torch.randn(size, size, device=where).to(kind) for _ in range(2))
+        best = math.inf
+        for _ in range(10):
+            if not self.simulated:
+                torch.cuda.synchronize()
+            begin = time.perf_counter()
+            a @ b
+            if not self.simulated:
+                torch.cuda.synchronize()
+            best = min(best, time.perf_counter() - begin)
+        return 2 * size**3 / best
+
+    # ---- is it right
+
+    def test_programs(self) -> list[Path]:
+        folders = {"device": "src/device", "device_core": "src/device", "model": "src/model", "train_core": "src/train",
+                   "train": "src/train", "step_runner": "tests/runs"}  # fmt: skip
+        return [self.build_folder / folder / f"{name}_test" for name, folder in folders.items()]
+
+    def tests(self) -> dict:
+        counts = {"passed": 0, "failed": 0, "skipped": 0, "on_gpu": 0, "failures": []}
+        for program in self.test_programs():
+            if not program.exists():
+                if self.builds:
+                    raise Missing(f"{program} was not built")
+                continue  # a developer's build may have some only
+            report = self.folder / "tests" / f"{program.name}.json"
+            filters = [f"--gtest_filter={self.sim_filter(program.name)}"] if self.simulated else []
+            subprocess.run([program, f"--gtest_output=json:{report}", *filters], capture_output=True)
+            for suite in json.loads(report.read_text())["testsuites"]:
+                for case in suite["testsuite"]:
+                    state = self.state_of(case)
+                    counts[state] += 1
+                    name = f"{suite['name']}.{case['name']}"
+                    if state == "failed":
+                        counts["failures"].append(name)
+                    counts["on_gpu"] += state == "passed" and "cuda" in name.lower()
+        counts["holds"] = counts["failed"] == 0 and (self.simulated or counts["on_gpu"] > 0)
+        return counts
+
+    @staticmethod
+    def sim_filter(program: str) -> str:
+        """A rehearsal runs what is quick: it shows that the part works."""
+        return {"device_test": "*", "device_core_test": "*"}.get(program, "*AdamW*:*Attention*:*GradientSums*")
+
+    @staticmethod
+    def state_of(case: dict) -> str:
+        if case.get("failures"):
+            return "failed"
+        return "skipped" if case["result"] == "SKIPPED" else "passed"
+
+    def losses(self) -> dict:
+        """A small model on the device, streamed through a small budget, and on the CPU, all of it in memory."""
+        shape = SIM_SHAPES[0]
+        there = self.train(shape, "losses-device", self.machine(1), "mobius", shape.budget, "fp32")
+        here = self.train(shape, "losses-cpu", [{"kind": "sim", "memory": "1 GiB"}], "resident", shape.plenty, "fp32")
+        worst = worst_difference(there["losses"], here["losses"])
+        holds = self.agree(there["losses"], here["losses"])
+        return {"device": there["losses"], "cpu": here["losses"], "worst_difference": worst, "bar": self.bar(), "holds": holds}
+
+    # ---- how fast it is
+
+    def machine(self, count: int, memory: str = "") -> list[dict]:
+        if self.simulated:
+            return [{"kind": "sim", "count": count, "memory": memory or "1 GiB"}]
+        import torch
+
+        total = torch.cuda.get_device_properties(self.device).total_memory
+        index = int(self.device.partition(":")[2] or 0)
+        return [{"kind": "cuda", "index": index, "memory": memory or f"{total} B"} for _ in range(count)]
+
+    def train(self, shape: Shape, name: str, devices: list[dict], strategy: str, budget: str, precision: str) -> dict:
+        base = self.folder / "models" / shape.name
+        tokens = base.with_name(base.name + ".tokens")
+        write_model(shape, base)
+        write_tokens(shape, tokens, shape.micro_batches * shape.micro_batch_size * shape.steps)
+        out = self.folder / "runs" / name
+        shutil.rmtree(out, ignore_errors=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        host = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
+        cores = len(os.sched_getaffinity(0))
+        box = {"name": "kit", "host": {"cores": cores, "memory": f"{host * 9 // 10} B"}, "devices": devices}
+        job = {
+            "model": str(base),
+            "data": {"train": str(tokens), "sequence": shape.sequence, "shuffle": False},
+            "train": {"steps": shape.steps, "micro_batches": shape.micro_batches, "precision": precision,
+                      "micro_batch_size": shape.micro_batch_size, "save_minutes": 0},
+            "optim": {"lr": 1e-4, "clip": 1.0, "schedule": "constant", "warmup_steps": 0},
+            "machine": str(out.with_name(f"{name}.machine.json")),
+            "budget": {"device": budget},
+            "strategy": strategy,
+            "out": str(out),
+        }  # fmt: skip
+        Path(job["machine"]).write_text(json.dumps(box))
+        out.with_name(f"{name}.job.json").write_text(json.dumps(job))
+        self.ferry("train", str(out.with_name(f"{name}.job.json")))
+        log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        steps = [line for line in log if "step_seconds" in line]
+        summary = json.loads((out / "summary.json").read_text())
+        shutil.rmtree(out / "checkpoints", ignore_errors=True)  # of random weights: nobody wants it
+        seconds = statistics.median(line["step_seconds"] for line in steps[WARM_UP:])
+        trained = shape.sequence * shape.micro_batches * shape.micro_batch_size
+        place = next(iter(summary["measured_peak_bytes"]))
+        return {
+            "strategy": summary.get("strategy", strategy),
+            "losses": [line["loss"] for line in steps],
+            "step_seconds": seconds,
+            "tokens_per_second": trained / seconds,
+            "measured_over_predicted_step": seconds / summary["predicted_step_seconds"],
+            "measured_peak_bytes": summary["measured_peak_bytes"][place],
+            "measured_over_predicted_peak": summary["measured_peak_bytes"][place] / summary["predicted_peak_bytes"][place],
+        }
+
+    def train_shape(self, shape: Shape) -> dict:
+        count = parameters(shape)
+        found = {"shape": asdict(shape), "parameters": count}
+        for name, budget in (("capped", shape.budget), ("uncapped", shape.plenty)):
+            run = self.train(shape, f"{shape.name}-{name}", self.machine(1), "auto", budget, self.precision)
+            run["share_of_matrix_rate"] = 6 * count * run["tokens_per_second"] / self.result("machine")["matrix_flops"]
+            found[name] = run
+        found["capped_over_uncapped"] = found["capped"]["tokens_per_second"] / found["uncapped"]["tokens_per_second"]
+        found["capped_over_pytorch"] = self.over_pytorch(shape, found["capped"])
+        found["holds"] = self.agree(found["capped"]["losses"], found["uncapped"]["losses"])
+        return found
+
+    def over_pytorch(self, shape: Shape, capped: dict) -> float | str:
+        """Against a plain loop of transformers in memory; or why there is none."""
+        if self.simulated:
+            return "not in a rehearsal"
+        base = self.folder / "models" / shape.name
+        command = [sys.executable, ROOT / "bench/capped_vs_pytorch.py", "--as-pytorch", base, base.with_name(base.name + ".tokens")]
+        command += ["--device", self.device, "--precision", self.precision]
+        command += ["--steps", str(shape.steps), "--sequence", str(shape.sequence)]
+        command += ["--micro-batches", str(shape.micro_batches), "--micro-batch-size", str(shape.micro_batch_size)]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            return (done.stderr.splitlines() or ["no reason given"])[-1]
+        seconds = statistics.median(json.loads(done.stdout.splitlines()[-1])[WARM_UP:])
+        return seconds / capped["step_seconds"]
+
+    def agree(self, losses: list[float], others: list[float]) -> bool:
+        return worst_difference(losses, others) <= self.bar()
+
+    def bar(self) -> float:
+        """By how much losses of the same run may differ. A GPU adds the embedding's gradients in any order."""
+        return 0.0 if self.simulated else 1e-3
+
+    def logical_devices(self) -> dict:
+        """Four devices, of one GPU where there is one: their losses are those of one device."""
+        shape = self.shapes[0]
+        memory = "1 GiB" if self.simulated else "8 GiB"
+        budget = shape.budget if self.simulated else "8 GiB"
+        one = self.result(f"train-{shape.name}")["capped"]["losses"]
+        found: dict = {"holds": True}
+        for strategy in ("mobius", "roundpipe"):
+            run = self.train(shape, f"four-{strategy}", self.machine(4, memory), strategy, budget, self.precision)
+            run["worst_difference"] = worst_difference(run["losses"], one)
+            found[strategy] = run
+            found["holds"] = found["holds"] and self.agree(run["losses"], one)
+        return found
+
+    # ---- parts and programs
+
+    def call(self, command: list) -> None:
+        with open(self.folder / "log.txt", "a") as log:
+            log.write(f"$ {' '.join(map(str, command))}\n")
+            log.flush()
+            done = subprocess.run(command, env=self.environment, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder)
+        if done.returncode != 0:
+            tail = (self.folder / "log.txt").read_text().splitlines()[-5:]
+            raise RuntimeError(f"exit {done.returncode} of {' '.join(map(str, command))}: {' | '.join(tail)}")
+
+    def ferry(self, *arguments: str) -> None:
+        self.call([self.build_folder / "ferry", *arguments])
+
+    def result(self, part: str) -> dict:
+        file = self.folder / "parts" / f"{part}.json"
+        if not file.exists():
+            raise Missing(f"part {part} was not done, and a later one needs it; leave --part out")
+        return json.loads(file.read_text())
+
+    def run_part(self, name: str, again: bool) -> bool:
+        """Whether the part is done and its checks hold."""
+        file = self.folder / "parts" / f"{name}.json"
+        if file.exists() and not again and "error" not in self.result(name):
+            return self.result(name).get("holds", True)
+        print(f"== {name}", flush=True)
+        begin = time.monotonic()
+        try:
+            result = self.parts()[name]()
+        except (RuntimeError, OSError, KeyError, ValueError) as error:
+            result = {"error": f"{type(error).__name__}: {error}", "holds": False}
+        result["part_seconds"] = round(time.monotonic() - begin, 1)
+        unfinished = file.with_suffix(".new")
+        unfinished.write_text(json.dumps(result, indent=1))
+        unfinished.rename(file)
+        print(f"   {result['part_seconds']} s{': ' + result['error'] if 'error' in result else ''}", flush=True)
+        return result.get("holds", True)
+
+
+def table(results: dict) -> str:
+    """One row per run."""
+    rows = ["| run | tokens/s | share of matrix rate | step, measured / predicted | peak, measured / predicted | holds |",
+            "|---|---|---|---|---|---|"]  # fmt: skip
+    for part, result in results.items():
+        holds = {True: "yes", False: "**no**", None: ""}[result.get("holds")]
+        runs = {name: run for name, run in result.items() if isinstance(run, dict) and "tokens_per_second" in run}
+        if not runs and (holds or "error" in result):
+            rows.append(f"| {part} | | | | | {holds} |")
+        for name, run in runs.items():
+            share = f"{run['share_of_matrix_rate']:.3f}" if "share_of_matrix_rate" in run else ""
+            rows.append(
+                f"| {part}, {name} | {run['tokens_per_second']:.0f} | {share} | {run['measured_over_predicted_step']:.3f} "
+                f"| {run['measured_over_predicted_peak']:.3f} | {holds} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir", nargs="?", default="out/gpu", metavar="DIR")
+    parser.add_argument("--device", default="cuda:0", help="cuda:K, or sim: a rehearsal with small models")
+    parser.add_argument("--build", metavar="FOLDER", help="a build that is there, build/release for example")
+    parser.add_argument("--part", action="append", metavar="NAME", help="this part only; may be given again")
+    parser.add_argument("--again", action="store_true", help="also what is done already")
+    asked = parser.parse_args()
+    kit = Kit(asked)
+    (kit.folder / "parts").mkdir(parents=True, exist_ok=True)
+    (kit.folder / "tests").mkdir(exist_ok=True)
+    wanted = asked.part or list(kit.parts())
+    unknown = [name for name in wanted if name not in kit.parts()]
+    if unknown:
+        parser.error(f"no part {unknown[0]}; expected one of {', '.join(kit.parts())}")
+    try:
+        all_hold = all([kit.run_part(name, asked.again) for name in wanted])
+    except Missing as missing:
+        print(f"scripts/gpu/run: {missing}", file=sys.stderr)
+        return 3
+    results = {name: kit.result(name) for name in kit.parts() if (kit.folder / "parts" / f"{name}.json").exists()}
+    (kit.folder / "results.json").write_text(json.dumps(results, indent=1))
+    (kit.folder / "results.md").write_text(table(results))
+    print(table(results), end="")
+    return 0 if all_hold else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

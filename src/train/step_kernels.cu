@@ -1,0 +1,124 @@
+// What a training step computes per element, each in one pass: the kernels of CUDA devices.
+//
+// NVRTC compiles this file for the GPU that is there, and the tests compile it as C++, where a
+// kernel is a loop. Every operation is one correctly rounded operation, in the order of
+// optim/adamw.h: so a GPU, the host's kernel and the tensor operations of device_update.cc agree
+// bit for bit. Indices are 64 bits: an embedding has more elements than 32 bits count.
+
+#ifdef __CUDACC__
+#define FERRY_KERNEL extern "C" __global__ void
+#define FERRY_FUNCTION __device__ inline
+FERRY_FUNCTION long long first_index() {
+  return blockIdx.x * (long long)blockDim.x + threadIdx.x;
+}
+FERRY_FUNCTION long long stride() { return gridDim.x * (long long)blockDim.x; }
+FERRY_FUNCTION float plus(float a, float b) { return __fadd_rn(a, b); }
+FERRY_FUNCTION float minus(float a, float b) { return __fsub_rn(a, b); }
+FERRY_FUNCTION float times(float a, float b) { return __fmul_rn(a, b); }
+FERRY_FUNCTION float over(float a, float b) { return __fdiv_rn(a, b); }
+FERRY_FUNCTION float root(float a) { return __fsqrt_rn(a); }
+FERRY_FUNCTION double plus(double a, double b) { return __dadd_rn(a, b); }
+FERRY_FUNCTION double times(double a, double b) { return __dmul_rn(a, b); }
+FERRY_FUNCTION float from_bits(unsigned bits) { return __uint_as_float(bits); }
+FERRY_FUNCTION unsigned bits_of(float value) { return __float_as_uint(value); }
+#else
+#define FERRY_KERNEL inline void
+#define FERRY_FUNCTION inline
+FERRY_FUNCTION long long first_index() { return 0; }
+FERRY_FUNCTION long long stride() { return 1; }
+FERRY_FUNCTION float plus(float a, float b) { return a + b; }
+FERRY_FUNCTION float minus(float a, float b) { return a - b; }
+FERRY_FUNCTION float times(float a, float b) { return a * b; }
+FERRY_FUNCTION float over(float a, float b) { return a / b; }
+FERRY_FUNCTION float root(float a) { return __builtin_sqrtf(a); }
+FERRY_FUNCTION double plus(double a, double b) { return a + b; }
+FERRY_FUNCTION double times(double a, double b) { return a * b; }
+FERRY_FUNCTION float from_bits(unsigned bits) { return __builtin_bit_cast(float, bits); }
+FERRY_FUNCTION unsigned bits_of(float value) { return __builtin_bit_cast(unsigned, value); }
+#endif
+
+typedef unsigned short Half;  // 16 bits of a number: a bf16, or the low half of a master
+
+FERRY_FUNCTION float bf16_value(Half bits) { return from_bits((unsigned)bits << 16); }
+
+/// To nearest, ties to even; NaN stays NaN.
+FERRY_FUNCTION float rounded_to_bf16(float value) {
+  const unsigned bits = bits_of(value);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return from_bits(0x7fc00000U);
+  return from_bits((bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U);
+}
+
+/// One AdamW update of `numel` elements. The master is either hi and lo (optim/split.h) or
+/// `weight`; the gradient fp32 or bf16; the other pointers are null. `rounds`: the gradient, to
+/// bf16. `scale` may be null. The factors are those of AdamWFactors.
+FERRY_KERNEL adamw(Half* hi, Half* lo, float* weight, float* m, float* v, const float* gradient,
+                   const Half* gradient_bf16, int rounds, const float* scale, float keep,
+                   float beta1, float one_minus_beta1, float beta2, float one_minus_beta2,
+                   float inverse_root_bias2, float eps, float step_size, long long numel) {
+  for (long long i = first_index(); i < numel; i += stride()) {
+    float g = gradient ? gradient[i] : bf16_value(gradient_bf16[i]);
+    if (rounds) g = rounded_to_bf16(g);
+    if (scale) g = times(g, *scale);
+
+    const float mean = plus(times(m[i], beta1), times(g, one_minus_beta1));
+    const float square = plus(times(v[i], beta2), times(times(g, g), one_minus_beta2));
+    m[i] = mean;
+    v[i] = square;
+    const float divisor = plus(times(root(square), inverse_root_bias2), eps);
+    const float change = times(over(mean, divisor), step_size);
+
+    // bits = (hi << 16) + int16(lo)
+    const unsigned joined =
+        weight ? 0U : ((unsigned)hi[i] << 16) + (unsigned)(int)(short)lo[i];
+    const float master = weight ? weight[i] : from_bits(joined);
+    const float updated = minus(times(master, keep), change);
+    if (weight) {
+      weight[i] = updated;
+    } else {
+      const unsigned bits = bits_of(updated);
+      hi[i] = (Half)((bits + 0x8000U) >> 16);
+      lo[i] = (Half)bits;
+    }
+  }
+}
+
+/// Elements of which add_gradient makes one partial sum of squares, and partial sums of which
+/// add_squares makes one.
+#define FERRY_SQUARES 64
+
+/// sum = sum + gradient, or the gradient itself unless `adds`; of no gradient at all the sum stays.
+/// squares[j], unless null, becomes the sum of the squares of elements j, j + n, j + 2 n, ... in
+/// this order, in fp64, n being numel / FERRY_SQUARES rounded up: neighbouring threads read
+/// neighbouring elements, and the order depends on nothing but numel.
+FERRY_KERNEL add_gradient(float* sum, const float* gradient, const Half* gradient_bf16, int adds,
+                          double* squares, long long numel) {
+  const long long columns = (numel + FERRY_SQUARES - 1) / FERRY_SQUARES;
+  for (long long j = first_index(); j < columns; j += stride()) {
+    double total = 0;
+    for (long long i = j; i < numel; i += columns) {
+      float value;
+      if (gradient || gradient_bf16) {
+        value = gradient ? gradient[i] : bf16_value(gradient_bf16[i]);
+        if (adds) value = plus(sum[i], value);
+        sum[i] = value;
+      } else {
+        value = sum[i];
+      }
+      total = plus(total, times((double)value, (double)value));
+    }
+    if (squares) squares[j] = total;
+  }
+}
+
+/// totals[j] = the sum of parts 64 j, 64 j + 1, ... 64 j + 63, in this order; added to what is
+/// there if `adds`.
+FERRY_KERNEL add_squares(const double* parts, double* totals, int adds, long long count) {
+  const long long groups = (count + FERRY_SQUARES - 1) / FERRY_SQUARES;
+  for (long long j = first_index(); j < groups; j += stride()) {
+    const long long begin = j * FERRY_SQUARES;
+    const long long end = begin + FERRY_SQUARES < count ? begin + FERRY_SQUARES : count;
+    double total = 0;
+    for (long long i = begin; i < end; ++i) total = plus(total, parts[i]);
+    totals[j] = adds ? plus(totals[j], total) : total;
+  }
+}
