@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "plan/drive_page.h"
+#include "base/drive_page.h"
 
 namespace ferry {
 namespace {
