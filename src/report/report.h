@@ -3,6 +3,7 @@
 // tasks, set against Simulation::step, the steady state.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "exec/simulator.h"
