@@ -1,6 +1,6 @@
 """The n-th transfer of a drive fails, runs on drives are killed, checkpoints are damaged: a clear error, and the same weights after going on.
 
-`homes_test` lets drives in memory fail at every single operation of a small run; here whole programs meet such faults.
+Whole programs, on a real drive; `homes_test` lets drives in memory fail at some moments of a run, `store_test` at every request.
 """
 
 import json
