@@ -49,7 +49,7 @@ std::optional<DriveRates> measured(const fs::path& folder, PhaseListener& listen
   const std::string key = key_of(folder);
   if (const auto kept = kept_rates(key)) return kept;
   listener.phase("measuring the drive of " + folder.string() + ": " + to_string(kMeasured) +
-                 " written and read back");
+                 " written and read, up to 4 times");
   const auto rates = measure_drive(folder, kMeasured);
   if (!rates) return std::nullopt;
   keep_measurement(key, {.figures = {{"read", rates->read}, {"write", rates->write}}});

@@ -1,6 +1,5 @@
 #include "cli/drive_wear.h"
 
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -37,8 +36,8 @@ std::optional<DriveWear> drive_wear(const Machine& machine, const Plan& plan) {
   DriveWear wear{place.name,   use.read,
                  use.written,  drive_array(machine, place.budget).endurance,
                  std::nullopt, std::nullopt};
-  if (!wear.endurance || use.written <= Bytes{}) return wear;
-  wear.life_steps = std::floor(drive_life_steps(use, *wear.endurance));
+  wear.life_steps = drive_life_steps(use, wear.endurance);
+  if (!wear.life_steps) return wear;
   wear.life_positions =
       *wear.life_steps * plan.micro_batches * plan.micro_batch_size * plan.sequence;
   return wear;

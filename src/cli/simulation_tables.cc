@@ -1,6 +1,5 @@
 #include "cli/simulation_tables.h"
 
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -53,8 +52,8 @@ std::string drive_rows(const Plan& plan, std::optional<Bytes> endurance) {
   for (const DriveUse& use : drive_use(plan)) {
     text += print("%s reads %s and writes %s per step", plan.places[use.place].name.c_str(),
                   to_string(use.read).c_str(), to_string(use.written).c_str());
-    if (endurance && use.written.count > 0) {
-      text += print(", lasts %.0f steps", std::floor(drive_life_steps(use, *endurance)));
+    if (const auto steps = drive_life_steps(use, endurance)) {
+      text += print(", lasts %.0f steps", *steps);
     }
     text += "\n";
   }
@@ -136,9 +135,7 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
   }
   for (const DriveUse& use : drive_use(plan)) {
     Json row{{"read_bytes", use.read.count}, {"written_bytes", use.written.count}};
-    if (endurance && use.written.count > 0) {
-      row["life_steps"] = std::floor(drive_life_steps(use, *endurance));
-    }
+    if (const auto steps = drive_life_steps(use, endurance)) row["life_steps"] = *steps;
     object["drives"][plan.places[use.place].name] = row;
   }
   return object.dump(1) + "\n";

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -102,6 +104,25 @@ Manifest parse_manifest(const json& value, const std::string& where) {
   return manifest;
 }
 
+/// The hash of a manifest's text with zeros for the digits that end it: what these are.
+std::string seal_of(std::string text, const std::string& digits) {
+  if (const std::size_t at = text.rfind(digits); at != std::string::npos) {
+    text.replace(at, digits.size(), digits.size(), '0');
+  }
+  Xxh64 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return to_hexadecimal(hash.value());
+}
+
+/// Any other byte in it would be another run's position, settings or checksums.
+void require_sealed(const json& value, const std::string& text, const std::string& where) {
+  const std::string digits = text_field(value, "xxh64", where);
+  if (const std::string found = seal_of(text, digits); found != digits) {
+    throw UserError(where + ": damaged: xxh64 " + found + ", its last line says " +
+                    in_quotes(digits));
+  }
+}
+
 /// True when the manifest names the safetensors file STEM.safetensors, or shards of it.
 bool has_tensors(const Manifest& manifest, const std::string& stem) {
   return std::ranges::any_of(manifest.files, [&](const ManifestFile& file) {
@@ -181,14 +202,21 @@ void write_manifest(const fs::path& folder, Manifest manifest, PhaseListener& li
     value["files"].push_back(
         {{"name", file.name}, {"bytes", file.size.count}, {"xxh64", to_hexadecimal(file.xxh64)}});
   }
-  write_file(folder / kManifestName, value.dump(1) + "\n");
+  const std::string zeros(16, '0');
+  value["xxh64"] = zeros;
+  std::string text = value.dump(1) + "\n";
+  text.replace(text.rfind(zeros), zeros.size(), seal_of(text, zeros));
+  write_file(folder / kManifestName, text);
   sync_folder(folder);
 }
 
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / kManifestName;
   const std::string where = path.string();
-  Manifest manifest = parse_manifest(parse_json(read_file(path, 64_MiB), where), where);
+  const std::string text = read_file(path, 64_MiB);
+  const json value = parse_json(text, where);
+  Manifest manifest = parse_manifest(value, where);
+  require_sealed(value, text, where);
   require_parts(folder, manifest, where);
   check_sizes(folder, manifest);
   return manifest;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/drive_page.h"
+#include "base/drive_page.h"
 
 namespace ferry {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "plan/drive_page.h"
+#include "base/drive_page.h"
 
 namespace ferry {
 namespace {
@@ -162,9 +162,9 @@ std::vector<DriveUse> drive_use(const Plan& plan) {
   return uses;
 }
 
-double drive_life_steps(const DriveUse& use, Bytes endurance) {
-  if (use.written <= Bytes{}) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(endurance.count) / static_cast<double>(use.written.count);
+std::optional<double> drive_life_steps(const DriveUse& use, std::optional<Bytes> endurance) {
+  if (!endurance || use.written <= 0_B) return std::nullopt;
+  return std::floor(static_cast<double>(endurance->count) / static_cast<double>(use.written.count));
 }
 
 }  // namespace ferry

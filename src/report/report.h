@@ -3,6 +3,7 @@
 // tasks, set against Simulation::step, the steady state.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "exec/simulator.h"
@@ -67,8 +68,8 @@ struct DriveUse {
 /// One per place that is a drive, in the plan's order.
 std::vector<DriveUse> drive_use(const Plan& plan);
 
-/// How many steps a drive lasts that may be written `endurance` bytes in its life; infinity when a
-/// step writes nothing.
-double drive_life_steps(const DriveUse& use, Bytes endurance);
+/// How many whole such steps a drive lasts that may be written `endurance` bytes in its life;
+/// nothing where that is unknown, or a step writes nothing.
+std::optional<double> drive_life_steps(const DriveUse& use, std::optional<Bytes> endurance);
 
 }  // namespace ferry

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 
 #include "plan/sample_plans.h"
@@ -193,8 +192,10 @@ task S.0>ssd0 kind=copy on=write bytes=300 reads=S.0@host writes=S.0@ssd0 after=
   EXPECT_EQ(uses[0].read, 4096_B);
   EXPECT_EQ(uses[0].written, 4096_B);
   EXPECT_EQ(uses[1].written, 0_B);
-  EXPECT_DOUBLE_EQ(drive_life_steps(uses[0], 40960_B), 10);
-  EXPECT_TRUE(std::isinf(drive_life_steps(uses[1], 3000_B)));
+  EXPECT_EQ(drive_life_steps(uses[0], 40960_B), 10.0);
+  EXPECT_EQ(drive_life_steps(uses[0], 40959_B), 9.0);
+  EXPECT_EQ(drive_life_steps(uses[0], std::nullopt), std::nullopt);
+  EXPECT_EQ(drive_life_steps(uses[1], 3000_B), std::nullopt);
 }
 
 TEST(Report, SharesOfAWholePlanStayWithinOne) {

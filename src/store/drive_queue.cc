@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/drive_page.h"
 #include "base/error.h"
-#include "store/stripes.h"
 
 namespace ferry {
 namespace {
@@ -210,7 +210,7 @@ void DriveQueue::complete(const IoCompletion& completion) {
   if (moved == 0) return land(token, error_of(flight, "the swap file ended"));
   // Direct I/O goes on at a multiple only; what lies behind it is moved again. A drive that always
   // moves less than that is late some time.
-  const auto whole = moved - moved % static_cast<std::size_t>(kDriveAlignment.count);
+  const auto whole = moved - moved % static_cast<std::size_t>(kDrivePage.count);
   flight.moved += whole;
   if (whole > 0) flight.since = age_;
   start(token);

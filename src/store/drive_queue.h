@@ -59,7 +59,7 @@ class DriveQueue {
   struct Piece {
     IoKind kind = IoKind::read;
     Bytes offset;                 // in the drive's file
-    std::span<std::byte> memory;  // a multiple of kDriveAlignment; may be empty
+    std::span<std::byte> memory;  // a multiple of kDrivePage; may be empty
     std::shared_ptr<DriveTransfer> transfer;
   };
   struct Setup {

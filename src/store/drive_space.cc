@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/drive_page.h"
 
 namespace ferry {
 namespace {
@@ -114,7 +115,7 @@ void DriveSpace::write_now(Bytes offset, std::span<const std::byte> from) {
 void DriveSpace::transfer(IoKind kind, Bytes offset, std::span<std::byte> memory, Done done) {
   FERRY_CHECK(done, "a transfer tells somebody when it is done");
   FERRY_CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) %
-                      static_cast<std::uintptr_t>(kDriveAlignment.count) ==
+                      static_cast<std::uintptr_t>(kDrivePage.count) ==
                   0,
               "memory of a transfer begins at a multiple of 4096 B");
   std::vector<std::vector<DriveQueue::Piece>> pieces(queues_.size());

@@ -74,7 +74,7 @@ class DriveSpace {
   using Done = std::function<void(std::exception_ptr)>;
 
   /// Starts a transfer and returns. Requires: offset, length and address are multiples of
-  /// kDriveAlignment; the bytes lie within the space; the memory stays until `done`. Transfers of
+  /// kDrivePage; the bytes lie within the space; the memory stays until `done`. Transfers of
   /// overlapping bytes are not ordered: start the later one when the earlier one is done. A drive
   /// that stopped answering may still reach for the memory later.
   void read(Bytes offset, std::span<std::byte> to, Done done);

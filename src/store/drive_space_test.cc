@@ -12,7 +12,9 @@
 #include <random>
 #include <thread>
 
+#include "base/drive_page.h"
 #include "base/error.h"
+#include "store/faulty_drive.h"
 #include "store/host_slab.h"
 #include "store/temporary_folders.h"
 
@@ -69,7 +71,7 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
 /// is a power of two.
 void exercise(DriveSpace& space, Bytes begin, Bytes length, unsigned seed) {
   std::mt19937 random(seed);
-  const auto pages = static_cast<int>(length.count / kDriveAlignment.count);
+  const auto pages = static_cast<int>(length.count / kDrivePage.count);
   HostSlab oracle(length), found(length);
   space.use_memory(found.bytes());
   fill(oracle.bytes(), random);
@@ -80,8 +82,8 @@ void exercise(DriveSpace& space, Bytes begin, Bytes length, unsigned seed) {
     std::ranges::sort(cuts);
     Waiter waiter;
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      const Bytes from = kDriveAlignment * cuts[i];
-      const Bytes size = kDriveAlignment * (cuts[i + 1] - cuts[i]);
+      const Bytes from = kDrivePage * cuts[i];
+      const Bytes size = kDrivePage * (cuts[i + 1] - cuts[i]);
       if (random() % 2 == 0) {
         fill(oracle.at(from, size), random);
         space.write(begin + from, oracle.at(from, size), waiter.one());
@@ -219,8 +221,10 @@ INSTANTIATE_TEST_SUITE_P(Ways, DriveSpaceTest,
 
 TEST(DriveSpaceDeathTest, MisalignedUseIsCaught) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TemporaryFolders folders(1);
-  DriveSpace space({.name = "ssd0", .parts = parts_in(folders, {1}), .size = 1_MiB});
+  // A drive in memory: each death would leave a folder of its own behind.
+  FaultyDrives drives;
+  DriveSpace space(
+      {.name = "ssd0", .parts = {{"/nvme0", 1}}, .size = 1_MiB, .engine = drives.engines()});
   HostSlab memory(64_KiB);
   const auto bytes = memory.bytes();
   EXPECT_DEATH(space.read_now(512_B, bytes), "not a multiple of 4096");

@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/drive_page.h"
 #include "base/error.h"
 #include "store/mapping.h"
-#include "store/stripes.h"
 #include "store/thread_engine.h"
 #include "store/uring_engine.h"
 
@@ -35,7 +35,7 @@ std::string probe(IoEngine& engine, IoKind kind, std::span<std::byte> memory) {
 
 /// Writes a page of numbers and reads it back. Returns why that failed, or nothing.
 std::string probe(IoEngine& engine) {
-  const Mapping memory(2 * kDriveAlignment);
+  const Mapping memory(2 * kDrivePage);
   const std::size_t size = memory.bytes().size() / 2;
   const auto written = memory.bytes().first(size), found = memory.bytes().last(size);
   for (std::size_t i = 0; i < size; ++i) written[i] = static_cast<std::byte>(i * 31 + 7);

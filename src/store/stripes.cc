@@ -6,11 +6,12 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/drive_page.h"
 
 namespace ferry {
 namespace {
 
-bool is_aligned(Bytes value) { return value.count % kDriveAlignment.count == 0; }
+bool is_aligned(Bytes value) { return value.count % kDrivePage.count == 0; }
 
 /// Whole units in proportion to the shares, at least one each; they sum up to `units` where every
 /// part gets one without that. By largest remainders; the first of equals comes first.
@@ -42,8 +43,8 @@ Stripes::Stripes(std::span<const double> shares, Bytes size, Bytes segment) : si
   FERRY_CHECK(size >= 0_B && is_aligned(size), "a space is a multiple of 4096 bytes");
   FERRY_CHECK(segment > 0_B && is_aligned(segment), "a segment is a multiple of 4096 bytes");
   const Bytes row = static_cast<std::int64_t>(shares.size()) * segment;
-  for (const std::int64_t units : apportion(shares, row.count / kDriveAlignment.count)) {
-    widths_.push_back(kDriveAlignment * units);
+  for (const std::int64_t units : apportion(shares, row.count / kDrivePage.count)) {
+    widths_.push_back(kDrivePage * units);
     row_ += widths_.back();
   }
 }

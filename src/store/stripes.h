@@ -13,9 +13,6 @@
 
 namespace ferry {
 
-/// Offsets, lengths and addresses of direct I/O are multiples of it.
-constexpr Bytes kDriveAlignment = 4_KiB;
-
 class Stripes {
  public:
   /// A run of bytes that lie together in one file.
@@ -27,16 +24,16 @@ class Stripes {
 
   /// Spreads `size` bytes over one part per share; a row has `segment` bytes per part on average.
   /// Requires: at least one share, all finite and above 0; `size` and `segment` are multiples of
-  /// kDriveAlignment, size >= 0, segment > 0.
+  /// kDrivePage, size >= 0, segment > 0.
   Stripes(std::span<const double> shares, Bytes size, Bytes segment);
 
   /// Where [offset, offset + length) lies, in the order of the space; neighbours in one file are
-  /// one segment. Requires: it lies within the space, multiples of kDriveAlignment.
+  /// one segment. Requires: it lies within the space, multiples of kDrivePage.
   std::vector<Segment> segments(Bytes offset, Bytes length) const;
 
   Bytes size() const { return size_; }
   std::size_t parts() const { return widths_.size(); }
-  /// How much of a row is the part's: a multiple of kDriveAlignment, above 0.
+  /// How much of a row is the part's: a multiple of kDrivePage, above 0.
   Bytes width(std::size_t part) const { return widths_[part]; }
   /// How long the part's file is.
   Bytes file_size(std::size_t part) const;

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "base/drive_page.h"
+
 namespace ferry {
 namespace {
 
@@ -17,12 +19,12 @@ TEST(Stripes, EveryByteOfTheSpaceIsOneByteOfOneFile) {
   for (const auto& shares : kShares) {
     for (const Bytes segment : {4_KiB, 12_KiB, 64_KiB}) {
       for (std::int64_t pages = 0; pages < 100; pages += 7) {
-        const Stripes stripes(shares, kDriveAlignment * pages, segment);
+        const Stripes stripes(shares, kDrivePage * pages, segment);
         std::set<std::pair<std::size_t, Bytes>> found;
         for (std::int64_t page = 0; page < pages; ++page) {
-          const auto segments = stripes.segments(kDriveAlignment * page, kDriveAlignment);
+          const auto segments = stripes.segments(kDrivePage * page, kDrivePage);
           ASSERT_EQ(segments.size(), 1u);
-          EXPECT_EQ(segments[0].length, kDriveAlignment);
+          EXPECT_EQ(segments[0].length, kDrivePage);
           EXPECT_LT(segments[0].offset, stripes.file_size(segments[0].part));
           EXPECT_TRUE(found.emplace(segments[0].part, segments[0].offset).second);
         }
@@ -40,10 +42,10 @@ TEST(Stripes, ALongRunIsTheRunsOfItsPages) {
     for (std::int64_t begin = 0; begin < 256; begin += 5) {
       for (std::int64_t end = begin; end <= 256; end += 3) {
         std::int64_t page = begin;
-        const Bytes length = kDriveAlignment * (end - begin);
-        for (const auto& run : stripes.segments(kDriveAlignment * begin, length)) {
-          for (Bytes at; at < run.length; at += kDriveAlignment, ++page) {
-            const auto one = stripes.segments(kDriveAlignment * page, kDriveAlignment);
+        const Bytes length = kDrivePage * (end - begin);
+        for (const auto& run : stripes.segments(kDrivePage * begin, length)) {
+          for (Bytes at; at < run.length; at += kDrivePage, ++page) {
+            const auto one = stripes.segments(kDrivePage * page, kDrivePage);
             ASSERT_EQ(one[0].part, run.part);
             ASSERT_EQ(one[0].offset, run.offset + at);
           }

@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr Bytes kReservedAtOnce = 16_GiB;  // some file systems take seconds for it
 
+constexpr Bytes kNoLimitTold{std::int64_t{1} << 60};  // by ramfs and some network file systems
+
 int named_and_unlinked(const fs::path& folder) {
   std::string name = (folder / ".ferry-swap-XXXXXX").string();
   const int descriptor = mkostemp(name.data(), O_CLOEXEC);  // O_EXCL: no link stands for it
@@ -59,6 +61,7 @@ Bytes free_space(const fs::path& folder) {
   if (statvfs(folder.c_str(), &status) != 0) {
     throw system_error("cannot tell the free space of " + folder.string(), errno);
   }
+  if (status.f_blocks == 0) return kNoLimitTold;
   return {static_cast<std::int64_t>(status.f_bavail * status.f_frsize)};
 }
 

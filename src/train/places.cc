@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/drive_page.h"
 #include "base/error.h"
 #include "device/simulation.h"
 #include "device/tensor_views.h"
-#include "plan/drive_page.h"
 #include "spec/drive_array.h"
 
 namespace ferry {
@@ -27,18 +27,22 @@ std::unique_ptr<DriveSpace> open_space(const Place& place, Bytes size, const Mac
                     ", and the machine has no drives to train on\n  try: a machine file whose "
                     "drives have `path`, `read` and `write`, or a plan without drives");
   }
+  return std::make_unique<DriveSpace>(DriveSpace::Setup{.name = place.name,
+                                                        .parts = std::move(parts),
+                                                        .size = size,
+                                                        .time_limit = access.time_limit,
+                                                        .engine = access.engine},
+                                      listener);
+}
+
+/// "ssd0: 43.6 MiB in out/drive, by io_uring, direct": once the memory that will be used is known.
+std::string way_to(const PlaceMemory& drives) {
   std::string folders;
-  for (const DriveSpace::Part& part : parts) {
+  for (const DriveTraffic::Part& part : drives.drive->traffic().parts) {
     folders += (folders.empty() ? "" : ", ") + part.folder.string();
   }
-  auto space = std::make_unique<DriveSpace>(DriveSpace::Setup{.name = place.name,
-                                                              .parts = std::move(parts),
-                                                              .size = size,
-                                                              .time_limit = access.time_limit,
-                                                              .engine = access.engine},
-                                            listener);
-  listener.phase(place.name + ": " + to_string(size) + " in " + folders + ", by " + space->io());
-  return space;
+  return drives.name + ": " + to_string(drives.drive->size()) + " in " + folders + ", by " +
+         drives.drive->io();
 }
 
 // Large enough for a drive's full rate, small beside kPieceMemory.
@@ -56,13 +60,16 @@ void for_each_piece(Bytes begin, Bytes size, Bytes piece, const Visit& visit) {
   }
 }
 
-std::span<std::byte> part(std::span<std::byte> bytes, Bytes begin, Bytes size) {
+template <typename Byte>
+std::span<Byte> part(std::span<Byte> bytes, Bytes begin, Bytes size) {
   return bytes.subspan(static_cast<std::size_t>(begin.count), static_cast<std::size_t>(size.count));
 }
 
 Bytes size_of(std::span<const std::byte> bytes) {
   return {static_cast<std::int64_t>(bytes.size())};
 }
+
+const std::byte* end_of(std::span<const std::byte> bytes) { return bytes.data() + bytes.size(); }
 
 /// The pages that hold [begin, begin + size).
 struct PagesOf {
@@ -129,6 +136,9 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
     places_.push_back(std::move(memory));
   }
   register_host(listener);
+  for (const PlaceMemory& memory : places_) {
+    if (memory.drive) listener.phase(way_to(memory));
+  }
 }
 
 // Drives first: what they have in flight is in the host's memory.
@@ -205,21 +215,31 @@ Binding::Transfer Binding::transfer(const Task& task) const {
   return {drives.drive.get(), resting.offset, host.host->at(passing.offset, pages), writes};
 }
 
+template <typename Visit>
+void Binding::for_each_stretch(InstanceId id, Bytes offset, Bytes size, const Visit& visit) const {
+  const Instance& instance = plan_.instances[id];
+  const PlaceMemory& place = places_[instance.place];
+  const Bytes first = instance.offset + offset;
+  const auto buffer = place.pages->bytes();
+  for_each_piece(first, size, size_of(buffer), [&](Bytes begin, Bytes length) {
+    const PagesOf pages(begin, length);
+    visit({.drive = *place.drive,
+           .offset = pages.begin,
+           .pages = part(buffer, {}, pages.size),
+           .bytes = part(buffer, begin - pages.begin, length),
+           .begin = begin - first});
+  });
+}
+
 void Binding::read(InstanceId id, Bytes offset, std::span<std::byte> to) const {
   if (!on_drive(id)) {
     const auto size = static_cast<std::int64_t>(to.size());
     blob(to.data(), to.size()).copy_(view(id, offset, {size}, at::kByte));
     return;
   }
-  const Instance& instance = plan_.instances[id];
-  const PlaceMemory& place = places_[instance.place];
-  const Bytes first = instance.offset + offset;
-  for_each_piece(first, size_of(to), size_of(place.pages->bytes()), [&](Bytes begin, Bytes size) {
-    const PagesOf pages(begin, size);
-    const auto buffer = part(place.pages->bytes(), {}, pages.size);
-    place.drive->read_now(pages.begin, buffer);
-    std::ranges::copy(part(buffer, begin - pages.begin, size),
-                      part(to, begin - first, size).begin());
+  for_each_stretch(id, offset, size_of(to), [&](const Stretch& stretch) {
+    stretch.drive.read_now(stretch.offset, stretch.pages);
+    std::ranges::copy(stretch.bytes, part(to, stretch.begin, size_of(stretch.bytes)).begin());
   });
 }
 
@@ -229,22 +249,17 @@ void Binding::write(InstanceId id, Bytes offset, std::span<const std::byte> from
     view(id, offset, {size}, at::kByte).copy_(blob(from.data(), from.size()));
     return;
   }
-  const Instance& instance = plan_.instances[id];
-  const PlaceMemory& place = places_[instance.place];
-  const Bytes first = instance.offset + offset;
-  for_each_piece(first, size_of(from), size_of(place.pages->bytes()), [&](Bytes begin, Bytes size) {
-    const PagesOf pages(begin, size);
-    const auto buffer = part(place.pages->bytes(), {}, pages.size);
+  for_each_stretch(id, offset, size_of(from), [&](const Stretch& stretch) {
     // What else is in the first and the last page stays.
-    if (pages.begin < begin) place.drive->read_now(pages.begin, part(buffer, {}, kDrivePage));
-    const Bytes last = pages.size - kDrivePage;
-    if (begin + size < pages.begin + pages.size) {
-      place.drive->read_now(pages.begin + last, part(buffer, last, kDrivePage));
+    const Bytes last = size_of(stretch.pages) - kDrivePage;
+    if (stretch.bytes.data() > stretch.pages.data()) {
+      stretch.drive.read_now(stretch.offset, part(stretch.pages, {}, kDrivePage));
     }
-    const auto piece = from.subspan(static_cast<std::size_t>((begin - first).count),
-                                    static_cast<std::size_t>(size.count));
-    std::ranges::copy(piece, part(buffer, begin - pages.begin, size).begin());
-    place.drive->write_now(pages.begin, buffer);
+    if (end_of(stretch.bytes) < end_of(stretch.pages)) {
+      stretch.drive.read_now(stretch.offset + last, part(stretch.pages, last, kDrivePage));
+    }
+    std::ranges::copy(part(from, stretch.begin, size_of(stretch.bytes)), stretch.bytes.begin());
+    stretch.drive.write_now(stretch.offset, stretch.pages);
   });
 }
 

@@ -105,6 +105,18 @@ class Binding {
   void name_slot(InstanceId id) const;
 
  private:
+  /// Of an instance on drives: what passes through the buffer of its place at once.
+  struct Stretch {
+    DriveSpace& drive;
+    Bytes offset;                // in the drives' space
+    std::span<std::byte> pages;  // the buffer, in whole pages
+    std::span<std::byte> bytes;  // those of the pages that are asked for
+    Bytes begin;                 // of them, in what is asked for
+  };
+  /// Visits all stretches of [offset, offset + size) of an instance on drives, in ascending order.
+  template <typename Visit>
+  void for_each_stretch(InstanceId id, Bytes offset, Bytes size, const Visit& visit) const;
+
   const Plan& plan_;
   Places& places_;
   IdVector<InstanceId, at::Tensor> bytes_;  // undefined on drives

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <deque>
 #include <numeric>
 
@@ -239,9 +238,8 @@ void Run::foresee_drives() {
   for (const DriveUse& use : drive_use(setup_.plan)) {
     const Place& place = setup_.plan.places[use.place];
     summary_.predicted_drive_bytes[place.name] = {use.read, use.written};
-    const auto endurance = drive_array(setup_.machine, place.budget).endurance;
-    if (!endurance || use.written == 0_B) continue;
-    summary_.drive_life_steps[place.name] = std::floor(drive_life_steps(use, *endurance));
+    const auto steps = drive_life_steps(use, drive_array(setup_.machine, place.budget).endurance);
+    if (steps) summary_.drive_life_steps[place.name] = *steps;
   }
   summary_.drive_io = drives_.io();
 }

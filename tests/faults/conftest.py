@@ -9,6 +9,7 @@ import pytest
 
 # tests/runs/conftest.py under another name: this file is a `conftest` too.
 _runs = importlib.util.spec_from_file_location("boxes", Path(__file__).parents[1] / "runs" / "conftest.py")
+sys.path.insert(0, str(Path(__file__).parents[1]))  # control_group.py
 sys.modules["boxes"] = importlib.util.module_from_spec(_runs)
 _runs.loader.exec_module(sys.modules["boxes"])
 

@@ -3,7 +3,8 @@
  *   LD_PRELOAD=failing_calls.so FERRY_FAIL=fsync:3 FERRY_FAIL_BELOW=/tmp/run FERRY_FAIL_TOLD=/tmp/told ferry train ...
  *
  * Kinds: read, write, reserve, sync, rename, create, remove, and allocate: memory of at least 256 KiB, asked for after the first file was
- * created below the folder. A call that fails makes the file FERRY_FAIL_TOLD.
+ * created below the folder. Of pread() and pwrite() also: full (no space), short (the first half is moved, and told as that), torn (the
+ * first half is moved, an error is told) and silent (no answer). A call that fails makes the file FERRY_FAIL_TOLD.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -88,16 +89,38 @@ ssize_t write(int descriptor, const void* bytes, size_t size) {
   return real(descriptor, bytes, size);
 }
 
+/* What a transfer is to move and tell; those that are not the one move all and tell what came of it. */
+struct fault {
+  size_t size;
+  int error; /* told in the end, or 0 */
+};
+
+static struct fault fault_of(const char* kind, int descriptor, size_t size) {
+  const size_t half = size / 2 / 512 * 512; /* which direct I/O can move */
+  if (fails(kind, descriptor)) return (struct fault){0, EIO};
+  if (fails("short", descriptor)) return (struct fault){half, 0};
+  if (fails("torn", descriptor)) return (struct fault){half, EIO};
+  if (fails("silent", descriptor)) {
+    for (;;) pause();
+  }
+  return (struct fault){size, 0};
+}
+
 ssize_t pread(int descriptor, void* bytes, size_t size, off_t at) {
   REAL(pread);
-  if (fails("read", descriptor)) REFUSE(EIO);
-  return real(descriptor, bytes, size, at);
+  const struct fault fault = fault_of("read", descriptor, size);
+  const ssize_t moved = fault.size > 0 ? real(descriptor, bytes, fault.size, at) : 0;
+  if (fault.error != 0) REFUSE(fault.error);
+  return moved;
 }
 
 ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t at) {
   REAL(pwrite);
-  if (fails("write", descriptor)) REFUSE(EIO);
-  return real(descriptor, bytes, size, at);
+  if (fails("full", descriptor)) REFUSE(ENOSPC);
+  const struct fault fault = fault_of("write", descriptor, size);
+  const ssize_t moved = fault.size > 0 ? real(descriptor, bytes, fault.size, at) : 0;
+  if (fault.error != 0) REFUSE(fault.error);
+  return moved;
 }
 
 int fallocate(int descriptor, int mode, off_t at, off_t size) {
