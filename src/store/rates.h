@@ -24,9 +24,9 @@ struct DriveRates {
 /// Writes `size` bytes, rounded up to whole blocks, into a DriveSpace in `folder`, then writes and
 /// reads them again in turns as training does, up to three times in a few seconds; medians. Nothing
 /// is left of it however the program ends. Returns nothing when the file system refuses O_DIRECT:
-/// then what would be measured is DRAM. Requires: size > 0. Throws UserError when there is no such
-/// folder, ResourceError when space or permission is lacking, or the drive fails or returns other
-/// bytes.
+/// then what would be measured is DRAM. Requires: size > 0.
+/// Throws UserError when there is no such folder, ResourceError when space or permission is
+/// lacking, or the drive fails or returns other bytes.
 std::optional<DriveRates> measure_drive(const std::filesystem::path& folder, Bytes size);
 
 }  // namespace ferry
