@@ -1,10 +1,10 @@
 # ferry_library(NAME SOURCES ... [LINKS ...] [TORCH])   one static library per folder of src/
 # ferry_tests(NAME SOURCES ... [LINKS ...] [TORCH] [PARTS N])   its tests: one binary, one ctest entry
-# ferry_pytest(NAME [CONFIGURATION NAME] FILE_OR_FOLDER...)   Python tests: one ctest entry, with a
+# ferry_pytest(NAME [BESIDE] [CONFIGURATION NAME] FILE_OR_FOLDER...)   Python tests: one ctest entry, with a
 #                                                       configuration only under `ctest -C NAME`
 #
-# One test runs at a time, since times and memory are looked at; of a test in PARTS, which looks at neither, as many
-# parts as there are cores (scripts/test), beside those of others and what else is not RUN_SERIAL.
+# One test runs at a time, since times and memory are looked at. What looks at neither, be it in PARTS or said to run
+# BESIDE others, runs on as many cores as there are (scripts/test).
 #
 # A target with TORCH is left out of a build without torch (FERRY_TORCH=OFF). Tests that compute with
 # torch have the label torch (ctest -L torch), which scripts/test-kernels runs.
@@ -78,11 +78,16 @@ function(ferry_add_gtest name program)
 endfunction()
 
 function(ferry_pytest name)
-  cmake_parse_arguments(arg "" "CONFIGURATION" "" ${ARGN})
+  cmake_parse_arguments(arg "BESIDE" "CONFIGURATION" "" ${ARGN})
   add_test(NAME ${name} CONFIGURATIONS ${arg_CONFIGURATION}
     COMMAND ${FERRY_PYTHON} -m pytest -q -p no:cacheprovider
       --junitxml=${CMAKE_BINARY_DIR}/test-results/${name}.xml ${arg_UNPARSED_ARGUMENTS}
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE
+  if(arg_BESIDE)
+    set(serial FALSE)
+  else()
+    set(serial TRUE)
+  endif()
+  set_tests_properties(${name} PROPERTIES RUN_SERIAL ${serial}
     ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/tools;PYTHONDONTWRITEBYTECODE=1")
 endfunction()

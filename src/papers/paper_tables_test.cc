@@ -41,7 +41,7 @@ TEST(PaperTables, ATableHasOneFiniteAllowance) {
   for (const PaperTable& table : paper_tables()) {
     if (table.needs_harmony) continue;
     const std::string name = table.name;
-    if (name == "auto" || name == "bounds") continue;  // seconds; test_papers.py asks them
+    if (name == "auto" || name == "bounds") continue;  // minutes: tests/faults asks them
     const auto rows = rows_of(table, kSources);
     for (const PaperRow& row : rows) {
       EXPECT_TRUE(row.allowed > 0 && row.allowed <= 0.15) << row.what;
