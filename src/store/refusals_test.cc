@@ -137,7 +137,7 @@ TEST(Refusals, AllAtOnce) {
 
 TEST(Refusals, MemoryThatMayNotBeLockedIsNotRegisteredAndTold) {
   const TemporaryFolders folders(1);
-  if (!has(way_with(folders[0], {}), "io_uring")) GTEST_SKIP() << "no io_uring here";
+  if (!has(way_with(folders[0], {}), "io_uring, direct")) GTEST_SKIP() << "no io_uring here";
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   const rlimit small = {.rlim_cur = 64 << 10, .rlim_max = before.rlim_max};
