@@ -1,6 +1,6 @@
 // How often, and by how much, more memory makes a plan slower: pairs of questions that differ in
-// one budget, over realistic models (7B to 70B) and machines (1 to 8 GPUs of 8 to 192 GiB, with and
-// without drives).
+// the devices' memory alone, over realistic models (7B to 70B) and machines (1 to 8 GPUs of 8 to
+// 192 GiB, with and without drives).
 //
 //   memory_bench [PAIRS [FIRST_SEED [STRATEGY]]]   20000, 1, auto
 #include <algorithm>

@@ -217,9 +217,10 @@ class Bench:
             outcome = self.run(job, enter=group.enter)
             print(f"limit {limit} MiB, states {self.states / (limit << 20):.2f} times as large")
             print(f"peak of the group {group.peak() / (1 << 20):.0f} MiB, page cache included; killed {group.killed()}")
-            for summary in [json.loads((self.folder / "run/summary.json").read_text())]:
-                for place, peak in summary["measured_peak_bytes"].items():
-                    print(f"{place}: measured {peak / (1 << 20):.1f}, planned {summary['predicted_peak_bytes'][place] / (1 << 20):.1f} MiB")
+            summary = json.loads((self.folder / "run/summary.json").read_text())
+            for place, peak in summary["measured_peak_bytes"].items():
+                planned = summary["predicted_peak_bytes"][place]
+                print(f"{place}: measured {peak / (1 << 20):.1f}, planned {planned / (1 << 20):.1f} MiB")
             print(f"step {outcome.step:.2f} s, predicted {outcome.predicted:.2f} s, bound {outcome.bound:.2f} s;", end=" ")
             print(f"read {outcome.read / GIB:.2f}, written {outcome.written / GIB:.2f} GiB per step, as predicted: {outcome.bytes_exact}")
             print(f"losses {outcome.losses[0]:.6f} to {outcome.losses[-1]:.6f} over {len(outcome.losses)} steps", end=" ")

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <random>
 #include <set>
@@ -216,21 +215,10 @@ class Climber {
 // together, which makes one stage longer and another shorter by a block.
 class StageCountClimber {
  public:
-  StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks)
-      : problem_(problem), blocks_(blocks) {}
-
-  /// `ratings`: how many stages may be rated; the climb takes what it used off it.
-  std::optional<Partition> climb(int stages, int kicks, std::int64_t& ratings) {
-    left_ = ratings;
-    std::optional<Partition> found = climb(stages, kicks);
-    ratings = left_;
-    return found;
-  }
-
- private:
-  static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
-  static constexpr int kShiftsPerKick =
-      4;  // enough to leave a local optimum, few enough to stay near
+  /// `ratings`: how many stages may be rated.
+  StageCountClimber(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
+                    std::int64_t ratings)
+      : problem_(problem), blocks_(blocks), left_(ratings) {}
 
   std::optional<Partition> climb(int stages, int kicks) {
     Ends best = even(stages);
@@ -248,6 +236,14 @@ class StageCountClimber {
     }
     return Partition{best, evaluate_stages(problem_, stages_of(blocks_, best)).step};
   }
+
+  /// Below 0 where the last partition that was rated had more stages than were left.
+  std::int64_t ratings_left() const { return left_; }
+
+ private:
+  static constexpr int kClimbRounds = 40;  // of O(stages^2) neighbours each
+  static constexpr int kShiftsPerKick =
+      4;  // enough to leave a local optimum, few enough to stay near
 
   void descend(Ends& ends, double& step) {
     for (int round = 0; round < kClimbRounds; ++round) {
@@ -317,24 +313,22 @@ class StageCountClimber {
   const EvaluatorProblem& problem_;
   const std::vector<BlockCosts>& blocks_;
   std::mt19937_64 random_;
-  std::int64_t left_ = 0;
+  std::int64_t left_;
 };
 
 // Offers where climbs in evenly spread stage counts end. Each may use its share of what those
 // before it left over.
 void climb_stage_counts(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
-                        const std::function<void(const Ends&)>& offer) {
+                        Climber& climber) {
   const int count = static_cast<int>(blocks.size());
   const int stride = std::max(1, count / kStageCountsTried);
   std::int64_t left = kMostRated;
   for (int stages = 1; stages < count; stages += stride) {
     const int climbs = (count - stages + stride - 1) / stride;
     const std::int64_t share = left / climbs;
-    std::int64_t ratings = share;
-    if (const auto found = StageCountClimber(problem, blocks).climb(stages, 0, ratings)) {
-      offer(found->ends);
-    }
-    left -= share - ratings;
+    StageCountClimber one(problem, blocks, share);
+    if (const auto found = one.climb(stages, 0)) climber.offer(found->ends);
+    left -= share - one.ratings_left();
   }
 }
 
@@ -376,8 +370,7 @@ std::vector<int> balanced_partition(const EvaluatorProblem& problem,
 std::optional<Partition> climb_stage_count(const EvaluatorProblem& problem,
                                            const std::vector<BlockCosts>& blocks, int stages,
                                            int kicks) {
-  std::int64_t ratings = kMostRated;
-  return StageCountClimber(problem, blocks).climb(stages, kicks, ratings);
+  return StageCountClimber(problem, blocks, kMostRated).climb(stages, kicks);
 }
 
 PartitionResult branch_and_bound(const EvaluatorProblem& problem,
@@ -403,7 +396,7 @@ PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<
     climber.climb(balanced_partition(problem, blocks, static_cast<int>(stages)));
   }
   climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
-  climb_stage_counts(problem, blocks, [&](const Ends& ends) { climber.offer(ends); });
+  climb_stage_counts(problem, blocks, climber);
   PartitionResult result;
   result.best = climber.take();
   result.lower_bound = partition_lower_bound(problem, blocks);
