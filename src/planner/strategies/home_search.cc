@@ -68,11 +68,16 @@ StreamDraft StreamSearch::best_homes(StreamDraft draft, Then then) {
   std::vector<std::array<Kind, 3>> orders = {{kAll, kSums, kWeights}, {kWeights, kAll, kSums}};
   if (then == Then::rings) orders.push_back({kSums, kAll, kWeights});
   const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
-  const StreamDraft start = draft;
+  const StreamSchedule start = draft.schedule;
+  const Micros before = draft.step();
   for (const auto& order : orders) {
-    StreamDraft other = start;
-    for (const Kind kind : order) other = with_more(std::move(other), kind, most.*kind);
-    draft = faster(std::move(draft), std::optional(std::move(other)));
+    std::optional<StreamDraft> other;
+    for (const Kind kind : order) {
+      auto more = with_more(other ? other->schedule : start, other ? other->step() : before, kind,
+                            most.*kind);
+      if (more) other = std::move(more);
+    }
+    draft = faster(std::move(draft), std::move(other));
   }
   return draft;
 }
@@ -94,28 +99,31 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   return draft;
 }
 
-/// From few blocks to many, as far as they fit and make the step shorter; then what is between the
-/// last that fit and the first that did not.
-StreamDraft StreamSearch::with_more(StreamDraft draft, int HomeCounts::*kind, int most) {
+/// From few blocks to many, as far as they fit and make the step shorter than that; then what is
+/// between the last that fit and the first that did not. Nothing where none does.
+std::optional<StreamDraft> StreamSearch::with_more(StreamSchedule schedule, Micros step,
+                                                   int HomeCounts::*kind, int most) {
   constexpr int kPatience = 2;
-  StreamSchedule tried = draft.schedule;
-  int fits = tried.on_devices.*kind;
+  std::optional<StreamDraft> best;
+  int& count = schedule.on_devices.*kind;
+  int fits = count;
   int too_many = most + 1;
   for (int failed = 0; failed < kPatience && fits + 1 < too_many;) {
     const int next = too_many > most ? fits + 1 + fits / 2 : (fits + too_many) / 2;
-    tried.on_devices.*kind = std::min(next, most);
-    const Micros step = draft.step();
-    Attempt attempt = try_schedule(tried, step);
+    count = std::min(next, most);
+    Attempt attempt = try_schedule(schedule, step);
     if (attempt.lacking) {
-      too_many = tried.on_devices.*kind;
+      too_many = count;
       continue;
     }
-    fits = tried.on_devices.*kind;
+    fits = count;
     const bool gained = attempt.draft && attempt.draft->step() < step;
     failed = gained ? 0 : failed + 1;
-    if (gained) draft = std::move(*attempt.draft);
+    if (!gained) continue;
+    best = std::move(attempt.draft);
+    step = best->step();
   }
-  return draft;
+  return best;
 }
 
 // ---- homes and what forward keeps, together ----

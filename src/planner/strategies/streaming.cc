@@ -351,14 +351,13 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
   schedule.policies = {};
   const KeptSlots slots = kept_slots(chain_, schedule);
   if (!saves_any(keep_all(chain_, slots))) return draft;
-  Plan recomputing = write_stream_plan(question_, chain_, with_slots(schedule, kRoomyRing));
-  const Bytes dram = host_limit(question_) - host_peak(recomputing);
-  if (!policies_may_help(schedule, std::move(recomputing), slots, draft.step())) return draft;
+  const Ideal ideal = ideal_of(with_slots(schedule, kRoomyRing), to_drives, slots);
+  if (ideal.step >= draft.step()) return draft;
   for (ActivationPolicies& policies :
        streaming_policies(chain_, slots, question_.micro_batches, to_drives)) {
     StreamSchedule lean = with_slots(schedule, kLeastActivationSlots);
     lean.policies = std::move(policies);
-    if (!has_room_for(lean, slots, dram)) continue;
+    if (!has_room_for(lean, slots, ideal.free_dram)) continue;
     const StreamSchedule mixed = with_slots(lean, kRoomyRing);
     const StreamSchedule roomy = with_roomy_saved_ring(mixed);
     if (trials.rings == Rings::mixed) {
@@ -373,17 +372,27 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
   return draft;
 }
 
-// Whether the plan would be faster than that if keeping what forward made cost nothing: policies
-// shorten backwards, no copy and no update.
-bool StreamSearch::policies_may_help(const StreamSchedule& schedule, Plan plan,
-                                     const KeptSlots& slots, Micros faster_than) const {
+// Policies shorten backwards, no copy and no update. `schedule` keeps nothing; `slots` are what it
+// could keep.
+StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool swaps_to_drive,
+                                           const KeptSlots& slots) {
+  const auto [known, is_new] =
+      ideals_.try_emplace(key_of(schedule) + (swaps_to_drive ? "d" : ""));
+  Ideal& ideal = known->second;
+  if (!is_new) return ideal;
+  Plan plan = write_stream_plan(question_, chain_, schedule);
+  ideal.free_dram = host_limit(question_) - host_peak(plan);
   for (Task& task : plan.tasks) {
     if (task.kind != TaskKind::backward) continue;
     if (slots[task.block] > 0) task.micros = least_backward(chain_.blocks[task.block]);
   }
-  if (lost(schedule, plan) || find_busiest(plan).time >= faster_than) return false;
+  if (lost(schedule, plan)) {
+    ideal.step = kNever;
+    return ideal;
+  }
   order_accesses(plan);
-  return simulate(plan).step < faster_than;
+  ideal.step = simulate(plan).step;
+  return ideal;
 }
 
 /// Cheap to see: more than a device's memory stays there, or more leaves for DRAM than the `dram`

@@ -75,6 +75,12 @@ class StreamSearch {
     Micros at_least;  // its step
   };
 
+  /// What policies could make of a schedule.
+  struct Ideal {
+    Bytes free_dram;  // while nothing is kept
+    Micros step;      // if keeping what forward made cost nothing
+  };
+
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
   Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
                            std::optional<Micros> faster_than);
@@ -93,7 +99,8 @@ class StreamSearch {
   StreamDraft with_homes(StreamDraft draft, Then then);
   StreamDraft best_homes(StreamDraft draft, Then then);
   StreamDraft neighbouring_homes(StreamDraft draft);
-  StreamDraft with_more(StreamDraft draft, int HomeCounts::*kind, int most);
+  std::optional<StreamDraft> with_more(StreamSchedule schedule, Micros step, int HomeCounts::*kind,
+                                       int most);
   StreamDraft with_fills(StreamDraft draft);
   StreamDraft best_fill(StreamDraft draft, StreamSchedule visits);
   bool try_fills(StreamDraft& draft, const StreamSchedule& visits, int all);
@@ -101,8 +108,7 @@ class StreamSearch {
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);
   StreamDraft best_policies_of(StreamDraft draft, StreamSchedule schedule, PolicyTrials trials);
-  bool policies_may_help(const StreamSchedule& schedule, Plan plan, const KeptSlots& slots,
-                         Micros faster_than) const;
+  Ideal ideal_of(const StreamSchedule& schedule, bool swaps_to_drive, const KeptSlots& slots);
   bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram) const;
   StreamDraft best_rings(StreamDraft draft);
   StreamDraft neighbouring_rings(StreamDraft draft);
@@ -120,6 +126,7 @@ class StreamSearch {
   std::optional<StreamSchedule> with_swaps_;  // likewise when activations leave for the drives
   StreamSchedule least_memory_;
   std::map<std::string, Verdict> tried_;  // by key_of()
+  std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
   std::ptrdiff_t written_ = 0;            // tasks of large plans
   Drafts<StreamSchedule> offered_;
   std::vector<StreamSchedule> regular_;

@@ -44,7 +44,13 @@ Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule,
 }
 
 KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
-  std::map<std::pair<int, int>, int> forward_on;  // block, micro-batch -> device
+  int micro_batches = 0;
+  for (const StageVisit& visit : schedule.visits) {
+    micro_batches = std::max(micro_batches, visit.end_batch);
+  }
+  constexpr int kNowhere = -1;
+  IdVector<BlockId, std::vector<int>> forward_on(  // by micro-batch
+      chain.size(), std::vector<int>(static_cast<std::size_t>(micro_batches), kNowhere));
   std::vector<KeptSlots> held(schedule.devices, KeptSlots(chain.size()));
   IdVector<BlockId, bool> may_stay(chain.size(), true);
   KeptSlots most(chain.size());
@@ -58,11 +64,12 @@ KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
       }
       if (visit.direction == Direction::fused) continue;
       now += visit.direction == Direction::forward ? batches : -batches;
-      for (int m = visit.first_batch; m < visit.end_batch; ++m) {
-        if (visit.direction == Direction::forward) forward_on[{b, m}] = visit.device;
-        if (visit.direction == Direction::backward && forward_on[{b, m}] != visit.device) {
-          may_stay[b] = false;
-        }
+      const auto first = forward_on[b].begin() + visit.first_batch;
+      const auto end = forward_on[b].begin() + visit.end_batch;
+      if (visit.direction == Direction::forward) {
+        std::fill(first, end, visit.device);
+      } else if (std::count(first, end, visit.device) != batches) {
+        may_stay[b] = false;
       }
     }
   }
