@@ -298,14 +298,17 @@ class BlockMeasurements {
   std::vector<MeasuredBlock> run() {
     Progress progress{"measuring", 0, std::ssize(blocks_), "blocks"};
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      progress.done = static_cast<std::ptrdiff_t>(i);
       progress.part = similarity_key(request_.model, request_.model.blocks[blocks_[i]]);
       listener_.progress(progress);
       begin(i);
-      ++progress.done;
     }
-    progress.part.clear();
+    progress.part = "all in turns";
     listener_.progress(progress);
     time_together();
+    progress.done = progress.total;
+    progress.part.clear();
+    listener_.progress(progress);
     return std::move(results_);
   }
 
