@@ -107,7 +107,7 @@ std::string memory_table(const PlanQuestion& question, const Planned& planned) {
       const std::optional<Bytes> bytes = bytes_at(id);
       cells.push_back(bytes ? to_string(*bytes) : "");
     }
-    text += place_row(name, cells);
+    if (!std::ranges::all_of(cells, &std::string::empty)) text += place_row(name, cells);
   };
   const IdVector<PlaceId, Bytes> home = bytes_at_home(plan);
   row("of these at home", [&](PlaceId id) -> std::optional<Bytes> {

@@ -39,7 +39,7 @@ def add_sources(command: argparse.ArgumentParser) -> None:
 def parser() -> argparse.ArgumentParser:
     from ferry_tools.make_model import ARCHITECTURES, DTYPES, PRESETS
 
-    top = argparse.ArgumentParser(prog="ferry_tools", description="the text side of ferry")
+    top = argparse.ArgumentParser(prog="ferry", description="the text side of ferry")
     commands = top.add_subparsers(dest="command", required=True)
     add_sources(commands.add_parser("tokenize", help="make a token file, or find it"))
     preview = commands.add_parser("preview", help="show what is learned")
