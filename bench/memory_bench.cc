@@ -11,6 +11,7 @@
 #include <string>
 #include <variant>
 
+#include "llama_shape.h"
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
 
@@ -37,28 +38,11 @@ class Draws {
   std::mt19937_64 random_;
 };
 
-ModelSpec model_of(Draws& draws) {
-  struct Shape {
-    int layers, hidden, inner, vocab;
-  };
-  constexpr Shape kShapes[] = {{28, 3584, 18944, 152064},
-                               {32, 4096, 14336, 128256},
-                               {40, 5120, 13824, 32000},
-                               {60, 6656, 17920, 32000},
-                               {80, 8192, 28672, 128256}};
-  const Shape& shape = kShapes[draws.one_of({0, 1, 2, 3, 4})];
-  const auto field = [](const char* name, int value) {
-    return std::string(", \"") + name + "\": " + std::to_string(value);
-  };
-  return parse_model_spec(
-      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-6,
-          "max_position_embeddings": 32768, "tie_word_embeddings": false,
-          "num_key_value_heads": 4)" +
-          field("hidden_size", shape.hidden) + field("num_hidden_layers", shape.layers) +
-          field("num_attention_heads", shape.hidden / 128) +
-          field("intermediate_size", shape.inner) + field("vocab_size", shape.vocab) + "}",
-      "bench");
-}
+constexpr LlamaShape kShapes[] = {{"7b", 3584, 28, 28, 4, 18944, 152064},
+                                  {"8b", 4096, 32, 32, 4, 14336, 128256},
+                                  {"13b", 5120, 40, 40, 4, 13824, 32000},
+                                  {"33b", 6656, 60, 52, 4, 17920, 32000},
+                                  {"70b", 8192, 80, 64, 4, 28672, 128256}};
 
 Machine machine_of(Draws& draws) {
   Machine machine;
@@ -102,7 +86,7 @@ struct Pair {
 Pair pair_of(std::uint64_t seed, const std::string& strategy) {
   Draws draws(seed);
   PlanQuestion question;
-  question.model = model_of(draws);
+  question.model = model_of(kShapes[draws.one_of({0, 1, 2, 3, 4})]);
   question.machine = machine_of(draws);
   question.micro_batches = draws.one_of({4, 8, 16});
   question.sequence = 1024;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "llama_shape.h"
 #include "papers/paper_auto.h"
 #include "planner/costs/estimate.h"
 
@@ -19,34 +20,17 @@ using namespace ferry;
 constexpr const char* kMachines = FERRY_SOURCE_DIR "/machines";
 
 // Geometry of published models that no paper of the tables has.
-struct Shape {
-  const char* name;
-  int hidden, layers, heads, kv_heads, inner, vocab;
-};
-constexpr Shape kShapes[] = {
+constexpr LlamaShape kShapes[] = {
     {"qwen2.5-7b", 3584, 28, 28, 4, 18944, 152064},
     {"qwen2.5-14b", 5120, 48, 40, 8, 13824, 152064},
     {"qwen2.5-32b", 5120, 64, 40, 8, 27648, 152064},
     {"llama3-70b", 8192, 80, 64, 8, 28672, 128256},
 };
 
-ModelSpec model_of(const Shape& shape) {
-  const auto field = [](const char* name, int value) {
-    return std::string(", \"") + name + "\": " + std::to_string(value);
-  };
-  return parse_model_spec(
-      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-6,
-          "max_position_embeddings": 32768, "tie_word_embeddings": false)" +
-          field("hidden_size", shape.hidden) + field("num_hidden_layers", shape.layers) +
-          field("num_attention_heads", shape.heads) + field("num_key_value_heads", shape.kv_heads) +
-          field("intermediate_size", shape.inner) + field("vocab_size", shape.vocab) + "}",
-      shape.name);
-}
-
 using Case = std::pair<std::string, PlanQuestion>;
 
 // What does not fit in its 128 GB of DRAM rests on its two drives.
-PlanQuestion desktop_question(const Shape& shape) {
+PlanQuestion desktop_question(const LlamaShape& shape) {
   PlanQuestion question = auto_question({"desktop-4090", "mobius-3b", 8, 1, 1024}, kMachines);
   question.model = model_of(shape);
   question.profile =
@@ -69,7 +53,7 @@ std::vector<Case> cases() {
   for (const char* model : {"qwen3-1.7b", "llama3.1-8b", "qwen3-32b"}) {
     add({"roundpipe-8x4090", model, 16, 1, 2048});
   }
-  for (const Shape& shape : kShapes) {
+  for (const LlamaShape& shape : kShapes) {
     result.emplace_back(std::string(shape.name) + " on desktop-4090", desktop_question(shape));
   }
   return result;

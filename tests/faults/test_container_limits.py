@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from boxes import FERRY, Box, make_model, make_tokens
+from boxes import FERRY, Box, add_tokenizer, make_model, make_tokens
 from control_group import Group, make_group
 
 
@@ -27,12 +27,9 @@ def large(tmp_path_factory) -> Box:
     return Box(folder, make_model(folder / "base", **sizes), make_tokens(folder / "data.tokens", 20, 4096))
 
 
-@pytest.mark.parametrize("limit", [200, 320, 400, 480, 520, 560, 600, 640, 680, 720, 760, 800, 1000])
-def test_no_limit_of_a_container_lets_the_kernel_kill_a_run(large, group, limit):
-    job = large.job(f"in-{limit}", train__steps=3, train__eval_every=2, data__eval_fraction=0.2, strategy="auto")
-    del job["machine"], job["budget"]
-    job |= {"threads": 1, "plan": {"profile": "estimate"}}
-    file = large.folder / f"in-{limit}.yaml"
+def train_within(group: Group, limit: int, large: Box, name: str, **job) -> subprocess.CompletedProcess:
+    """A run in a control group of `limit` MiB: not killed, it trains or says that it does not fit."""
+    file = large.folder / f"{name}.yaml"
     file.write_text(json.dumps(job))
     group.limit(limit)
     done = subprocess.run(
@@ -45,3 +42,30 @@ def test_no_limit_of_a_container_lets_the_kernel_kill_a_run(large, group, limit)
         assert "this machine: " in done.stdout and str(group.folder.name) in done.stdout, said
     if limit >= 760:
         assert done.returncode == 0, said
+    return done
+
+
+def unlimited_job(large: Box, name: str) -> dict:
+    """On the machine as it is found, within its memory."""
+    job = large.job(name, train__steps=3, train__eval_every=2, data__eval_fraction=0.2, strategy="auto")
+    del job["machine"], job["budget"]
+    return job | {"threads": 1}
+
+
+@pytest.mark.parametrize("limit", [200, 320, 400, 480, 520, 560, 600, 640, 680, 720, 760, 800, 1000])
+def test_no_limit_of_a_container_lets_the_kernel_kill_a_run(large, group, limit):
+    job = unlimited_job(large, f"in-{limit}")
+    train_within(group, limit, large, f"in-{limit}", **job | {"plan": {"profile": "estimate"}})
+
+
+@pytest.mark.parametrize("limit", [400, 640, 800, 1000])
+def test_tokenising_and_measuring_keep_to_it_too(large, group, limit, monkeypatch, tmp_path):
+    monkeypatch.setenv("FERRY_CACHE", str(tmp_path))
+    add_tokenizer(large.model)
+    rows = large.folder / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": f"{row} is a number. " * 40}) + "\n" for row in range(4_000)))
+    job = unlimited_job(large, f"text-{limit}")
+    job["data"] |= {"train": str(rows), "eval_fraction": 0.005}
+    done = train_within(group, limit, large, f"text-{limit}", **job)
+    if done.returncode == 0:
+        assert "tokenised rows.jsonl: 4,000 rows" in done.stderr and "measuring" in done.stderr
