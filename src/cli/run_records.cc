@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "data/files.h"
 
@@ -41,10 +42,11 @@ void take_line(const json& line, RunHistory& history) {
 
 /// Reads the log. The last line may be half written: the run still goes on, or was killed.
 void read_log(const fs::path& file, RunHistory& history) {
-  std::ifstream log(file);
-  if (!log) {
+  if (!fs::exists(file)) {
     throw UserError(file.string() + ": no such file; expected the folder of a run that has begun");
   }
+  require_regular(file);
+  std::ifstream log(file);
   int number = 0;
   for (std::string line; std::getline(log, line) && !log.eof();) {
     const std::string where = file.string() + ":" + std::to_string(++number);
@@ -76,11 +78,13 @@ void compare_peaks(const json& summary, RunHistory& history) {
 void compare_drives(const json& summary, RunHistory& history) {
   if (!summary.contains("drives")) return;
   for (const auto& [place, drive] : summary.at("drives").items()) {
-    if (!drive.contains("measured") || drive.at("steps") == 0) continue;
+    if (!drive.contains("measured")) continue;
+    const auto steps = drive.at("steps").get<std::int64_t>();
+    if (steps <= 0) continue;
     for (const char* way : {"read", "written"}) {
       const auto predicted = drive.at("predicted_per_step").at(way).get<std::int64_t>();
       const auto moved = drive.at("measured").at(way).get<std::int64_t>();
-      const std::int64_t per_step = moved / drive.at("steps").get<std::int64_t>();
+      const std::int64_t per_step = moved / steps;
       RunComparison row{place + " " + way + " per step", to_string(Bytes{predicted}),
                         to_string(Bytes{per_step}), std::nullopt};
       if (predicted > 0) {
