@@ -1,15 +1,12 @@
 """Where what is slow to make is kept: FERRY_CACHE, the current folder, or the user's cache."""
 
-import ctypes
 import json
 import os
 import subprocess
 
 import pytest
-from conftest import FERRY
+from conftest import FERRY, obey_permissions
 from ferry_tools.make_model import make_model
-
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +14,6 @@ def job(box):
     file = box.folder / "cache.yaml"
     file.write_text(json.dumps(box.job("cache", plan__profile="estimate")))
     return file
-
-
-def obey_permissions() -> None:
-    """Before a program begins: it writes what its user may, root included."""
-    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
 def plan(job, folder, **variables: str) -> None:

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from conftest import ferry, make_tokens, states_bytes
+from conftest import contents, ferry, make_tokens, states_bytes
 
 
 def test_a_budget_that_is_too_small_names_need_have_and_remedies(box):
@@ -136,6 +136,7 @@ def test_a_nan_in_a_weight_that_no_token_reads_is_named_before_training(box, tmp
     assert said in run.text
     assert not (run.out / "checkpoints").exists() or not list((run.out / "checkpoints").iterdir())
     assert "step      1/" not in run.text
+    assert contents(run.out) == {}
 
 
 def test_a_weight_that_bf16_does_not_hold_is_named_before_training(box, tmp_path):
