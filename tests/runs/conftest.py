@@ -5,6 +5,7 @@ import json
 import os
 import re
 import random
+import resource
 import shutil
 import subprocess
 import time
@@ -18,7 +19,7 @@ from ferry_tools.samples import Sample
 
 FERRY = Path(os.environ["FERRY_PROGRAM"])
 STEPS = 10
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 24, 1, 21, 24
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,20 @@ def ferry(*arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
 def obey_permissions() -> None:
     """Before a program begins: it writes what its user may, root included."""
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def limit_data(mib: int) -> None:
+    """Before a program begins: it gets so much memory for data."""
+    resource.setrlimit(resource.RLIMIT_DATA, (mib << 20, mib << 20))
+
+
+def limit_processes(count: int) -> None:
+    """Before a program begins: its user has so many processes and threads at most."""
+    if os.geteuid() == 0:  # whom the kernel does not count: the program's user is one that has no others
+        for privilege in (CAP_SYS_ADMIN, CAP_SYS_RESOURCE):
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, privilege, 0, 0, 0)
+        os.setresuid(54321, 0, 0)
+    resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

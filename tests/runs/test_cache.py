@@ -50,6 +50,15 @@ def test_of_a_folder_that_cannot_be_written_they_go_to_the_users_cache(job, tmp_
     assert list(readable.iterdir()) == []
 
 
+def test_what_is_no_file_there_is_not_waited_for(job, tmp_path):
+    plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
+    (file,) = tmp_path.glob("odd/plans/*.json")
+    file.unlink()
+    os.mkfifo(file)
+    plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
+    assert file.is_file(), "the plan was made again"
+
+
 def test_token_files_go_there_too(tmp_path):
     readable = tmp_path / "readable"
     readable.mkdir(mode=0o555)
