@@ -45,6 +45,17 @@ def test_python_of_the_current_folder_is_not_run(model):
     assert not (folder / "was-run").exists()
 
 
+def test_training_runs_no_python_of_the_current_folder_and_takes_names_with_dashes(model):
+    folder = model.parent
+    (folder / "--model").symlink_to(model)
+    (folder / "--rows.jsonl").write_text('{"--text": "Ada has 3 apples."}\n' * 3)
+    job = {"model": "--model", "data": {"train": "--rows.jsonl", "sequence": 16, "text_key": "--text"}}
+    job |= {"train": {"steps": 1, "precision": "fp32"}, "plan": {"profile": "estimate"}, "out": str(folder / "--out")}
+    (folder / "train.yaml").write_text(json.dumps(job))
+    assert "dry run: all is there" in run(folder, "train", "train.yaml", "--dry-run", expect=0, PYTHONPATH="")
+    assert not (folder / "was-run").exists()
+
+
 def test_a_models_own_code_is_neither_run_nor_asked_about(model, tmp_path):
     for file in model.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())

@@ -87,6 +87,20 @@ def test_a_worker_that_cannot_be_started_is_told_and_none_is_left(make, jsonl, m
     assert multiprocessing.active_children() == []
 
 
+def test_a_tokenizers_own_code_is_neither_run_nor_asked_about(nano, jsonl, tmp_path, monkeypatch):
+    """A conversation is rendered by transformers, which would import it."""
+    folder = shutil.copytree(nano, tmp_path / "base")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Mine", "auto_map": {"AutoTokenizer": ["mine.Mine", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').close()")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody was asked"))
+    question = Question([Part(jsonl({"messages": CHAT}))], folder, 64)
+    with pytest.raises(DataError, match="its tokenizer cannot be loaded: .* contains custom code"):
+        make_token_file(question, tmp_path / "cache")
+    assert not (tmp_path / "was-run").exists()
+
+
 def test_a_tokenizer_that_lost_its_vocabulary_is_told(nano, tmp_path):
     """As transformers 5 saves one that it was given by the arguments of earlier versions."""
     tokenizer = Tokenizer(models.BPE())
