@@ -1,5 +1,6 @@
 #include "cli/run_records.h"
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -62,6 +63,12 @@ std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// Measured over predicted; nothing where that is no number.
+std::optional<double> ratio_of(double measured, double predicted) {
+  const double ratio = measured / predicted;
+  return std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
+}
+
 void compare_peaks(const json& summary, RunHistory& history) {
   const auto predicted = bytes_per_place(summary.at("predicted_peak_bytes"));
   const auto measured = bytes_per_place(summary.at("measured_peak_bytes"));
@@ -69,7 +76,8 @@ void compare_peaks(const json& summary, RunHistory& history) {
     RunComparison row{"peak " + place, "", to_string(bytes), std::nullopt};
     if (const auto found = predicted.find(place); found != predicted.end()) {
       row.predicted = to_string(found->second);
-      row.ratio = static_cast<double>(bytes.count) / static_cast<double>(found->second.count);
+      row.ratio =
+          ratio_of(static_cast<double>(bytes.count), static_cast<double>(found->second.count));
     }
     history.comparison.push_back(row);
   }
@@ -87,9 +95,7 @@ void compare_drives(const json& summary, RunHistory& history) {
       const std::int64_t per_step = moved / steps;
       RunComparison row{place + " " + way + " per step", to_string(Bytes{predicted}),
                         to_string(Bytes{per_step}), std::nullopt};
-      if (predicted > 0) {
-        row.ratio = static_cast<double>(per_step) / static_cast<double>(predicted);
-      }
+      row.ratio = ratio_of(static_cast<double>(per_step), static_cast<double>(predicted));
       history.comparison.push_back(row);
     }
     history.facts.emplace_back(place, drive.at("io").get<std::string>());
@@ -104,7 +110,7 @@ void read_summary(const fs::path& file, RunHistory& history) {
     const Micros predicted = from_seconds(summary.at("predicted_step_seconds").get<double>());
     const Micros measured = from_seconds(summary.at("measured_step_seconds").get<double>());
     RunComparison step{"step", to_string(predicted), to_string(measured), std::nullopt};
-    if (predicted.count > 0) step.ratio = measured.count / predicted.count;
+    step.ratio = ratio_of(measured.count, predicted.count);
     history.comparison.push_back(step);
     compare_peaks(summary, history);
     compare_drives(summary, history);

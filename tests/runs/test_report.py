@@ -134,6 +134,16 @@ def test_a_summary_of_something_else_is_said(run, summary):
     assert "summary.json: not a run's summary" in ferry("report", str(run), expect=2).stderr
 
 
+def test_a_prediction_of_nothing_is_compared_without_a_ratio(run):
+    summary = json.loads((run / "summary.json").read_text()) | {"predicted_peak_bytes": {"gpu0": 0}}
+    drive = {"predicted_per_step": {"read": 0, "written": 1}, "measured": {"read": 1, "written": 1}, "steps": 0.5, "io": "x"}
+    (run / "summary.json").write_text(json.dumps(summary | {"predicted_step_seconds": 0, "drives": {"drive0": drive}}))
+    ferry("report", str(run))
+    rows = json.loads(Tags((run / "report.html").read_text()).scripts[0])["comparison"]
+    assert [row["what"] for row in rows] == ["step", "peak gpu0", "peak host"]
+    assert not any("ratio" in row for row in rows)
+
+
 def test_a_run_tells_tensorboard_its_steps(box):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
