@@ -129,7 +129,8 @@ int watch_over(const std::filesystem::path& program, char** arguments,
   const pid_t watchdog = getpid();
   const pid_t child = fork();
   if (child < 0) {
-    throw ResourceError(system_error("cannot start a second process", errno).what() + std::string(kProcessLimits));
+    throw ResourceError(system_error("cannot start a second process", errno).what() +
+                        std::string(kProcessLimits));
   }
   if (child == 0) become(program, arguments, watchdog, signals);
   std::signal(SIGPIPE, SIG_IGN);
