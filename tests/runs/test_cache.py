@@ -50,13 +50,20 @@ def test_of_a_folder_that_cannot_be_written_they_go_to_the_users_cache(job, tmp_
     assert list(readable.iterdir()) == []
 
 
-def test_what_is_no_file_there_is_not_waited_for(job, tmp_path):
+def test_a_kept_plan_that_is_damaged_or_no_file_is_made_again(job, tmp_path):
     plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
     (file,) = tmp_path.glob("odd/plans/*.json")
+    kept = json.loads(file.read_text())
+    for place, value in ((0, 1_000_000), (2, -1), (3, 2_000_000_000)):
+        stage = kept["report"]["stages"][0].copy()
+        stage[place] = value
+        file.write_text(json.dumps(kept | {"report": kept["report"] | {"stages": [stage]}}))
+        plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
+        assert json.loads(file.read_text()) == kept, "the plan was made again"
     file.unlink()
     os.mkfifo(file)
     plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
-    assert file.is_file(), "the plan was made again"
+    assert json.loads(file.read_text()) == kept
 
 
 def test_token_files_go_there_too(tmp_path):

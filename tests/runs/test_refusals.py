@@ -131,7 +131,7 @@ def test_a_nan_in_a_weight_that_no_token_reads_is_named_before_training(box, tmp
     weights["model.embed_tokens.weight"][94, 7] = float("nan")
     save_file(weights, model / "model.safetensors", {"format": "pt"})
     tokens = make_tokens(tmp_path / "below-90.tokens", 5, vocabulary=90)
-    run = box.train("damaged", model=str(model), data__train=str(tokens), expect=2)
+    run = box.train("nan-weight", model=str(model), data__train=str(tokens), expect=2)
     said = f"{model / 'model.safetensors'}: tensor 'model.embed_tokens.weight' is nan at [94, 7]; expected finite numbers"
     assert said in run.text
     assert not (run.out / "checkpoints").exists() or not list((run.out / "checkpoints").iterdir())
