@@ -1,5 +1,6 @@
 """Holds the order of folders and of the rooms inside them (ARCHITECTURE.md): an include that the tables do not
-allow, or a cycle of includes at any depth, fails the test. So does a header of threads where there are none.
+allow, or a cycle of includes at any depth, fails the test. So does a header of threads where there are none, and
+JSON that is not read by parse_json() (base/json.h), which has its limits.
 
 Usage: layers.py SOURCE_DIR
 """
@@ -50,6 +51,7 @@ TORCH = ("torch/", "ATen/", "c10/")
 WITHOUT_THREADS = {"planner", "papers"}
 THREADS = {"atomic", "barrier", "condition_variable", "execution", "future", "latch", "mutex", "omp.h", "pthread.h",
            "semaphore", "shared_mutex", "stop_token", "thread"}  # fmt: skip
+JSON_PARSER = re.compile(r"\b[Jj]son::(parse|sax_parse|accept|from_\w+)\(")
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
@@ -101,6 +103,18 @@ def violations(source: Path) -> list[str]:
     return found
 
 
+def other_doors(source: Path) -> list[str]:
+    """Lists 'file:line: ...' where a program's code parses JSON itself; tests may."""
+    return [
+        f"{path}:{number}: JSON is read by parse_json() of base/json.h alone"
+        for path in sorted(source.glob("**/*"))
+        if path.suffix in (".h", ".cc") and not path.stem.endswith("_test")
+        and path.relative_to(source) != Path("base/json.cc")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if JSON_PARSER.search(line)
+    ]  # fmt: skip
+
+
 def unused(source: Path) -> list[str]:
     """Lists what the table allows and no file does."""
     seen = {folder: set() for folder in MAY_SEE}
@@ -134,7 +148,7 @@ def cycle(source: Path) -> list[str]:
 
 if __name__ == "__main__":
     tree = Path(sys.argv[1]) / "src"
-    problems = violations(tree) + unused(tree)
+    problems = violations(tree) + unused(tree) + other_doors(tree)
     problems += [f"{name}: includes itself through others" for name in cycle(tree)]
     print("\n".join(problems) or "the folder order holds")
     sys.exit(bool(problems))

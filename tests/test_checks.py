@@ -76,6 +76,13 @@ def test_an_allowed_include_that_nobody_uses_is_caught(tmp_path):
     assert "tests/layers.py: plan/ may include spec/, and nothing does" in layers.unused(tmp_path)
 
 
+def test_json_that_is_parsed_beside_its_door_is_caught(tmp_path):
+    parses = "const Json kept = Json::parse(file);\n"
+    write(tmp_path, {"base/json.cc": parses, "cli/cache.cc": "\n" + parses, "cli/cache_test.cc": parses})
+    (problem,) = layers.other_doors(tmp_path)
+    assert "cache.cc:2: JSON is read by parse_json()" in problem
+
+
 def test_a_source_in_no_list_is_caught(tmp_path):
     write(
         tmp_path,

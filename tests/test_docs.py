@@ -1,4 +1,5 @@
-"""What the documents name is there: links lead somewhere, paths exist, and "`name` (`file`)" stands in that file.
+"""What the documents name is there: links lead somewhere, paths exist, "`name` (`file`)" stands in that file, and the
+texts that errors.md explains stand in a program.
 
 Paths count from the root or from src/; rooms also from the folder that has them, and on a folder's README paths
 may lead anywhere below it.
@@ -194,3 +195,43 @@ def test_a_wrong_name_path_or_link_is_caught():
         "paper.md: no such file",
         "papers.md#moebius: no such heading",
     ]
+
+
+STRING = r'"(?:[^"\\\n]|\\.)*"'
+LITERALS = re.compile(rf"{STRING}(?:\s*{STRING})*")
+# What stands for something else in a text of errors.md: a word in capitals, a number, what is in quotes; and signs.
+PLACEHOLDER = re.compile(r"\b[A-Z][A-Z]*\b|\d[\d.e+]*|'[^']*'|\.\.\.|[\[\]{}%=:;,?()\"]")
+
+# Texts that the programs put together of shorter parts.
+COMPOSED = [
+    "is a device; ...", "FOLDER is in use by process N on HOST since TIME: COMMAND",
+    'tensor "T", element N: V is beyond the largest F16', "and a swap file of SIZE",
+    "the chat template refuses the prompt: REASON",
+]  # fmt: skip
+
+
+@cache
+def said() -> str:
+    """Every string of the programs, those that stand side by side as one."""
+    files = [*ROOT.glob("src/**/*.cc"), *ROOT.glob("src/**/*.h"), *ROOT.glob("tools/**/*.py")]
+    texts = [path.read_text() for path in files if not path.stem.endswith("_test") and "tests" not in path.parts]
+    strings = (re.sub(r'"\s*"', "", string) for text in texts for string in LITERALS.findall(text))
+    return "\n".join(string.replace("\\n", "\n").replace('\\"', '"') for string in strings)
+
+
+def phrases(text: str) -> list[str]:
+    """The parts of a text of errors.md that stand there word for word, where they are more than a word or two."""
+    return [part.strip() for part in PLACEHOLDER.split(text) if len(part.strip()) >= 8]
+
+
+def unsaid(page: str) -> list[str]:
+    """The texts in the first columns of a page's tables of which no phrase is in the programs' strings."""
+    columns = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
+    texts = [text for column in columns for text in SPAN.findall(column)]
+    return [text for text in texts if phrases(text) and not any(phrase in said() for phrase in phrases(text))]
+
+
+def test_every_error_that_is_explained_is_one_that_is_told():
+    page = (ROOT / "docs/errors.md").read_text()
+    assert unsaid(page + "| `no program tells this` | 2 | a slip | none |\n") == [*COMPOSED, "no program tells this"]
+    assert len(SPAN.findall(page)) > 400

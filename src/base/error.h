@@ -37,4 +37,9 @@ class ResourceError : public std::runtime_error {
 /// A ResourceError for a failed system call: "WHAT: strerror(errno_value)".
 ResourceError system_error(const std::string& what, int errno_value);
 
+/// Where to look when a process or a thread cannot be started, for messages.
+inline constexpr const char* kProcessLimits =
+    "; see the limits of processes and memory (ulimit -u, -v, -d) and of the control group "
+    "(pids.max)";
+
 }  // namespace ferry

@@ -86,6 +86,8 @@ bool is_git_lfs_pointer(const InputFile& file) {
   return std::string_view(begin.data(), begin.size()) == kBegin;
 }
 
+void require_regular(const fs::path& path) { const InputFile file(path); }
+
 void require_content(const fs::path& path) {
   const InputFile file(path);
   if (file.size() == 0_B) throw UserError(path.string() + ": the file is empty");

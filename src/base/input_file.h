@@ -43,6 +43,9 @@ bool is_git_lfs_pointer(const InputFile& file);
 inline constexpr const char* kGitLfsPointer =
     "a Git LFS pointer, not the file that it stands for\n  try: git lfs pull, in its folder";
 
+/// Throws UserError when there is no such file or it is something else, as InputFile does.
+void require_regular(const std::filesystem::path& path);
+
 /// Throws UserError when there is no such file, it is empty, or a Git LFS pointer; ResourceError
 /// when it cannot be read.
 void require_content(const std::filesystem::path& path);

@@ -228,6 +228,11 @@ TEST(PrecisionChoice, KernelsThatEmulateBf16AreNotMeasured) {
   EXPECT_FALSE(precision_of_cpu("AVX512").has_value());
 }
 
+TEST(PrecisionChoice, AGpuTakesBf16WhereItsMatrixUnitsDo) {
+  EXPECT_EQ(precision_of_gpu(true).precision, Precision::bf16);
+  EXPECT_EQ(precision_of_gpu(false).precision, Precision::fp32);
+}
+
 TEST(PrecisionChoice, WhatCouldNotBeMeasuredIsFp32) {
   EXPECT_EQ(faster_precision(0, 0).precision, Precision::fp32);
   EXPECT_EQ(faster_precision(2e12, 1e12).precision, Precision::bf16);

@@ -97,10 +97,9 @@ int main(int argc, char** argv) {
                 "out of host memory; try a smaller budget.host or fewer programs beside", form);
   } catch (const std::system_error& error) {  // threads, file system
     const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
-    const char* const limits =
-        ": no more threads can be started; see the limits of processes and memory (ulimit -u, -v, "
-        "-d) and of the control group (pids.max)";
-    return fail(kResourceError, std::string(error.what()) + (is_thread ? limits : ""), form);
+    std::string text = error.what();
+    if (is_thread) text += std::string(": no more threads can be started") + kProcessLimits;
+    return fail(kResourceError, text, form);
   } catch (const std::exception& error) {  // torch
     return fail(kResourceError, error.what(), form);
   }

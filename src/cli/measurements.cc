@@ -1,9 +1,10 @@
 #include "cli/measurements.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/input_file.h"
+#include "base/json.h"
 #include "cli/cache_folder.h"
 #include "data/files.h"
 
@@ -18,10 +19,9 @@ constexpr const char* kRoom = "measured";
 
 std::optional<Measurement> find_measurement(const std::string& key,
                                             const std::vector<std::string>& names) {
-  std::ifstream file(cache_file(kRoom, key));
-  const Json kept = Json::parse(file, nullptr, false);
-  if (!kept.is_object()) return std::nullopt;
   try {
+    const std::string file = cache_file(kRoom, key).string();
+    const Json kept = parse_json(read_file(file, 16_MiB), file);
     if (kept.at("key").get<std::string>() != key) return std::nullopt;
     Measurement found;
     kept.at("figures").get_to(found.figures);
@@ -29,7 +29,7 @@ std::optional<Measurement> find_measurement(const std::string& key,
     const bool whole = std::ranges::all_of(
         names, [&](const std::string& name) { return found.figures.contains(name); });
     return whole ? std::optional(found) : std::nullopt;
-  } catch (const Json::exception&) {  // of another release: it is measured again
+  } catch (const std::exception&) {  // not there, damaged or of another release: measured again
     return std::nullopt;
   }
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
 #include "cli/cache_folder.h"
@@ -55,12 +56,18 @@ Json report_json(const PlanReport& report) {
           {"series", report.series}};
 }
 
-PlanReport report_from(const Json& json) {
+/// Of a plan with so many blocks.
+PlanReport report_from(const Json& json, std::size_t blocks) {
   PlanReport report;
   for (const Json& stage : json.at("stages")) {
-    report.stages.push_back({static_cast<Direction>(stage.at(0).get<int>()),
-                             stage.at(1).get<std::string>(), stage.at(2).get<int>(),
-                             stage.at(3).get<int>()});
+    const int direction = stage.at(0).get<int>(), first = stage.at(2).get<int>(),
+              end = stage.at(3).get<int>();
+    if (direction < 0 || direction > static_cast<int>(Direction::fused) || first < 0 ||
+        end < first || static_cast<std::size_t>(end) > blocks) {
+      throw UserError("not a stage of this plan");
+    }
+    report.stages.push_back(
+        {static_cast<Direction>(direction), stage.at(1).get<std::string>(), first, end});
   }
   json.at("mapping").get_to(report.mapping);
   json.at("figures").get_to(report.figures);
@@ -102,7 +109,7 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
       planned.evaluation = parse_plan(kept.at("evaluation").get<std::string>(), "cached plan");
       if (verify(*planned.evaluation)) return std::nullopt;
     }
-    planned.report = report_from(kept.at("report"));
+    planned.report = report_from(kept.at("report"), planned.plan.blocks.size());
     planned.prediction = simulate(planned.plan);
     planned.lower_bound = {kept.at("lower_bound").get<double>()};
     planned.candidates = candidates_from(kept.at("candidates"));

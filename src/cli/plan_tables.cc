@@ -372,8 +372,9 @@ std::string variations_table(const std::vector<Variation>& variations) {
   return text;
 }
 
-std::string plan_summary_json(const PlanQuestion& question, const Planned& planned,
-                              const std::string& file) {
+namespace {
+
+Json summary_of(const PlanQuestion& question, const Planned& planned, const std::string& file) {
   const Plan& plan = planned.plan;
   const Micros step = planned.prediction.step;
   const auto idle = bubbles(plan, planned.prediction);
@@ -396,14 +397,20 @@ std::string plan_summary_json(const PlanQuestion& question, const Planned& plann
               {"places", places_json(question, planned)},
               {"resources", resources_json(planned)},
               {"drives", drives_json(question, plan)},
-              {"candidates", candidates_json(planned)}}
-      .dump();
+              {"candidates", candidates_json(planned)}};
+}
+
+}  // namespace
+
+std::string plan_summary_json(const PlanQuestion& question, const Planned& planned,
+                              const std::string& file) {
+  return summary_of(question, planned, file).dump();
 }
 
 std::string plan_json(const PlanQuestion& question, const Planned& planned,
                       const std::vector<MoreMemory>& more_memory,
                       const std::vector<Variation>& variations, const std::string& file) {
-  Json object = Json::parse(plan_summary_json(question, planned, file));
+  Json object = summary_of(question, planned, file);
   object["tasks"] = tasks_json(planned.plan, planned.prediction.timeline);
   object["more_memory"] = Json::array();
   for (const MoreMemory& row : more_memory) {

@@ -86,7 +86,10 @@ pid_t start(const std::string& python, const std::vector<char*>& command,
   if (access(python.c_str(), X_OK) != 0) throw system_error("cannot run " + python, errno);
   const pid_t program = getpid();
   const pid_t child = fork();
-  if (child < 0) throw system_error("cannot start " + python, errno);
+  if (child < 0) {
+    throw ResourceError(system_error("cannot start " + python, errno).what() +
+                        std::string(kProcessLimits));
+  }
   if (child > 0) return child;
   // Other threads of the program may have held locks: only system calls from here on. Nobody is
   // asked anything: a library that wants to finds the end of its input.

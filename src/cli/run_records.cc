@@ -1,9 +1,11 @@
 #include "cli/run_records.h"
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "data/files.h"
 
@@ -41,10 +43,11 @@ void take_line(const json& line, RunHistory& history) {
 
 /// Reads the log. The last line may be half written: the run still goes on, or was killed.
 void read_log(const fs::path& file, RunHistory& history) {
-  std::ifstream log(file);
-  if (!log) {
+  if (!fs::exists(file)) {
     throw UserError(file.string() + ": no such file; expected the folder of a run that has begun");
   }
+  require_regular(file);
+  std::ifstream log(file);
   int number = 0;
   for (std::string line; std::getline(log, line) && !log.eof();) {
     const std::string where = file.string() + ":" + std::to_string(++number);
@@ -60,6 +63,12 @@ std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// Measured over predicted; nothing where that is no number.
+std::optional<double> ratio_of(double measured, double predicted) {
+  const double ratio = measured / predicted;
+  return std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
+}
+
 void compare_peaks(const json& summary, RunHistory& history) {
   const auto predicted = bytes_per_place(summary.at("predicted_peak_bytes"));
   const auto measured = bytes_per_place(summary.at("measured_peak_bytes"));
@@ -67,7 +76,8 @@ void compare_peaks(const json& summary, RunHistory& history) {
     RunComparison row{"peak " + place, "", to_string(bytes), std::nullopt};
     if (const auto found = predicted.find(place); found != predicted.end()) {
       row.predicted = to_string(found->second);
-      row.ratio = static_cast<double>(bytes.count) / static_cast<double>(found->second.count);
+      row.ratio =
+          ratio_of(static_cast<double>(bytes.count), static_cast<double>(found->second.count));
     }
     history.comparison.push_back(row);
   }
@@ -76,16 +86,16 @@ void compare_peaks(const json& summary, RunHistory& history) {
 void compare_drives(const json& summary, RunHistory& history) {
   if (!summary.contains("drives")) return;
   for (const auto& [place, drive] : summary.at("drives").items()) {
-    if (!drive.contains("measured") || drive.at("steps") == 0) continue;
+    if (!drive.contains("measured")) continue;
+    const auto steps = drive.at("steps").get<std::int64_t>();
+    if (steps <= 0) continue;
     for (const char* way : {"read", "written"}) {
       const auto predicted = drive.at("predicted_per_step").at(way).get<std::int64_t>();
       const auto moved = drive.at("measured").at(way).get<std::int64_t>();
-      const std::int64_t per_step = moved / drive.at("steps").get<std::int64_t>();
+      const std::int64_t per_step = moved / steps;
       RunComparison row{place + " " + way + " per step", to_string(Bytes{predicted}),
                         to_string(Bytes{per_step}), std::nullopt};
-      if (predicted > 0) {
-        row.ratio = static_cast<double>(per_step) / static_cast<double>(predicted);
-      }
+      row.ratio = ratio_of(static_cast<double>(per_step), static_cast<double>(predicted));
       history.comparison.push_back(row);
     }
     history.facts.emplace_back(place, drive.at("io").get<std::string>());
@@ -100,7 +110,7 @@ void read_summary(const fs::path& file, RunHistory& history) {
     const Micros predicted = from_seconds(summary.at("predicted_step_seconds").get<double>());
     const Micros measured = from_seconds(summary.at("measured_step_seconds").get<double>());
     RunComparison step{"step", to_string(predicted), to_string(measured), std::nullopt};
-    if (predicted.count > 0) step.ratio = measured.count / predicted.count;
+    step.ratio = ratio_of(measured.count, predicted.count);
     history.comparison.push_back(step);
     compare_peaks(summary, history);
     compare_drives(summary, history);

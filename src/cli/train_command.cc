@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/cache_folder.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
@@ -43,7 +44,7 @@ namespace {
 void show_plan(const TrainCommand& command, const Question& question, const Planned& planned) {
   if (command.events) {
     const std::string file = std::filesystem::path(question.job.out) / "plan";
-    write_event("plan", nlohmann::json::parse(plan_summary_json(question.plan, planned, file)));
+    write_event("plan", parse_json(plan_summary_json(question.plan, planned, file), file));
   } else {
     std::fputs(plan_table(question.plan, planned).c_str(), stdout);
     std::fflush(stdout);
@@ -52,7 +53,7 @@ void show_plan(const TrainCommand& command, const Question& question, const Plan
 
 std::nullopt_t show_does_not_fit(const TrainCommand& command, const DoesNotFit& answer) {
   if (command.events) {
-    write_event("does_not_fit", nlohmann::json::parse(does_not_fit_json(answer)));
+    write_event("does_not_fit", parse_json(does_not_fit_json(answer), "answer"));
   } else {
     std::fputs(does_not_fit_text(answer).c_str(), stdout);
   }
@@ -182,7 +183,7 @@ void count_steps(const TrainCommand& command, TrainSetup& setup, PhaseListener& 
 /// Says what came of a run.
 void show_end(const TrainCommand& command, const TrainSummary& summary, Micros predicted_step) {
   if (command.events) {
-    write_event("finished", nlohmann::json::parse(summary_json(summary, predicted_step)));
+    write_event("finished", parse_json(summary_json(summary, predicted_step), "summary"));
     return;
   }
   std::fputs(summary_table(summary, predicted_step).c_str(), stdout);

@@ -128,7 +128,10 @@ int watch_over(const std::filesystem::path& program, char** arguments,
   if (sigprocmask(SIG_BLOCK, &signals, nullptr) != 0) throw system_error("sigprocmask", errno);
   const pid_t watchdog = getpid();
   const pid_t child = fork();
-  if (child < 0) throw system_error("cannot start a second process", errno);
+  if (child < 0) {
+    throw ResourceError(system_error("cannot start a second process", errno).what() +
+                        std::string(kProcessLimits));
+  }
   if (child == 0) become(program, arguments, watchdog, signals);
   std::signal(SIGPIPE, SIG_IGN);
   return wait_for(child, signals, limits, killer);

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <ctime>
 #include <tuple>
 
 #include "base/error.h"
@@ -119,6 +120,22 @@ TEST(SafetensorsFile, DeepNestingIsAnErrorNotACrash) {
       folder.put("y.safetensors", file_of(deep + std::string(200'000, ']') + "}", ""));
   EXPECT_THROW(open_safetensors(broken), UserError);
   EXPECT_THROW(open_safetensors(closed), UserError);
+}
+
+// A hundred thousand tensors took 145 s.
+TEST(SafetensorsFile, ManyTensorsAreOpenedInLinearTime) {
+  constexpr int kTensors = 100'000;
+  std::string header = "{";
+  for (int i = 0; i < kTensors; ++i) {
+    header += (i > 0 ? "," : "") + tensor("t" + std::to_string(i), "U8", "1", i, i + 1);
+  }
+  const ScratchFolder folder;
+  folder.put("model.safetensors", file_of(header + "}", std::string(kTensors, 'x')));
+  const std::clock_t start = std::clock();  // of this process: the box may be busy
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensors().size(), kTensors);
+  EXPECT_NE(checkpoint.find("t99999"), nullptr);
+  EXPECT_LT(std::clock() - start, 30 * CLOCKS_PER_SEC);  // about 0.5 s
 }
 
 TEST(SafetensorsFile, AFileThatShrinksAfterOpeningIsAnError) {

@@ -30,6 +30,7 @@ std::string key_of(const KernelSource& source, const std::string& architecture,
 /// What follows the key in a file that begins with it and its own length; nothing when the file is
 /// of another key or not whole.
 std::optional<std::string> kept(const fs::path& path, const std::string& key) {
+  if (!fs::is_regular_file(path)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
   std::string all{std::istreambuf_iterator<char>(file), {}};
   const std::size_t line = all.find('\n');

@@ -61,6 +61,10 @@ TEST(FamiliarKeys, AKeyWithoutItsSectionIsAnsweredWithTheWholeName) {
     EXPECT_EQ(meant_key(name), key);
   }
   EXPECT_EQ(meant_key("max_grad_norm"), "optim.clip");
+  EXPECT_EQ(meant_key("per_device_train_batch_size"), "train.micro_batch_size");
+  EXPECT_EQ(meant_key("cutoff_len"), "data.sequence");
+  EXPECT_EQ(meant_key("save_total_limit"), "train.keep");
+  EXPECT_EQ(meant_key("base_model"), "model");
   EXPECT_EQ(meant_key("optim.lrr"), "optim.lr");
   EXPECT_EQ(meant_key("xyzzyxyzzy"), "");
 }

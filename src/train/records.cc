@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "data/files.h"
 
@@ -44,6 +45,8 @@ void note(const nlohmann::json& object, int step, EarlierLines& lines) {
 
 /// The lines of an earlier run that a resumed one continues; `noted` is what they say.
 std::string kept_lines(const std::filesystem::path& file, int keep_until, EarlierLines& noted) {
+  if (!std::filesystem::exists(file)) return "";
+  require_regular(file);
   std::ifstream earlier(file);
   std::string kept, line;
   while (std::getline(earlier, line)) {

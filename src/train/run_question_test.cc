@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 
@@ -66,13 +67,18 @@ TEST(RunQuestion, ACheckpointOfBeforeTheKeyGoesOnInFp32) {
 }
 
 TEST(RunQuestion, ScheduleAndRoundingAreSaid) {
-  RunQuestion now = question({"optim.lr=0.5", "train.steps=20"});
+  RunQuestion now = question({"optim.lr=0.5", "optim.schedule=linear", "optim.warmup_steps=3",
+                              "optim.weight_decay=0.5", "train.steps=20"});
   now["processor"] = "another";
-  const std::vector<Change> changes = changes_since(question(), now, {}, "c");
-  ASSERT_EQ(changes.size(), 3u);
-  EXPECT_EQ(to_text(changes[0]), "optim.lr: then 2.0e-05, now 0.5");
-  EXPECT_EQ(to_text(changes[1]), "processor: then p, now another");
-  EXPECT_EQ(to_text(changes[2]), "train.steps: then 9, now 20");
+  std::vector<std::string> said;
+  for (const Change& change : changes_since(question(), now, {}, "c")) {
+    said.push_back(to_text(change));
+  }
+  EXPECT_EQ(said, (std::vector<std::string>{
+                      "optim.lr: then 2.0e-05, now 0.5", "optim.schedule: then cosine, now linear",
+                      "optim.warmup_ratio: then 0.03, now 0", "optim.warmup_steps: then null, now 3",
+                      "optim.weight_decay: then 0, now 0.5", "processor: then p, now another",
+                      "train.steps: then 9, now 20"}));
 }
 
 TEST(RunQuestion, OtherRowsAreRefusedUnlessNamed) {
@@ -88,6 +94,18 @@ TEST(RunQuestion, OtherRowsAreRefusedUnlessNamed) {
       "out/step-000004: it is of a run that asked otherwise, whose rows and numbers would not "
       "go on\n  data.train: then a1b2, 7 rows, now c3d4, 7 rows\n  try: as it was, --allow "
       "data.train to go on all the same, or a new run with model: out/step-000004");
+}
+
+TEST(RunQuestion, OtherHeldOutRowsAreRefusedUnlessNamed) {
+  for (const auto& [key, then, now] : std::vector<std::array<std::string, 3>>{
+           {"data.eval", "none", "c3d4, 5 rows"}, {"data.eval_fraction", "0 rows", "2 rows"}}) {
+    RunQuestion changed = question();
+    changed[key] = now;
+    EXPECT_NE(refusal(changed).find("\n  " + key + ": then " + then + ", now " + now + "\n"),
+              std::string::npos)
+        << refusal(changed);
+    EXPECT_EQ(refusal(changed, {key}), "");
+  }
 }
 
 TEST(RunQuestion, AnotherNetworkIsRefusedWhateverIsAllowed) {

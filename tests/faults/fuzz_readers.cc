@@ -24,11 +24,15 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/mutation.h"
+#include "cli/cache_folder.h"
+#include "cli/measurements.h"
+#include "cli/run_records.h"
 #include "data/manifest.h"
 #include "data/safetensors.h"
 #include "data/safetensors_header.h"
@@ -37,6 +41,7 @@
 #include "plan/plan.h"
 #include "plan/verify.h"
 #include "planner/planner.h"
+#include "report/run_page.h"
 #include "spec/harmony_profile.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -115,6 +120,30 @@ void read_manifest_text(const std::string& text) {
   verify_checksums(folder.path(), read_manifest(folder.path()));
 }
 
+/// A file of a run's folder, beside a log that is whole.
+void read_run_file(const std::string& name, const std::string& text) {
+  const ScratchFolder folder;
+  folder.put("log.jsonl", "");
+  folder.put(name, text);
+  (void)to_html(read_run(folder.path()));
+}
+
+void read_measurement(const std::string& text) {
+  const ScratchFolder folder;
+  setenv("FERRY_CACHE", folder.path().c_str(), /*overwrite=*/1);
+  const fs::path file = cache_file("measured", "key");
+  folder.put(fs::relative(file, folder.path()), text);
+  if (!find_measurement("key", {"forward"})) throw UserError("measured again");
+}
+
+/// Each line an argument behind a job.
+void read_overrides(const std::string& text) {
+  std::vector<std::string> overrides;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) overrides.push_back(line);
+  (void)to_yaml(parse_job("model: m", "job", overrides));
+}
+
 /// A whole answer of the planner for a machine that may be anything a file can say.
 void plan_for_machine(const std::string& text) {
   PlanQuestion question;
@@ -137,17 +166,22 @@ struct Reader {
 /// By the first word of the names of their files in the corpus.
 const std::map<std::string, Reader>& readers() {
   static const std::map<std::string, Reader> all = {
-      {"config", {15, [](const std::string& text) { (void)parse_model_spec(text, "config"); }}},
+      {"config", {13, [](const std::string& text) { (void)parse_model_spec(text, "config"); }}},
+      {"environment", {1, [](auto& text) { read_run_file("environment.json", text); }}},
       {"harmony", {10, [](const std::string& text) { (void)parse_harmony_profile(text, "h"); }}},
-      {"header", {15, read_header}},
+      {"header", {12, read_header}},
       {"index", {5, read_index}},
-      {"job", {15, [](const std::string& text) { (void)to_yaml(parse_job(text, "job")); }}},
+      {"job", {10, [](const std::string& text) { (void)to_yaml(parse_job(text, "job")); }}},
+      {"log", {3, [](auto& text) { read_run_file("log.jsonl", text); }}},
       {"machine", {13, [](const std::string& text) { (void)to_yaml(parse_machine(text, "m")); }}},
       {"manifest", {5, read_manifest_text}},
+      {"measured", {3, read_measurement}},
+      {"overrides", {2, read_overrides}},
       {"plan", {5, read_plan_text}},
       {"planning", {1, plan_for_machine}},
       {"profile", {10, [](const std::string& text) { (void)to_yaml(parse_profile(text, "p")); }}},
       {"safetensors", {3, read_weights}},
+      {"summary", {1, [](auto& text) { read_run_file("summary.json", text); }}},
       {"tokens", {3, read_tokens}},
   };
   return all;

@@ -47,14 +47,16 @@ def whole(box, small) -> Run:
     return box.train("calls-whole", **small)
 
 
-def attempt(box, shim: Path, name: str, small: dict, kind: str, n: int) -> Trial:
+def attempt(box, shim: Path, name: str, small: dict, kind: str, n: int, cache: Path | None = None) -> Trial:
+    """A run whose n-th call of a kind on its folder fails; on its cache, where there is one of its own."""
     shutil.rmtree(box.folder / name, ignore_errors=True)
     job = box.job(name, **small)
     file = box.folder / f"{name}.yaml"
     file.write_text(json.dumps(job))
     told = box.folder / f"{name}.told"
     told.unlink(missing_ok=True)
-    names = {"LD_PRELOAD": shim, "FERRY_FAIL": f"{kind}:{n}", "FERRY_FAIL_BELOW": job["out"], "FERRY_FAIL_TOLD": told}
+    names = {"LD_PRELOAD": shim, "FERRY_FAIL": f"{kind}:{n}", "FERRY_FAIL_TOLD": told}
+    names |= {"FERRY_FAIL_BELOW": cache, "FERRY_CACHE": cache} if cache else {"FERRY_FAIL_BELOW": job["out"]}
     environment = os.environ | {key: str(value) for key, value in names.items()}
     done = subprocess.run([FERRY, "train", file], env=environment, capture_output=True, text=True, timeout=300)
     return Trial(done.returncode, done.stderr, told.exists())
@@ -87,3 +89,19 @@ def test_every_call_may_fail(box, shim, small, whole, kind):
             assert any(words in trial.said for words in WORDS), (n, trial)
         goes_on_to_the_same_end(box, name, small, whole)
     assert failed > 0
+
+
+@pytest.mark.parametrize("kind", ["write", "sync", "rename", "create"])
+def test_every_call_on_the_cache_may_fail_and_the_run_does_without(box, shim, small, whole, tmp_path, kind):
+    name, cache = f"cached-{kind}", tmp_path / "cache"
+    for n in range(1, 100):
+        shutil.rmtree(cache, ignore_errors=True)
+        trial = attempt(box, shim, name, small, kind, n, cache)
+        assert trial.exit_code == 0, (n, trial)
+        if not trial.failed:
+            break
+        assert all(kept.suffix == ".json" for kept in cache.glob("*/*")), f"{n}: a file is left behind"
+        ended = load_file(box.folder / name / "checkpoints" / f"step-{STEPS:06d}" / "model.safetensors")
+        for tensor, values in whole.tensors().items():
+            assert torch.equal(values, ended[tensor]), (n, tensor)
+    assert n > 1

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 from ferry_tools import token_file
+from ferry_tools.chat import chat_sample
 from ferry_tools.errors import DataError
 from ferry_tools.json_file import read_json
-from ferry_tools.records import Records
-from ferry_tools.rows import detect_keys, row_of, value_of
+from ferry_tools.make_model import END, train_tokenizer
+from ferry_tools.model_tokenizer import ModelTokenizer
+from ferry_tools.records import PlainText, Records
+from ferry_tools.rows import Chat, detect_keys, row_of, value_of
 from ferry_tools.samples import Sample
+from ferry_tools.templates import NAMED, named_template
 
 INPUTS = int(os.environ.get("FERRY_FUZZ_INPUTS", 3_000))  # of each reader
 PIECES = [b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\n", b"\r", b"\0", b"\xff\xfe", b"\\ud800", b"1e999",
@@ -122,6 +126,35 @@ def test_a_changed_token_file_is_read_or_refused(tmp_path, seed, read):
     file = tmp_path / "rows.tokens"
     token_file.write(file, 96, 95, b"\1" * 32, [Sample([1, 2, 3], b"\0\1\1"), Sample([4, 95], b"\1\1")])
     expect_value_or_data_error([file.read_bytes()], file, read, seed)
+
+
+def test_a_changed_text_is_read_or_refused(tmp_path, seed):
+    originals = ["one\r\ntwo \u00e9\U0001f600\n".encode(), b"three\n" * 40]
+    expect_value_or_data_error(originals, tmp_path / "rows.txt", lambda file: list(PlainText(file)), seed)
+
+
+def test_a_changed_tokenizer_is_read_or_refused(tmp_path, seed):
+    train_tokenizer(["a few words, and some more of them"], 300).save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
+
+    def read(file: Path) -> None:
+        ModelTokenizer.load(file.parent).encode_all(["a few words", "\u00e9\U0001f600"])
+
+    file = tmp_path / "tokenizer.json"
+    expect_value_or_data_error([file.read_bytes()], file, read, seed)
+
+
+def test_a_changed_template_is_used_or_refused(tmp_path, seed):
+    tokenizer = train_tokenizer(["a few words"], 300)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
+    turns = [{"role": "user", "content": "few"}, {"role": "assistant", "content": "words"}]
+
+    def read(file: Path) -> None:
+        chat_sample(ModelTokenizer.load(file.parent, str(file)), f"{file}:1", Chat(turns))
+
+    originals = [named_template(name, tokenizer).text.encode() for name in NAMED]
+    expect_value_or_data_error(originals, tmp_path / "x.jinja", read, seed)
 
 
 def test_a_changed_json_file_of_a_folder_is_read_or_refused(tmp_path, seed):

@@ -6,88 +6,133 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
-from boxes import FERRY, descendants, has_ended, wait_for_ends
+from boxes import FERRY, descendants, machine, wait_for_ends
 
-STEPS = 12
+STEPS = 6
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
-PHASES = ("planning", "measuring", "tokenising", "loading", "steps", "saving")
+# The phases before the steps, each with how the line begins that is written when it is over.
+ENDS_WITH = {
+    "starting": "measuring  ",
+    "measuring": "planning  ",
+    "planning": "strategy ",
+    "tokenising": "tokenised rows",
+    "loading": "step  ",
+}
+PHASES = (*ENDS_WITH, "steps", "evaluating", "saving")
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory) -> tuple[Path, Path]:
-    """A model with a tokenizer, and rows that take a moment."""
+def chat(tmp_path_factory) -> tuple[Path, Path, Path]:
+    """A model with a tokenizer, rows that take a while to tokenise, and a few to evaluate on."""
     folder = tmp_path_factory.mktemp("chat")
-    model, rows = folder / "base", folder / "rows.jsonl"
+    model, rows, held_out = folder / "base", folder / "rows.jsonl", folder / "held-out.jsonl"
     subprocess.run([FERRY, "init", model], check=True, capture_output=True)
-    rows.write_text("".join(json.dumps({"text": f"row {i} of some words"}) + "\n" for i in range(200)))
-    return model, rows
+    lines = [json.dumps({"text": f"row {i} of some words " * 20}) + "\n" for i in range(10_000)]
+    rows.write_text("".join(lines))
+    held_out.write_text("".join(lines[:20]))
+    return model, rows, held_out
 
 
-def job_of(box, name: str, chat: tuple[Path, Path]) -> dict:
-    changes = {"train__steps": STEPS, "train__save_every": 1, "data__sequence": 16}
-    return box.job(name, model=str(chat[0]), data__train=str(chat[1]), **changes)
+@dataclass(frozen=True)
+class Trial:
+    """A job in a folder of its own, with a cache of its own: it measures, plans and tokenises."""
+
+    folder: Path
+    file: Path
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"FERRY_CACHE": str(self.cache)}
+
+    def train(self, *flags: str) -> None:
+        command = [FERRY, "train", self.file, *flags]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+
+    def tensors(self) -> dict:
+        from safetensors.torch import load_file
+
+        return load_file(self.out / "checkpoints" / f"step-{STEPS:06d}" / "model.safetensors")
 
 
-def reached(phase: str, process: int, out: Path, errors: Path) -> Callable[[], bool]:
-    """Whether the run is in a phase now."""
-    said = lambda words: words in errors.read_text()  # noqa: E731
-    tokenising = lambda: any(  # noqa: E731
-        b"tokenize" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(process) if not has_ended(pid)
-    )
-    return {
-        "planning": lambda: len(descendants(process)) > 0,
-        "measuring": lambda: said("measuring"),
-        "tokenising": tokenising,
-        "loading": lambda: said("taking memory") or said("loading"),
-        "steps": lambda: (out / "log.jsonl").exists() and "loss" in (out / "log.jsonl").read_text(),
-        "saving": lambda: any((out / "checkpoints").glob("*.tmp")),
-    }[phase]
+def make_trial(box, chat: tuple[Path, Path, Path], folder: Path) -> Trial:
+    model, rows, held_out = map(str, chat)
+    changes = {"train__steps": STEPS, "train__save_every": 1, "train__eval_every": 3, "data__sequence": 16}
+    # Where states move, planning looks at every strategy.
+    small = {"strategy": "auto", "machine": str(machine(box.folder, 1, "2 GB/s")), "budget__device": "12 MiB"}
+    trial = Trial(folder, folder / "job.yaml")
+    job = box.job("", model=model, data__train=rows, data__eval=held_out, out=str(trial.out), **changes, **small)
+    trial.file.write_text(json.dumps(job))
+    return trial
 
 
 @pytest.fixture(scope="module")
-def whole(box, chat):
-    file = box.folder / "signals-whole.yaml"
-    job = job_of(box, "signals-whole", chat)
-    file.write_text(json.dumps(job))
-    subprocess.run([FERRY, "train", file], check=True, capture_output=True, timeout=300)
-    return tensors(Path(job["out"]))
+def whole(box, chat, tmp_path_factory) -> Trial:
+    trial = make_trial(box, chat, tmp_path_factory.mktemp("whole"))
+    trial.train()
+    return trial
 
 
-def tensors(out: Path) -> dict:
-    from safetensors.torch import load_file
+class Watched:
+    """What a run shows of the phase that it is in."""
 
-    return load_file(out / "checkpoints" / f"step-{STEPS:06d}" / "model.safetensors")
+    def __init__(self, trial: Trial, process: int, said: Path) -> None:
+        self.trial, self.process, self.said = trial, process, said
+
+    def has_line(self, begin: str) -> bool:
+        return any(line.startswith(begin) for line in self.said.read_text().splitlines())
+
+    def is_in(self, phase: str) -> bool:
+        out = self.trial.out
+        if phase == "starting":
+            return len(descendants(self.process)) > 0
+        if phase == "tokenising":
+            return (self.trial.cache / "tokens").exists()  # made when the tokenizer is loaded
+        if phase == "steps":
+            return (out / "log.jsonl").exists() and "loss" in (out / "log.jsonl").read_text()
+        if phase == "evaluating":
+            return self.said.read_text().rpartition("\nevaluating")[2] == "\n"
+        if phase == "saving":
+            return any((out / "checkpoints").glob("*.tmp"))
+        return self.has_line(f"{phase} ")
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_signal_in_any_phase_loses_nothing(box, chat, whole, tmp_path, phase, number):
-    job = job_of(box, f"signals-{phase}-{number.name}", chat)
-    file, out, errors = tmp_path / "job.yaml", Path(job["out"]), tmp_path / "errors"
-    file.write_text(json.dumps(job))
-    if phase not in ("planning", "measuring"):
-        out.mkdir()
-        shutil.copy(box.folder / "signals-whole" / "profile.yaml", out)
-    with errors.open("w") as stream:  # a current folder of its own: no cache holds the tokens
-        process = subprocess.Popen([FERRY, "train", file], stdout=stream, stderr=stream, cwd=tmp_path)
-    holds, deadline = reached(phase, process.pid, out, errors), time.monotonic() + 120
-    while not holds():
-        assert process.poll() is None and time.monotonic() < deadline, errors.read_text()
+    trial = make_trial(box, chat, tmp_path)
+    if phase not in ("starting", "measuring"):  # measuring takes seconds
+        shutil.copytree(whole.cache / "measured", trial.cache / "measured")
+    said = tmp_path / "said"
+    with said.open("w") as stream:
+        command = [FERRY, "train", trial.file]
+        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=trial.environment)
+    watched, deadline = Watched(trial, process.pid, said), time.monotonic() + 120
+    while not watched.is_in(phase):
+        assert process.poll() is None and time.monotonic() < deadline, said.read_text()
         time.sleep(0.002)
     tree = descendants(process.pid)
     process.send_signal(number)
+    if phase in ENDS_WITH:
+        assert not watched.has_line(ENDS_WITH[phase]), "the signal came too late"
     code = process.wait(timeout=120)
-    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130), errors.read_text()
+    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130), said.read_text()
     wait_for_ends(tree)
 
-    resume = ["--resume"] if any((out / "checkpoints").glob("step-??????")) else []
-    done = subprocess.run([FERRY, "train", file, *resume], capture_output=True, text=True, cwd=tmp_path, timeout=300)
-    assert done.returncode == 0, done.stderr
-    for name, values in whole.items():
-        assert torch.equal(values, tensors(out)[name]), name
-    assert not os.path.lexists(out / "checkpoints" / f"step-{STEPS:06d}.tmp")
+    trial.train(*(["--resume"] if any((trial.out / "checkpoints").glob("step-??????")) else []))
+    for name, values in whole.tensors().items():
+        assert torch.equal(values, trial.tensors()[name]), name
+    assert not os.path.lexists(trial.out / "checkpoints" / f"step-{STEPS:06d}.tmp")

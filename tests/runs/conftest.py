@@ -1,9 +1,11 @@
 """A tiny model, its tokens, and the ferry program run as a user runs it."""
 
+import ctypes
 import json
 import os
 import re
 import random
+import resource
 import shutil
 import subprocess
 import time
@@ -17,6 +19,7 @@ from ferry_tools.samples import Sample
 
 FERRY = Path(os.environ["FERRY_PROGRAM"])
 STEPS = 10
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 24, 1, 21, 24
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,25 @@ def ferry(*arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
     done = subprocess.run([FERRY, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+def obey_permissions() -> None:
+    """Before a program begins: it writes what its user may, root included."""
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def limit_data(mib: int) -> None:
+    """Before a program begins: it gets so much memory for data."""
+    resource.setrlimit(resource.RLIMIT_DATA, (mib << 20, mib << 20))
+
+
+def limit_processes(count: int) -> None:
+    """Before a program begins: its user has so many processes and threads at most."""
+    if os.geteuid() == 0:  # whom the kernel does not count: the program's user is one that has no others
+        for privilege in (CAP_SYS_ADMIN, CAP_SYS_RESOURCE):
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, privilege, 0, 0, 0)
+        os.setresuid(54321, 0, 0)
+    resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "data/export_model.h"
 #include "data/safetensors_writer.h"
 #include "data/scratch_folder.h"
 #include "data/token_text.h"
@@ -17,6 +19,7 @@
 #include "train/checkpoints.h"
 #include "train/devices.h"
 #include "train/home_states.h"
+#include "train/measure.h"
 #include "train/places.h"
 #include "train/trainer.h"
 
@@ -188,6 +191,63 @@ TEST(HostPeak, LoadingAndSavingALargeTensorHoldAPieceOfItBesideThePlan) {
     EXPECT_LE(watch.most(), kPieceMemory + kSlack);
     EXPECT_GE(watch.most(), Bytes{kPieceMemory.count / 4}) << "the watch sees pieces";
   }
+}
+
+/// The most that the process takes beside what it has, while `act` runs.
+template <typename Act>
+Bytes taken_by(const Act& act) {
+  const Bytes before = own_memory(getpid());
+  PeakWatch watch([] { return own_memory(getpid()); });
+  act();
+  return watch.peak() - before;
+}
+
+TEST(HostPeak, ExportingAndLoadingAnotherDtypeHoldPieces) {
+  const ScratchFolder folder;
+  const Sizes large{.config = kLargeTensor, .vocabulary = 131072, .device_budget = 512_MiB};
+  TrainSetup asked = setup(folder, "first", large);
+  asked.job.train.steps = 1;
+  TrainObserver nobody;
+  const auto checkpoint = train(asked, nobody).checkpoint;
+  const auto exported = folder / "bf16";
+  EXPECT_LE(taken_by([&] { export_model(checkpoint, exported, ElementType::bf16); }), 2_MiB);
+
+  asked.job.model = exported;
+  asked.job.out = folder / "second";
+  std::filesystem::create_directories(asked.job.out);
+  PieceWatch watch;
+  train(asked, watch);
+  EXPECT_EQ(watch.phases(), 2);
+  EXPECT_LE(watch.most(), kPieceMemory + kSlack);
+}
+
+// A large vocabulary is measured in part, and its time is that of a few rounds.
+TEST(HostPeak, MeasuringHoldsWhatItMayAndEndsInTheTimeThatItIsGiven) {
+  const ModelSpec model = parse_model_spec(kLargeTensor, "config");
+  Machine machine;
+  machine.host.cores = 1;
+  machine.devices.push_back({.name = "gpu0", .memory = 1_GiB, .threads = 1});
+  const OpenDevices devices(machine, {});
+  const std::vector<BlockId> blocks = {BlockId(0), BlockId(1), BlockId(2),
+                                       BlockId(static_cast<int>(model.blocks.size()) - 1)};
+  const auto measure = [&](Bytes memory) {
+    PhaseListener nobody;
+    const MeasureRequest request{.model = model,
+                                 .micro_batch_size = 1,
+                                 .sequence = 16,
+                                 .device = "sim:0",
+                                 .memory = memory,
+                                 .time = Micros{100'000}};
+    return measure_blocks(request, blocks, nobody);
+  };
+  measure(1_GiB);  // what kernels keep for ever is there from here on
+  std::vector<MeasuredBlock> found;
+  const std::clock_t start = std::clock();  // of this process: the box may be busy
+  EXPECT_LE(taken_by([&] { found = measure(24_MiB); }), 24_MiB + kSlack);
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
+  EXPECT_TRUE(found[1].measured) << found[1].remark;
+  EXPECT_FALSE(found[3].measured);
+  EXPECT_NE(found[3].remark.find("and there are 24.0 MiB"), std::string::npos) << found[3].remark;
 }
 
 // Every value of a tensor of 32 MiB at once: it once lay in DRAM a second time.

@@ -1,15 +1,12 @@
 """Where what is slow to make is kept: FERRY_CACHE, the current folder, or the user's cache."""
 
-import ctypes
 import json
 import os
 import subprocess
 
 import pytest
-from conftest import FERRY
+from conftest import FERRY, obey_permissions
 from ferry_tools.make_model import make_model
-
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +14,6 @@ def job(box):
     file = box.folder / "cache.yaml"
     file.write_text(json.dumps(box.job("cache", plan__profile="estimate")))
     return file
-
-
-def obey_permissions() -> None:
-    """Before a program begins: it writes what its user may, root included."""
-    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
 def plan(job, folder, **variables: str) -> None:
@@ -56,6 +48,22 @@ def test_of_a_folder_that_cannot_be_written_they_go_to_the_users_cache(job, tmp_
     plan(job, readable, HOME=str(tmp_path / "home"))
     assert kept(tmp_path / "home" / ".cache" / "ferry") == 1
     assert list(readable.iterdir()) == []
+
+
+def test_a_kept_plan_that_is_damaged_or_no_file_is_made_again(job, tmp_path):
+    plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
+    (file,) = tmp_path.glob("odd/plans/*.json")
+    kept = json.loads(file.read_text())
+    for place, value in ((0, 1_000_000), (2, -1), (3, 2_000_000_000)):
+        stage = kept["report"]["stages"][0].copy()
+        stage[place] = value
+        file.write_text(json.dumps(kept | {"report": kept["report"] | {"stages": [stage]}}))
+        plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
+        assert json.loads(file.read_text()) == kept, "the plan was made again"
+    file.unlink()
+    os.mkfifo(file)
+    plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
+    assert json.loads(file.read_text()) == kept
 
 
 def test_token_files_go_there_too(tmp_path):

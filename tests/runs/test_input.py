@@ -2,12 +2,12 @@
 
 import json
 import os
-import resource
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import FERRY
+from conftest import FERRY, add_tokenizer, contents, limit_data, limit_processes
 
 EVIL = "open({marker!r}, 'w').close()\nraise SystemExit('a file of the current folder was run')\n"
 
@@ -45,6 +45,17 @@ def test_python_of_the_current_folder_is_not_run(model):
     assert not (folder / "was-run").exists()
 
 
+def test_training_runs_no_python_of_the_current_folder_and_takes_names_with_dashes(model):
+    folder = model.parent
+    (folder / "--model").symlink_to(model)
+    (folder / "--rows.jsonl").write_text('{"--text": "Ada has 3 apples."}\n' * 3)
+    job = {"model": "--model", "data": {"train": "--rows.jsonl", "sequence": 16, "text_key": "--text"}}
+    job |= {"train": {"steps": 1, "precision": "fp32"}, "plan": {"profile": "estimate"}, "out": str(folder / "--out")}
+    (folder / "train.yaml").write_text(json.dumps(job))
+    assert "dry run: all is there" in run(folder, "train", "train.yaml", "--dry-run", expect=0, PYTHONPATH="")
+    assert not (folder / "was-run").exists()
+
+
 def test_a_models_own_code_is_neither_run_nor_asked_about(model, tmp_path):
     for file in model.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -72,6 +83,14 @@ def test_what_is_no_regular_file_is_refused_at_once(box, kind, tmp_path):
     (model / "model.safetensors").symlink_to(odd)
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "config.json").symlink_to(odd)
+    chat = shutil.copytree(box.model, tmp_path / "chat")
+    add_tokenizer(chat)
+    wordless = shutil.copytree(box.model, tmp_path / "wordless")
+    (wordless / "tokenizer.json").symlink_to(odd)
+    (tmp_path / "rows.jsonl").write_text('{"text": "Ada"}\n')
+    rows = f"data.train={tmp_path / 'rows.jsonl'}"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").symlink_to(odd)
     asked = [
         ("plan", odd),
         ("plan", job, f"machine={odd}"),
@@ -80,10 +99,30 @@ def test_what_is_no_regular_file_is_refused_at_once(box, kind, tmp_path):
         ("simulate", odd),
         ("train", job, "data.train=" + str(tmp_path / "odd.tokens")),
         ("train", job, f"model={model}"),
+        ("train", job, f"model={chat}", "data.train=" + str(tmp_path / "odd.jsonl")),
+        ("train", job, f"model={chat}", rows, "data.eval=" + str(tmp_path / "odd.jsonl")),
+        ("train", job, f"model={chat}", rows, f"data.chat_template={odd}"),
+        ("train", job, f"model={wordless}", rows),
+        ("report", tmp_path / "run"),
     ]
-    (tmp_path / "odd.tokens").symlink_to(odd)
+    for name in ("odd.tokens", "odd.jsonl"):
+        (tmp_path / name).symlink_to(odd)
     for arguments in asked:
         assert f"is a {kind}; expected a regular file" in run(tmp_path, *map(str, arguments), expect=2), arguments
+    previewed = run(tmp_path, "data", "preview", "odd.jsonl", "--model", "chat", expect=2)
+    assert "odd.jsonl: neither a file nor a folder; expected JSONL" in previewed
+
+
+def test_a_run_with_a_fifo_in_its_folder_does_not_wait(box):
+    run = box.train("odd-run", train__steps=1, plan__profile="estimate")
+    for file in (run.checkpoint / "ferry" / "manifest.json", run.out / "log.jsonl"):
+        kept = file.read_bytes()
+        file.unlink()
+        os.mkfifo(file)
+        said = box.train("odd-run", "--resume", train__steps=2, plan__profile="estimate", expect=2).text
+        assert f"{file}: is a FIFO; expected a regular file" in said
+        file.unlink()
+        file.write_bytes(kept)
 
 
 def test_a_file_nested_too_deep_is_refused_in_words(box, tmp_path):
@@ -96,15 +135,20 @@ def test_a_file_nested_too_deep_is_refused_in_words(box, tmp_path):
         assert "more than 64 levels of lists and objects" in run(tmp_path, "plan", str(job), change, expect=2)
 
 
-def test_too_little_memory_to_load_torch_is_said(box, tmp_path):
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (lambda: limit_data(100), "torch needs 128 MiB of data to begin with; the limit (ulimit -d) is 102400 KiB"),
+        (lambda: limit_data(130), "(ulimit -u, -v, -d)"),
+        (lambda: limit_processes(1), "cannot start a second process: Resource temporarily unavailable; see the limits"),
+        (lambda: limit_processes(3), "no more threads can be started; see the limits of processes"),
+    ],
+    ids=["data 100", "data 130", "processes 1", "processes 3"],
+)
+def test_too_little_memory_or_too_few_processes_are_said(box, tmp_path, limit, said):
     job = tmp_path / "job.yaml"
-    job.write_text(json.dumps(box.job("little", out=str(tmp_path / "out"))))
-    done = subprocess.run(
-        [FERRY, "train", job],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (100 << 20, 100 << 20)),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    job.write_text(json.dumps(box.job("little", out=str(tmp_path / "out"), plan__profile="estimate")))
+    command = [FERRY, "train", job]
+    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, timeout=120)
     assert done.returncode == 3, done.stderr
-    assert "the limit (ulimit -d) is 102400 KiB" in done.stderr
+    assert said in done.stderr

@@ -1,7 +1,9 @@
 """What a run takes of memory is what was promised, evaluation included."""
 
 import json
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import FERRY, Box, Run, ferry, machine
@@ -49,6 +51,21 @@ def test_a_plan_file_is_evaluated_within_its_own_budgets(box):
     ferry("plan", str(file), "-o", str(plan))
     run = box.train("given", "--plan", str(plan), budget__device="1 MiB", **EVALUATES)
     expect_within(run, 1 << 20)
+
+
+def free_memory() -> int:
+    return int(re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())[1]) << 10
+
+
+def test_without_a_machine_and_budgets_device_and_host_share_what_is_free(box):
+    job = box.job("whole-box", budget={}, plan__profile="estimate")
+    del job["machine"]
+    file = box.folder / "whole-box.yaml"
+    file.write_text(json.dumps(job))
+    before = free_memory()
+    places = json.loads(ferry("plan", str(file), "--json").stdout)["places"]
+    promised = sum(place["budget"] for place in places.values())
+    assert 0 < promised <= max(before, free_memory())  # other programs come and go
 
 
 def test_a_machine_file_that_promises_more_memory_than_this_box_has_is_refused_when_it_runs(box):

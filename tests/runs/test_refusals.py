@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from conftest import ferry, make_tokens, states_bytes
+from conftest import contents, ferry, make_tokens, states_bytes
 
 
 def test_a_budget_that_is_too_small_names_need_have_and_remedies(box):
@@ -131,11 +131,12 @@ def test_a_nan_in_a_weight_that_no_token_reads_is_named_before_training(box, tmp
     weights["model.embed_tokens.weight"][94, 7] = float("nan")
     save_file(weights, model / "model.safetensors", {"format": "pt"})
     tokens = make_tokens(tmp_path / "below-90.tokens", 5, vocabulary=90)
-    run = box.train("damaged", model=str(model), data__train=str(tokens), expect=2)
+    run = box.train("nan-weight", model=str(model), data__train=str(tokens), expect=2)
     said = f"{model / 'model.safetensors'}: tensor 'model.embed_tokens.weight' is nan at [94, 7]; expected finite numbers"
     assert said in run.text
     assert not (run.out / "checkpoints").exists() or not list((run.out / "checkpoints").iterdir())
     assert "step      1/" not in run.text
+    assert contents(run.out) == {}
 
 
 def test_a_weight_that_bf16_does_not_hold_is_named_before_training(box, tmp_path):

@@ -45,6 +45,27 @@ def browser(run):
     opened.engine.close()
 
 
+CURVES = {
+    "lr": [0.001, 0.002, 0.003, 0.004], "grad_norm": [1.5, 1.5, 40.0, 1.5], "tokens_per_second": [200, 150, 150, 100],
+    "stall": [0.25, 0.5, 0.5, 0.75],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("canvas", CURVES)
+def test_lr_norm_rate_and_stall_are_curves_through_every_step(run, canvas):
+    changed = [step(number, **{name: values[number - 1] for name, values in CURVES.items()}) for number in (1, 2, 3, 4)]
+    (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in changed))
+    ferry("report", str(run))
+    opened = Browser((run / "report.html").read_text(), dark=False, canvas=canvas)
+    opened.fire("window", "resize")
+    curve = opened.drawn(canvas)["lines"][5:]  # behind the grid's
+    opened.engine.close()
+    assert len(curve) == 3
+    rises = [before - after for _, before, _, after in curve]  # y grows downwards
+    steps = list(zip(CURVES[canvas], CURVES[canvas][1:]))
+    assert [(rise > 0) - (rise < 0) for rise in rises] == [(after > before) - (after < before) for before, after in steps]
+
+
 def test_the_table_has_the_logs_numbers(run):
     ferry("report", str(run))
     rows = list(csv.DictReader((run / "log.csv").open()))
@@ -111,6 +132,16 @@ def test_what_is_no_run_is_said(run, tmp_path):
 def test_a_summary_of_something_else_is_said(run, summary):
     (run / "summary.json").write_text(summary)
     assert "summary.json: not a run's summary" in ferry("report", str(run), expect=2).stderr
+
+
+def test_a_prediction_of_nothing_is_compared_without_a_ratio(run):
+    summary = json.loads((run / "summary.json").read_text()) | {"predicted_peak_bytes": {"gpu0": 0}}
+    drive = {"predicted_per_step": {"read": 0, "written": 1}, "measured": {"read": 1, "written": 1}, "steps": 0.5, "io": "x"}
+    (run / "summary.json").write_text(json.dumps(summary | {"predicted_step_seconds": 0, "drives": {"drive0": drive}}))
+    ferry("report", str(run))
+    rows = json.loads(Tags((run / "report.html").read_text()).scripts[0])["comparison"]
+    assert [row["what"] for row in rows] == ["step", "peak gpu0", "peak host"]
+    assert not any("ratio" in row for row in rows)
 
 
 def test_a_run_tells_tensorboard_its_steps(box):

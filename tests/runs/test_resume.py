@@ -81,9 +81,11 @@ def test_a_damaged_checkpoint_is_refused_and_an_older_sound_one_named(box):
     folder = run.out / "checkpoints"
     damage(folder / "step-000006" / "ferry" / "optimizer.safetensors")
     (folder / "step-000004" / "config.json").write_text("{}")
+    before = contents(run.out)
     said = box.train("damaged", "--resume", train__steps=8, expect=2).text
     assert "step-000006/ferry/optimizer.safetensors: damaged" in said
     assert f"try: --resume 2, whose checksums are right: {folder}/step-000002" in said
+    assert contents(run.out) == before
     assert "--resume 2, whose checksums" in box.train("damaged", "--resume", "4", train__steps=8, expect=2).text
     damage(folder / "step-000002" / "model.safetensors")
     assert "no older checkpoint is sound" in box.train("damaged", "--resume", train__steps=8, expect=2).text
@@ -136,15 +138,29 @@ def test_another_network_is_refused_at_once(box, saved, ferry_alone, tmp_path, c
     assert key in said and "--allow" not in said
 
 
-def test_other_tokens_and_numbers_are_refused_when_they_are_known(box, saved):
-    assert "data.eval_fraction: then 3 rows, now 7 rows" in refusal(FERRY, box, "data.eval_fraction=0.2")
-    assert "train.precision: then fp32, now bf16" in refusal(FERRY, box, "train.precision=bf16")
-    # The same header, another token.
+def with_another_token(box) -> str:
+    """The tokens under the same header, but for one."""
     content = bytearray(box.tokens.read_bytes())
     content[80 + 8 * 38] ^= 1
     other = box.folder / "other.tokens"
     other.write_bytes(content)
-    assert "data.train: then " in refusal(FERRY, box, f"data.train={other}")
+    return str(other)
+
+
+def test_other_tokens_and_numbers_are_refused_when_they_are_known(box, saved):
+    before = contents(saved.out)
+    assert "data.eval_fraction: then 3 rows, now 7 rows" in refusal(FERRY, box, "data.eval_fraction=0.2")
+    assert "train.precision: then fp32, now bf16" in refusal(FERRY, box, "train.precision=bf16")
+    assert "data.train: then " in refusal(FERRY, box, f"data.train={with_another_token(box)}")
+    assert contents(saved.out) == before
+
+
+def test_other_held_out_rows_are_refused(box):
+    run = box.train("held-out", train__steps=1, data__eval=str(box.tokens))
+    before = contents(run.out)
+    changed = {"train__steps": 2, "data__eval": with_another_token(box)}
+    assert "\n  data.eval: then " in box.train("held-out", "--resume", expect=2, **changed).text
+    assert contents(run.out) == before
 
 
 def test_what_has_changed_is_said_and_what_is_allowed_goes_on(box):

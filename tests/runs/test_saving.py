@@ -1,10 +1,11 @@
 """When checkpoints are written, and what a drive or a step that fails leaves."""
 
+import re
 import resource
 import signal
 import subprocess
 
-from conftest import descendants
+from conftest import descendants, make_model
 
 MANY = 100000  # steps
 
@@ -26,7 +27,9 @@ def test_a_drive_that_refuses_does_not_end_a_run(box, tmp_path):
     limit_files(run, 512)
     run.wait_until(lambda: all(words in errors.read_text() for words in ("is not saved: ", "lines wait in memory")))
     assert any(not name.endswith(".tmp") for name in run.checkpoints), "what was saved before stays"
+    saved = set(run.checkpoints)
     limit_files(run, resource.RLIM_INFINITY)
+    run.wait_until(lambda: any(not name.endswith(".tmp") for name in set(run.checkpoints) - saved))  # tried again
     run.wait_until(lambda: run.steps > before + 20)
     run.process.send_signal(signal.SIGINT)
     run.end(expect=130)
@@ -59,12 +62,58 @@ def test_a_loss_that_is_not_finite_leaves_the_state_before_it(box):
     rates = {"optim__lr": 1000, "optim__weight_decay": 1000, "strategy": "mobius"}
     run = box.train("overflowing", expect=2, **rates)
     steps = len(run.losses)
-    assert f"step {steps + 1}: the loss is" in run.text and "rows" in run.text
+    assert f"step {steps + 1}: the loss is" in run.text
+    told = re.search(r"rows whose loss is not finite: ([\d, ]+)", run.text)[1]
+    assert {int(row) for row in told.split(", ")} <= {(6 * steps + i) % 37 + 1 for i in range(6)}
     assert "the first gradient that is not finite, in the order of backward: lm_head.weight" in run.text
     assert f"go on from {run.out}/checkpoints/step-{steps:06d} with --resume" in run.text
     assert run.summary["state"] == "failed" and "diverged" in run.summary["reason"]
     again = box.train("overflowing", "--resume", expect=2, **rates)
     assert f"step {steps + 1}: the loss is" in again.text, "the same step diverges again"
+
+
+def two_layers(folder, change) -> str:
+    """A model whose layers add nothing: its head sees the embeddings, normalised. `change` gets its tensors."""
+    from safetensors.torch import load_file, save_file
+
+    make_model(folder, num_hidden_layers=2, rms_norm_eps=1e-44)
+    weights = load_file(folder / "model.safetensors")
+    for name in weights:
+        if "o_proj" in name or "down_proj" in name:
+            weights[name].zero_()
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return str(folder)
+
+
+def test_the_rows_that_overflow_are_named(box, tmp_path):
+    """One row has a token that the model holds impossible: its logit is an infinity everywhere, its loss here."""
+    from ferry_tools import token_file
+    from ferry_tools.samples import Sample
+
+    def change(weights):
+        weights["model.embed_tokens.weight"][:, 0] = 1e3
+        weights["lm_head.weight"][94] = 0
+        weights["lm_head.weight"][94, 0] = -1e38  # times sqrt(64)
+
+    rows = [Sample([1, 2, 3, 4, 5], b"\0\1\1\1\1")] * 6
+    rows[3] = Sample([1, 94, 3, 4, 5], b"\0\1\1\1\1")
+    token_file.write(tmp_path / "rows.tokens", 96, 95, b"\1" * 32, rows)
+    model = two_layers(tmp_path / "base", change)
+    run = box.train("row", model=model, data__train=str(tmp_path / "rows.tokens"), expect=2)
+    assert "step 1: the loss is inf" in run.text
+    assert "rows whose loss is not finite: 3, 4\n" in run.text
+
+
+def test_a_norm_that_is_not_finite_under_a_finite_loss_is_told(box, tmp_path):
+    def change(weights):
+        weights["model.embed_tokens.weight"].mul_(1e-41)  # so small that its gradient overflows
+        weights["lm_head.weight"].mul_(1e20)
+
+    run = box.train("norm", model=two_layers(tmp_path / "base", change), expect=2)
+    assert re.search(r"step 1: the loss is \d+\.\d+ and the gradient norm (-?nan|inf); training has diverged", run.text)
+    assert "rows of the step: 1, 2, 3, 4, 5, 6\n" in run.text
+    assert run.summary["state"] == "failed"
 
 
 def test_a_collapse_is_told_and_pushes_no_good_checkpoint_out(box):

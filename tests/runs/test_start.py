@@ -1,13 +1,14 @@
 """What a run needs is looked at in a moment: before torch is loaded, or anything measured, planned or written."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Box, contents, make_tokens
+from conftest import Box, contents, make_tokens, obey_permissions
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "0" + "\nsize 123456789\n"
 POINTED = "a Git LFS pointer, not the file that it stands for\n  try: git lfs pull"
@@ -26,7 +27,12 @@ def ask(box: Box, ferry_alone: Path, tmp_path: Path):
         file = tmp_path / "asked.yaml"
         file.write_text(json.dumps(job))
         before = contents(tmp_path)
-        done = subprocess.run([ferry_alone, "train", file, *words], capture_output=True, text=True, timeout=60)
+        command = [ferry_alone, "train", file, *words]
+        started = os.times()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=obey_permissions)
+        ended = os.times()
+        # A second at most; of the processor, since the box may be busy.
+        assert ended.children_user + ended.children_system - started.children_user - started.children_system < 1
         assert done.returncode == expect, done.stdout + done.stderr
         assert contents(tmp_path) == before
         return done.stderr
@@ -88,6 +94,8 @@ def test_a_folder_that_cannot_be_written_is_told(ask):
     (ask.folder / "file").write_text("")
     assert "file: expected a folder (out), found a file" in ask(f"out={ask.folder}/file")
     assert "/proc/ferry" in ask("out=/proc/ferry", expect=3)
+    (ask.folder / "closed").mkdir(mode=0o555)
+    assert f"cannot write into {ask.folder}/closed" in ask(f"out={ask.folder}/closed", expect=3)
 
 
 def test_what_the_job_names_beside_data_is_looked_at(ask):

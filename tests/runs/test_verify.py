@@ -2,11 +2,12 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import ferry, states_bytes
+from conftest import FERRY, Started, ferry, machine, make_model, states_bytes
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -29,6 +30,42 @@ def test_verifying_a_capped_plan_finds_every_bit_equal_and_leaves_nothing(box, p
     assert "equal bit for bit" in done.stdout
     assert everything(out) == before
     assert set(box.folder.iterdir()) == beside
+
+
+def test_a_job_that_no_device_holds_is_verified_against_the_plan_for_all_memory(box, tmp_path):
+    model = make_model(tmp_path / "base", num_hidden_layers=4)
+    small = json.loads(machine(box.folder, 1).read_text())
+    small["devices"][0]["memory"] = "1.5 MiB"
+    assert states_bytes(model) > 1.5 * 2**20
+    file = tmp_path / "small.yaml"
+    file.write_text(json.dumps(small))
+    capped = {"machine": str(file), "strategy": "auto", "budget__device": "1 MiB", "train__micro_batch_size": 1}
+    job, _ = box.write_job("verified-small", model=str(model), **capped, plan__profile="estimate")
+    done = ferry("verify", str(job), "--steps", "1")
+    assert "the job does not fit a device as a whole; it is held against the plan for all memory" in done.stderr
+    budgets = re.findall(r"^budget +([\d.]+ \w+)", done.stdout, re.MULTILINE)
+    assert budgets == ["1.0 MiB", "1.5 MiB"]
+    assert "strategy resident" not in done.stdout
+    assert "equal bit for bit" in done.stdout
+
+
+def test_numbers_that_differ_are_told_and_end_with_1(box, tmp_path):
+    """The model is another one when the second of the two runs loads it."""
+    from safetensors.torch import load_file, save_file
+
+    model, other = make_model(tmp_path / "base", num_hidden_layers=1), tmp_path / "other.safetensors"
+    weights = load_file(model / "model.safetensors")
+    weights["lm_head.weight"][3, 5] += 1
+    save_file(weights, other, {"format": "pt"})
+    job, out = box.write_job("verified-other", model=str(model), plan__profile="estimate")
+    process = subprocess.Popen([FERRY, "verify", job, "--steps", "30"], stdout=subprocess.PIPE, text=True)
+    first = Started(process, out)
+    first.wait_until(lambda: any(log.read_text() for log in out.parent.glob(f"{out.name}.verify-*/planned/log.jsonl")))
+    other.replace(model / "model.safetensors")
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert re.search(r"weights and optimizer state: \d+ of \d+ tensors differ, by at most [\d.]+\n  lm_head.weight ", said)
+    assert "the plan computes something else: no bit may differ on the CPU\n" in said
 
 
 def test_a_dry_run_loads_everything_and_writes_nothing(box):

@@ -185,7 +185,8 @@ def make_token_file(question: Question, cache: Path) -> dict:
     """Makes the token file in `cache` unless it is there, and returns what the engine is told of it."""
     for part in question.parts:
         if not part.path.is_file() and not part.path.is_dir():
-            raise DataError(f"{part.path}: no such file or folder; expected JSONL, JSON, CSV, Parquet or plain text")
+            found = "neither a file nor a folder" if part.path.exists() else "no such file or folder"
+            raise DataError(f"{part.path}: {found}; expected JSONL, JSON, CSV, Parquet or plain text")
     parts, cached, templates = [], True, []
     for part in question.parts:
         path, was_there, notes = tokens_of_file(question, part.path, cache)

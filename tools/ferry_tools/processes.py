@@ -6,7 +6,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from ferry_tools.records import Record
@@ -52,8 +52,25 @@ def work(group: list[Record]) -> Samples:
     return _rules.samples_of(group)
 
 
+def start(rules: RowRules, processes: int, group: list[Record]) -> tuple[ProcessPoolExecutor, Future]:
+    """Workers, the first of which has a group already. Raises OSError, with none left, when one cannot be started."""
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("fork"), initializer=start_worker, initargs=(rules, os.getpid())
+    )
+    try:
+        return pool, pool.submit(work, group)
+    except (OSError, RuntimeError) as error:  # a process that is refused, or the thread that hands out groups
+        for worker in multiprocessing.active_children():
+            worker.kill()
+            worker.join()
+        raise OSError(
+            f"cannot start {processes} processes to tokenise with: {getattr(error, 'strerror', None) or error}; see the "
+            "limits of processes and memory (ulimit -u, -v, -d) and of the control group (pids.max)"
+        ) from None
+
+
 def samples_in_order(rules: RowRules, records: Iterable[Record], processes: int) -> Iterator[Samples]:
-    """The samples of all records. Raises OSError when a worker is killed.
+    """The samples of all records. Raises OSError when a worker cannot be started, or is killed.
 
     The first group is made here: a small file needs no workers, and what loading and the first row cost is paid
     before workers are forked.
@@ -68,11 +85,9 @@ def samples_in_order(rules: RowRules, records: Iterable[Record], processes: int)
     second = next(groups, None)
     if second is None:
         return
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("fork"), initializer=start_worker, initargs=(rules, os.getpid())
-    )
+    pool, first_made = start(rules, processes, second)
     try:
-        waiting = deque([pool.submit(work, second)])
+        waiting = deque([first_made])
         for group in groups:
             waiting.append(pool.submit(work, group))
             if len(waiting) > 2 * processes:

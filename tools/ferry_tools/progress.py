@@ -1,5 +1,6 @@
 """Tells on standard error how far tokenising is: one line rewritten on a terminal, else one from time to time."""
 
+import os
 import sys
 import time
 from typing import TextIO
@@ -49,9 +50,17 @@ class Progress:
     def _rate(self, taken: float) -> str:
         return f"{self.rows:,} rows" + (f", {self.rows / taken:,.0f} rows/s" if taken >= 1 else "")
 
+    def _cut(self, text: str) -> str:
+        """As much as a line of the terminal takes: one that wraps could not be rewritten."""
+        try:
+            columns = os.get_terminal_size(self.stream.fileno()).columns
+        except (OSError, ValueError):  # it does not say
+            return text
+        return text if len(text) < columns or columns == 0 else text[: max(columns - 2, 0)] + "…"
+
     def _say(self, text: str, ends: bool) -> None:
         if self.is_terminal:
-            self.stream.write(f"\r\033[K{text}" + ("\n" if ends else ""))
+            self.stream.write(f"\r\033[K{text if ends else self._cut(text)}" + ("\n" if ends else ""))
         else:
             self.stream.write(text + "\n")
         self.has_line = self.is_terminal and not ends

@@ -54,7 +54,11 @@ def limits() -> Iterator[None]:
 
 
 def bounded(text: str) -> str:
-    """`text`, rendered, when it is not too long. Raises BeyondLimits."""
+    """`text`, rendered, when it is not too long and text at all. Raises BeyondLimits."""
     if len(text) > CHARACTERS:
         raise BeyondLimits(f"it writes {len(text)} characters; expected at most {CHARACTERS}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BeyondLimits("it writes half of a surrogate pair; expected text") from None
     return text

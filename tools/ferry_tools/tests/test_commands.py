@@ -87,14 +87,21 @@ def test_made_data_depends_on_the_seed_only(ferry_tools, tmp_path):
     assert len(rows) == 20 and all("#### " in row["answer"] for row in rows)
 
 
-def test_init_makes_what_transformers_loads_and_generate_continues(ferry_tools, tmp_path):
-    made = last_object(ferry_tools("init", "out", "--arch", "qwen3", "--dtype", "bf16"))
+def test_init_makes_what_transformers_loads_and_generate_continues_a_chat_with_a_run(ferry_tools, tmp_path):
+    from ferry_tools.generate import generate
+
+    made = last_object(ferry_tools("init", "run/model", "--arch", "qwen3", "--dtype", "bf16"))
     assert 3_000_000 < made["parameters"] < 6_000_000
     for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "out" / name).is_file()
-    process = ferry_tools("generate", "out", "--prompt", "Ada has", "--max-new-tokens", 3)
+        assert (tmp_path / "run" / "model" / name).is_file()
+    process = ferry_tools("generate", "run", "--chat", "--system=Be short.", "--prompt=Ada has", "--max-new-tokens", 8)
     assert process.returncode == 0, process.stderr
-    again = ferry_tools("init", "out", "--arch", "qwen3")
+    answer, *others = [
+        generate(tmp_path / "run", "Ada has", 8, chat, system)
+        for chat, system in ((True, "Be short."), (True, None), (False, None))
+    ]
+    assert process.stdout == answer + "\n" and answer not in others
+    again = ferry_tools("init", "run/model", "--arch", "qwen3")
     assert again.returncode == 2 and "holds a model already" in again.stderr
 
 

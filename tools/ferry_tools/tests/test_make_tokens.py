@@ -1,7 +1,9 @@
 """A data set becomes a token file: rows that cannot be used, several processes, what is said meanwhile."""
 
+import errno
 import io
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -43,6 +45,15 @@ def test_several_processes_make_what_one_makes(make, jsonl, tmp_path, monkeypatc
     assert token_file.HEADER.unpack(files[0][:80])[5] == 699
 
 
+def test_what_is_no_file_in_the_cache_is_made_again(make, jsonl):
+    path = jsonl({"text": "1"})
+    made = Path(make(path)["path"])
+    kept = made.read_bytes()
+    made.unlink()
+    os.mkfifo(made)
+    assert Path(make(path)["path"]).read_bytes() == kept
+
+
 def test_a_worker_that_is_killed_is_told(make, jsonl, monkeypatch):
     """As the kernel does when memory is short: the rows of one that is gone are not waited for."""
     monkeypatch.setattr(make_tokens, "cores", lambda: 2)
@@ -55,6 +66,39 @@ def test_a_worker_that_is_killed_is_told(make, jsonl, monkeypatch):
     )
     with pytest.raises(OSError, match="a process that tokenised was killed; by the kernel when memory is short"):
         make(jsonl(*[{"text": str(n)} for n in range(1000)]))
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_a_worker_that_cannot_be_started_is_told_and_none_is_left(make, jsonl, monkeypatch, started):
+    """As where a limit on processes is reached."""
+    monkeypatch.setattr(make_tokens, "cores", lambda: 3)
+    fork, left = os.fork, [started]
+
+    def limited() -> int:
+        if not left[0]:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        left[0] -= 1
+        return fork()
+
+    monkeypatch.setattr(os, "fork", limited)
+    said = "cannot start 3 processes to tokenise with: Resource temporarily unavailable; see the .*ulimit -u"
+    with pytest.raises(OSError, match=said):
+        make(jsonl(*[{"text": str(n)} for n in range(1000)]))
+    assert multiprocessing.active_children() == []
+
+
+def test_a_tokenizers_own_code_is_neither_run_nor_asked_about(nano, jsonl, tmp_path, monkeypatch):
+    """A conversation is rendered by transformers, which would import it."""
+    folder = shutil.copytree(nano, tmp_path / "base")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Mine", "auto_map": {"AutoTokenizer": ["mine.Mine", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').close()")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody was asked"))
+    question = Question([Part(jsonl({"messages": CHAT}))], folder, 64)
+    with pytest.raises(DataError, match="its tokenizer cannot be loaded: .* contains custom code"):
+        make_token_file(question, tmp_path / "cache")
+    assert not (tmp_path / "was-run").exists()
 
 
 def test_a_tokenizer_that_lost_its_vocabulary_is_told(nano, tmp_path):
@@ -167,3 +211,18 @@ def test_progress_is_rewritten_on_a_terminal_and_rare_elsewhere(stream, said):
     progress.rows += 100
     progress.done(9)
     assert stream.getvalue().replace("\r", "\n").splitlines() == said
+
+
+def test_progress_keeps_to_the_width_of_a_terminal(monkeypatch):
+    class Narrow(Terminal):
+        def fileno(self) -> int:
+            return 2
+
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((40, 20)))
+    stream, now = Narrow(), iter([0.0, 2.0, 14.0])
+    progress = Progress("a-file-with-a-rather-long-name.jsonl", stream, lambda: next(now))
+    progress.add(100, 0.125)
+    progress.done(9)
+    line, end = stream.getvalue().split("\r\033[K")[1:]
+    assert line == "tokenising a-file-with-a-rather-long-n…" and len(line) == 39
+    assert end == "tokenised a-file-with-a-rather-long-name.jsonl: 100 rows, 7 rows/s, 9 tokens in 14 s\n"

@@ -114,6 +114,7 @@ def test_a_template_that_is_neither_name_nor_file_is_refused(folder):
     [
         ("{{ 'a' * 6000000000 }}", "it takes more than 1024 MiB of memory"),
         ("{{ messages[0].content }}{{ 'a' * 67108864 }}", "it writes .* characters"),
+        ("{{ messages[0].content }}{{ '\\ud800' }}", "it writes half of a surrogate pair; expected text"),
     ],
 )
 def test_a_template_that_takes_too_much_is_a_row_error(folder, tmp_path, template, reason):
