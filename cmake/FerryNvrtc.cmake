@@ -17,3 +17,13 @@ if(NOT EXISTS "${FERRY_NVRTC}" AND found)
   set(FERRY_NVRTC "${found}" CACHE FILEPATH "NVRTC that compiles CUDA kernels in tests" FORCE)
 endif()
 message(STATUS "NVRTC for tests: ${FERRY_NVRTC}")
+
+# The tests NAME compile with it. A sanitizer opens libraries in others' place, so that none is found beside the one that
+# asks for it.
+function(ferry_compiles_kernels name)
+  target_compile_definitions(${name}_test PRIVATE FERRY_NVRTC="${FERRY_NVRTC}")
+  if(FERRY_SANITIZE AND FERRY_NVRTC)
+    cmake_path(GET FERRY_NVRTC PARENT_PATH folder)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "LD_LIBRARY_PATH=${folder}")
+  endif()
+endfunction()

@@ -76,9 +76,9 @@ TEST(RunQuestion, ScheduleAndRoundingAreSaid) {
   }
   EXPECT_EQ(said, (std::vector<std::string>{
                       "optim.lr: then 2.0e-05, now 0.5", "optim.schedule: then cosine, now linear",
-                      "optim.warmup_ratio: then 0.03, now 0", "optim.warmup_steps: then null, now 3",
-                      "optim.weight_decay: then 0, now 0.5", "processor: then p, now another",
-                      "train.steps: then 9, now 20"}));
+                      "optim.warmup_ratio: then 0.03, now 0",
+                      "optim.warmup_steps: then null, now 3", "optim.weight_decay: then 0, now 0.5",
+                      "processor: then p, now another", "train.steps: then 9, now 20"}));
 }
 
 TEST(RunQuestion, OtherRowsAreRefusedUnlessNamed) {

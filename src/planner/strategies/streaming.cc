@@ -376,8 +376,7 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
 // could keep.
 StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool swaps_to_drive,
                                            const KeptSlots& slots) {
-  const auto [known, is_new] =
-      ideals_.try_emplace(key_of(schedule) + (swaps_to_drive ? "d" : ""));
+  const auto [known, is_new] = ideals_.try_emplace(key_of(schedule) + (swaps_to_drive ? "d" : ""));
   Ideal& ideal = known->second;
   if (!is_new) return ideal;
   Plan plan = write_stream_plan(question_, chain_, schedule);
