@@ -89,36 +89,39 @@ TEST(DeviceHomes, WhatRestsOnADeviceDoesNotRestOnDrives) {
 
 // From little more than what trains to what holds everything: no cliff, and no step back but for
 // what heuristics see at one amount and not at the other.
-TEST(DeviceHomes, TheStepFallsFromAllStreamedToAllAtHome) {
+class DeviceHomesOn : public testing::TestWithParam<int> {};
+
+TEST_P(DeviceHomesOn, TheStepFallsFromAllStreamedToAllAtHome) {
   constexpr double kNoticeable = 0.04;
-  for (const int devices : {1, 2, 4}) {
-    SampleMachine machine;
-    machine.devices = devices;
-    machine.link_rate = 5e7;
-    PlanQuestion question = sample_question({.layers = 12, .hidden = 64, .vocab = 512}, machine, 4);
-    question.strategy = "mobius";
-    const Bytes whole = states_of(question) + Bytes{states_of(question).count / 3};  // and sums
-    const Bytes each{whole.count / devices};
-    const Bytes passing{whole.count / 8};
-    Micros before{1e18};
-    Micros first, last;
-    for (int i = 0; i <= 16; ++i) {
-      SCOPED_TRACE(std::to_string(devices) + " devices, " + std::to_string(i) + " of 16");
-      set_device_budgets(question, passing + Bytes{each.count * i / 12});
-      const PlanAnswer answer = make_plan(question);
-      const auto* planned = std::get_if<Planned>(&answer);
-      if (planned == nullptr) continue;
-      last = planned->prediction.step;
-      if (first == Micros{}) first = last;
-      EXPECT_LE(last.count, before.count * (1 + kNoticeable));
-      before = std::min(before, last);
-    }
-    EXPECT_LT(last.count, 0.6 * first.count);
-    question.strategy = devices == 1 ? "resident" : "1f1b";
-    set_device_budgets(question, 1_GiB);
-    EXPECT_LT(last.count, 1.15 * must_fit(question).prediction.step.count);
+  const int devices = GetParam();
+  SampleMachine machine;
+  machine.devices = devices;
+  machine.link_rate = 5e7;
+  PlanQuestion question = sample_question({.layers = 12, .hidden = 64, .vocab = 512}, machine, 4);
+  question.strategy = "mobius";
+  const Bytes whole = states_of(question) + Bytes{states_of(question).count / 3};  // and sums
+  const Bytes each{whole.count / devices};
+  const Bytes passing{whole.count / 8};
+  Micros before{1e18};
+  Micros first, last;
+  for (int i = 0; i <= 16; ++i) {
+    SCOPED_TRACE(std::to_string(i) + " of 16");
+    set_device_budgets(question, passing + Bytes{each.count * i / 12});
+    const PlanAnswer answer = make_plan(question);
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (planned == nullptr) continue;
+    last = planned->prediction.step;
+    if (first == Micros{}) first = last;
+    EXPECT_LE(last.count, before.count * (1 + kNoticeable));
+    before = std::min(before, last);
   }
+  EXPECT_LT(last.count, 0.6 * first.count);
+  question.strategy = devices == 1 ? "resident" : "1f1b";
+  set_device_budgets(question, 1_GiB);
+  EXPECT_LT(last.count, 1.15 * must_fit(question).prediction.step.count);
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceHomesOn, testing::Values(1, 2, 4));
 
 }  // namespace
 }  // namespace ferry
