@@ -168,6 +168,7 @@ class Run final : public Observer {
   bool evaluating_ = false;  // now
   bool stop_asked_ = false;  // and a step was not begun for it
   Clock::time_point last_finish_;
+  int driven_since_ = 0;  // the first step of the drive in progress
   std::vector<Micros> step_times_;
   std::vector<double> token_rates_;      // tokens/s of each step
   std::deque<std::vector<Span>> spans_;  // of the last steps
@@ -326,6 +327,7 @@ void Run::run_steps() {
   last_finish_ = Clock::now();
   drives_.restart();
   while (done_ < job_.train.steps && !stop_asked_) {
+    driven_since_ = done_;
     on_driving_thread(runner_.gives_way(), [&] {
       drive(setup_.plan, {done_, job_.train.steps - done_}, runner_, *this);
     });
@@ -348,27 +350,27 @@ bool Run::evaluation_is_due(int done) const {
          done % job_.train.eval_every == 0;
 }
 
-/// How idle the busiest device's compute was, and what it waited for.
+/// How idle the busiest device's compute was in its own step, which ends with its last task of the
+/// step and began when it ended the step before; not in what the run did between two drives.
 void Run::measure_stall(int step, StepReport& report) const {
   const Plan& plan = setup_.plan;
-  IdVector<ResourceId, Micros> busy(plan.resources.size());
-  for (const Span& span : spans_.back()) {
-    if (span.run.step != step) continue;
-    const ResourceId resource = plan.tasks[span.run.task].resource;
-    if (plan.resources[resource].kind != ResourceKind::compute) continue;
-    busy[resource] += span.end - span.start;
-  }
-  if (report.step_seconds <= 0) return;
-  const auto most = std::ranges::max_element(busy);
-  const auto share = [&](Micros time) {
-    return std::clamp(time.seconds() / report.step_seconds, 0.0, 1.0);
-  };
-  report.stall = 1 - share(*most);
   Timeline timeline;
+  IdVector<ResourceId, Micros> busy(plan.resources.size());
   for (const auto& spans : spans_) {
-    timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
+    for (const Span& span : spans) {
+      if (span.run.step < driven_since_) continue;
+      timeline.spans.push_back(span);
+      const ResourceId resource = plan.tasks[span.run.task].resource;
+      if (span.run.step != step || plan.resources[resource].kind != ResourceKind::compute) continue;
+      busy[resource] += span.end - span.start;
+    }
   }
+  const auto most = std::ranges::max_element(busy);
   const StallCauses causes = stall_causes(plan, timeline, busy.id_of(most), step);
+  const Micros whole = *most + causes.total();
+  if (whole.count <= 0) return;
+  const auto share = [&](Micros time) { return time.count / whole.count; };
+  report.stall = share(causes.total());
   report.stall_by = {{"copies", share(causes.copies)},
                      {"drives", share(causes.drives)},
                      {"host", share(causes.host)},

@@ -50,8 +50,8 @@ struct StepReport {
   std::int64_t tokens = 0;   // positions that are not padding
   std::int64_t learned = 0;  // positions whose prediction is learned
   double step_seconds = 0;
-  double stall = 0;  // share of the step in which the busiest device's compute was idle
-  std::map<std::string, double> stall_by;   // what that compute waited for: shares of the step
+  double stall = 0;  // share of the busiest device's own step in which its compute was idle
+  std::map<std::string, double> stall_by;   // what it waited for; adds up to `stall`
   std::map<std::string, Bytes> peak_bytes;  // per place, measured, since the run began
   DriveBytesByPlace drive_bytes;            // moved since the step before ended, as drives counted
   double seconds_left = 0;
