@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "llama_shape.h"
 #include "papers/paper_auto.h"
 #include "planner/costs/estimate.h"
+#include "planner/llama_shape.h"
 
 namespace {
 
@@ -81,6 +81,37 @@ int main(int argc, char** argv) {
   for (Case& one : cases()) {
     if (one.first.find(part) == std::string::npos) continue;
     PlanQuestion& question = one.second;
+    if (argc > 2 && std::string(argv[2]) == "ladder") {
+      for (double e = 1; e <= 64; e *= 2)
+        for (int m = 8; m < 16; ++m) {
+          const double gib = m * e / 2;
+          if (gib < 8 || gib > 80) continue;
+          const Bytes each{(std::int64_t)(gib * (1_GiB).count)};
+          for (MachineDevice& device : question.machine.devices) device.memory = each;
+          question.strategy = argc > 3 ? argv[3] : "mobius";
+          std::printf("%.1f ", gib);
+          print_row(one);
+        }
+      continue;
+    }
+    if (argc > 2 && std::string(argv[2]) == "sweep") {
+      double best = 1e9;
+      for (int gib = std::stoi(argv[4]); gib <= std::stoi(argv[5]); gib += std::stoi(argv[6])) {
+        for (MachineDevice& device : question.machine.devices) device.memory = 1_GiB * gib;
+        question.strategy = argv[3];
+        const AnswerWithoutRemedies answer = verified_answer(question);
+        const auto* planned = std::get_if<Planned>(&answer);
+        if (!planned) continue;
+        const double step = planned->prediction.step.seconds();
+        std::printf(
+            "%d:%.4f%s%s ", gib, step, step > best * (1 + 1e-9) ? "!!" : "",
+            question.strategy == "auto" ? planned->candidates.front().strategy.c_str() : "");
+        best = std::min(best, step);
+        std::fflush(stdout);
+      }
+      std::puts("");
+      continue;
+    }
     if (argc > 2) {
       const Bytes each = 1_GiB * std::stoi(argv[2]);
       for (MachineDevice& device : question.machine.devices) device.memory = each;

@@ -18,10 +18,16 @@ std::string all_of(std::size_t count, const std::string& only, const std::string
   return count == 1 ? only : each;
 }
 
+// Less might end between two rungs of the search (strategies/memory_rungs.h).
+Bytes little_more_of_devices(Bytes there) {
+  const std::int64_t mib = (1_MiB).count;
+  return Bytes{std::max<std::int64_t>(1, there.count / 8 / mib) * mib};
+}
+
 Change more_on_devices(const PlanQuestion& question) {
   const auto& devices = question.machine.devices;
   const Bytes least = device_budget(question, least_device(question)).bytes;
-  const Bytes more = little_more(least);
+  const Bytes more = little_more_of_devices(least);
   Change change{all_of(devices.size(), devices.front().name, "each device"), more, least + more,
                 question};
   std::vector<Budget> budgets;

@@ -21,7 +21,8 @@ struct MoreMemory {
 };
 
 /// What is tried of so much: a GiB. A 16th of it where a GiB is more than that or less than a
-/// thousandth, to a whole MiB below a GiB and a whole GiB above, but at least a MiB.
+/// thousandth, to a whole MiB below a GiB and a whole GiB above, but at least a MiB. Of devices it
+/// is an eighth, to a whole MiB.
 Bytes little_more(Bytes there);
 
 /// Of device memory, of DRAM and, where there are drives, of their room: of all devices and all

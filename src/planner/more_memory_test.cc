@@ -80,11 +80,11 @@ TEST(MoreMemory, EveryKindIsPlannedOnceWithMoreOfItAlone) {
   EXPECT_EQ(heard.total, 2);
 
   EXPECT_EQ(rows[0].what, "each device");
-  EXPECT_EQ(rows[0].more, 4_MiB);
-  EXPECT_EQ(rows[0].then, 68_MiB);
+  EXPECT_EQ(rows[0].more, 8_MiB);
+  EXPECT_EQ(rows[0].then, 72_MiB);
   EXPECT_NEAR(rows[0].saved.seconds(), 0.1, 1e-9);
-  EXPECT_EQ(device_budget(fixed.asked[0], 0).bytes, 68_MiB);
-  EXPECT_EQ(device_budget(fixed.asked[0], 1).bytes, 68_MiB);
+  EXPECT_EQ(device_budget(fixed.asked[0], 0).bytes, 72_MiB);
+  EXPECT_EQ(device_budget(fixed.asked[0], 1).bytes, 72_MiB);
   EXPECT_EQ(fixed.asked[0].host_budget, question.host_budget);
 
   EXPECT_EQ(rows[1].what, "DRAM");
@@ -100,8 +100,8 @@ TEST(MoreMemory, UnequalDevicesAllGetWhatIsLittleForTheLeast) {
   question.device_budgets[0].bytes = 128_MiB;
   FixedPlanner fixed({1, 1});
   what_more_memory_brings(question, FixedPlanner::planned(1), fixed.planner(), nobody());
-  EXPECT_EQ(device_budget(fixed.asked[0], 0).bytes, 132_MiB);
-  EXPECT_EQ(device_budget(fixed.asked[0], 1).bytes, 68_MiB);
+  EXPECT_EQ(device_budget(fixed.asked[0], 0).bytes, 136_MiB);
+  EXPECT_EQ(device_budget(fixed.asked[0], 1).bytes, 72_MiB);
 }
 
 TEST(MoreMemory, DrivesAreAKindWhereThereAreSome) {

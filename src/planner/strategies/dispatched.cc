@@ -34,10 +34,11 @@ class Dispatched {
 
   StrategyAnswer run() {
     if (auto lacking = search_.start(schedule(finest_packs()))) return *lacking;
-    for (const Packs& packs : candidates()) offer(packs);
-    StreamDraft draft = search_.refined();
-    const std::string remark = std::to_string(stage_count(draft.schedule)) + " stages";
-    return search_.answer(std::move(draft), remark);
+    const StreamDraft draft = search_.climb({[&] {
+      for (const Packs& packs : candidates()) offer(packs);
+      return false;
+    }});
+    return search_.answer(draft, std::to_string(stage_count(draft.schedule)) + " stages");
   }
 
  protected:

@@ -15,10 +15,9 @@
 namespace ferry {
 namespace {
 
-/// The largest of 0 to `most` that fits, where what is less than one that fits does, too.
+/// The largest of 0 to `most` that fits, where what is less than one that fits does, too; 0 does.
 template <typename Fits>
-std::optional<int> largest(int most, Fits fits) {
-  if (!fits(0)) return std::nullopt;
+int largest(int most, Fits fits) {
   if (fits(most)) return most;
   int good = 0;
   int bad = most;
@@ -31,53 +30,93 @@ std::optional<int> largest(int most, Fits fits) {
 
 }  // namespace
 
-// Homes compete for memory with what blocks keep and with the stages that pass, so they are tried
-// behind the best policies, before any, and with stages of one block.
-StreamDraft StreamSearch::refine_homes(StreamDraft first, StreamDraft finished) {
-  constexpr double kPromising = 1.03;  // of the best step: rings gain no more, as a rule
-  StreamDraft best = with_homes(std::move(finished), Then::rings);
-  std::vector<StreamDraft> starts;
-  starts.push_back(std::move(first));
-  Attempt finest = try_longest_ring(least_memory_, kRoomyRing, {});
-  if (finest.draft) starts.push_back(std::move(*finest.draft));
-  for (StreamDraft& start : starts) {
-    StreamDraft other = with_homes(std::move(start), Then::policies);
-    if (question_.options.activations == ActivationRule::automatic) {
-      other = with_policies(std::move(other), {Leaving::for_dram, Rings::roomy});
-    }
-    other = with_homes(std::move(other), Then::rings);
-    if (other.step() < best.step() * kPromising) other = refine_rings_and_updates(std::move(other));
-    best = faster(std::move(best), std::optional(std::move(other)));
+/// Of the draft's visits and of others: as much at home as it has, or some more or less, with what
+/// fits beside it; then single counts.
+StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
+  const int all = draft.schedule.on_devices.all;
+  std::vector<StreamSchedule> visits = {draft.schedule};
+  for (const StreamSchedule& each : regular_) {
+    if (each.visits != draft.schedule.visits) visits.push_back(each);
   }
-  best = with_fills(std::move(best));
-  return passes_.run(pass_name::kHomes, std::move(best),
-                     [&](StreamDraft given) { return neighbouring_homes(std::move(given)); });
-}
-
-StreamDraft StreamSearch::with_homes(StreamDraft draft, Then then) {
-  return passes_.run(pass_name::kHomes, std::move(draft),
-                     [&](StreamDraft given) { return best_homes(std::move(given), then); });
-}
-
-/// Weights at home save most copies per byte, whole blocks most in all: either goes first. Sums
-/// that wait may, too, once nothing else is to come: they let the links work through forward.
-StreamDraft StreamSearch::best_homes(StreamDraft draft, Then then) {
-  using Kind = int HomeCounts::*;
-  constexpr Kind kAll = &HomeCounts::all, kSums = &HomeCounts::sums,
-                 kWeights = &HomeCounts::weights;
-  std::vector<std::array<Kind, 3>> orders = {{kAll, kSums, kWeights}, {kWeights, kAll, kSums}};
-  if (then == Then::rings) orders.push_back({kSums, kAll, kWeights});
-  const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
-  const StreamSchedule start = draft.schedule;
-  const Micros before = draft.step();
-  for (const auto& order : orders) {
-    std::optional<StreamDraft> other;
-    for (const Kind kind : order) {
-      auto more = with_more(other ? other->schedule : start, other ? other->step() : before, kind,
-                            most.*kind);
-      if (more) other = std::move(more);
+  for (const StreamSchedule& each : visits) {
+    for (const Fills rest : {Fills::sums, Fills::sums_and_leave, Fills::weights}) {
+      if (rest == Fills::weights && !is_small_step(question_, chain_)) continue;
+      const StreamSchedule emptied = for_fills(each, draft, rest);
+      draft = best_fill(std::move(draft), {emptied, kept_slots(chain_, emptied), rest, all});
     }
-    draft = faster(std::move(draft), std::move(other));
+  }
+  return neighbouring_homes(std::move(draft));
+}
+
+/// Where the fill is nearly as fast as the draft: with some more whole blocks or fewer, and with
+/// less of what is kept.
+StreamDraft StreamSearch::best_fill(StreamDraft draft, Fill fill) {
+  constexpr double kPromising = 1.05;  // of the best step
+  constexpr int kPart = 8;
+  constexpr std::array kShares = {1.0, 0.875, 0.75, 0.5};
+  constexpr int kPatience = 2;
+  const int all = fill.all;
+  const int unit = 1 + all / kPart;
+  const Micros limit = draft.step() * kPromising;
+  bool is_promising = false;
+  // Large stages pass only where little is left to pass, so the first that fits may have more.
+  for (const int by : {0, unit, 2 * unit, -unit, -2 * unit}) {
+    fill.all = all + by;
+    if (fill.all < 0 || (by < 0 && !is_promising)) continue;
+    const std::optional<int> most = most_kept(fill);
+    if (!most) continue;
+    int failed = 0;
+    for (const double share : kShares) {
+      const Micros before = draft.step();
+      Attempt attempt = try_schedule(filled(fill, static_cast<int>(*most * share)),
+                                     is_promising ? before : limit);
+      if (!is_promising && !attempt.draft) return draft;
+      is_promising = true;
+      draft = faster(std::move(draft), std::move(attempt.draft));
+      failed = draft.step() < before ? 0 : failed + 1;
+      if (failed == kPatience || *most == 0) break;
+    }
+  }
+  return draft;
+}
+
+/// Stages of the draft as they are, which may be too large for two to be there at once: as many
+/// whole blocks as fit, then what forward keeps.
+void StreamSearch::crowded_homes(StreamDraft draft) {
+  constexpr double kPromising = 1.03;  // of the best step: rings gain no more, as a rule
+  draft = passes_.run(pass_name::kHomes, std::move(draft),
+                      [&](StreamDraft given) { return most_at_home(std::move(given)); });
+  if (question_.options.activations == ActivationRule::automatic) {
+    draft = with_policies(std::move(draft), {Leaving::for_dram, Rings::roomy});
+  }
+  draft = passes_.run(pass_name::kHomes, std::move(draft),
+                      [&](StreamDraft given) { return most_at_home(std::move(given)); });
+  if (draft.step() < best_->step() * kPromising) refine_rings_and_updates(std::move(draft));
+}
+
+/// From few whole blocks to many, then sums, as far as they fit and make the step shorter than
+/// that; then what is between the last that fit and the first that did not.
+StreamDraft StreamSearch::most_at_home(StreamDraft draft) {
+  constexpr int kPatience = 2;
+  const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
+  for (const auto kind : {&HomeCounts::all, &HomeCounts::sums}) {
+    StreamSchedule schedule = draft.schedule;
+    int& count = schedule.on_devices.*kind;
+    int fits = count;
+    int too_many = most.*kind + 1;
+    for (int failed = 0; failed < kPatience && fits + 1 < too_many;) {
+      const int next = too_many > most.*kind ? fits + 1 + fits / 2 : (fits + too_many) / 2;
+      count = std::min(next, most.*kind);
+      const Micros before = draft.step();
+      Attempt attempt = try_schedule(schedule, before);
+      if (attempt.lacking) {
+        too_many = count;
+        continue;
+      }
+      fits = count;
+      draft = faster(std::move(draft), std::move(attempt.draft));
+      failed = draft.step() < before ? 0 : failed + 1;
+    }
   }
   return draft;
 }
@@ -86,10 +125,10 @@ StreamDraft StreamSearch::best_homes(StreamDraft draft, Then then) {
 StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
   for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights}) {
-    for (int by = draft.schedule.on_devices.*kind / 4; by > 0; by /= 2) {
+    for (int by = std::max(1, draft.schedule.on_devices.*kind / 4); by > 0; by /= 2) {
       const StreamSchedule chosen = draft.schedule;
       for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
-        if (count > most.*kind) continue;
+        if (count < 0 || count > most.*kind) continue;
         StreamSchedule tried = chosen;
         tried.on_devices.*kind = count;
         draft = faster_of(std::move(draft), tried);
@@ -99,110 +138,63 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   return draft;
 }
 
-/// From few blocks to many, as far as they fit and make the step shorter than that; then what is
-/// between the last that fit and the first that did not. Nothing where none does.
-std::optional<StreamDraft> StreamSearch::with_more(StreamSchedule schedule, Micros step,
-                                                   int HomeCounts::*kind, int most) {
-  constexpr int kPatience = 2;
-  std::optional<StreamDraft> best;
-  int& count = schedule.on_devices.*kind;
-  int fits = count;
-  int too_many = most + 1;
-  for (int failed = 0; failed < kPatience && fits + 1 < too_many;) {
-    const int next = too_many > most ? fits + 1 + fits / 2 : (fits + too_many) / 2;
-    count = std::min(next, most);
-    Attempt attempt = try_schedule(schedule, step);
-    if (attempt.lacking) {
-      too_many = count;
-      continue;
-    }
-    fits = count;
-    const bool gained = attempt.draft && attempt.draft->step() < step;
-    failed = gained ? 0 : failed + 1;
-    if (!gained) continue;
-    best = std::move(attempt.draft);
-    step = best->step();
-  }
-  return best;
-}
-
-// ---- homes and what forward keeps, together ----
-
-/// What forward keeps and the sums that wait share a region (shared_region.h): where the one fits,
-/// much of the other does, too. So they are counted out together, for every number of whole blocks,
-/// beside room for any two neighbouring visits.
-StreamDraft StreamSearch::with_fills(StreamDraft draft) {
-  std::vector<StreamSchedule> visits = {draft.schedule};
-  for (const StreamSchedule& regular : regular_) visits.push_back(regular);
-  for (const StreamSchedule& each : visits) {
-    const Micros before = draft.step();
-    draft = passes_.run(pass_name::kHomes, std::move(draft),
-                        [&](StreamDraft given) { return best_fill(std::move(given), each); });
-    if (draft.step() < before) draft = refine_rings_and_updates(std::move(draft));
-  }
-  return draft;
-}
-
-StreamDraft StreamSearch::best_fill(StreamDraft draft, StreamSchedule visits) {
-  constexpr int kCoarse = 8;
+StreamSchedule StreamSearch::for_fills(StreamSchedule visits, const StreamDraft& draft,
+                                       Fills rest) const {
   visits = with_slots(std::move(visits), kRoomyRing);
   visits.saved_slots = StreamSchedule{}.saved_slots;
   visits.updates_as_landed = draft.schedule.updates_as_landed;
-  const int most = DeviceHomes(chain_, visits).most().all;
-  const int coarse = std::max(1, most / kCoarse);
-  int best = 0;
-  const auto try_whole = [&](int all) {
-    const Micros before = draft.step();
-    const bool fits = try_fills(draft, visits, all);
-    if (draft.step() < before) best = all;
-    return fits;
-  };
-  for (int all = 0; all <= most && try_whole(all);) all += coarse;
-  for (int by = coarse / 2; by > 0; by /= 2) {
-    const int middle = best;
-    for (const int all : {middle - by, middle + by}) {
-      if (all >= 0 && all <= most) try_whole(all);
-    }
-  }
-  return draft;
+  return rest == Fills::sums_and_leave ? with_roomy_saved_ring(std::move(visits)) : visits;
 }
 
-/// Most of what fits beside so many whole blocks: all that can be kept or less, since sums that
-/// wait take room, too. False: nothing fits.
-bool StreamSearch::try_fills(StreamDraft& draft, const StreamSchedule& visits, int all) {
-  constexpr std::array kShares = {1.0, 0.875, 0.75, 0.5};
-  constexpr int kPatience = 2;
-  const bool keeps = question_.options.activations == ActivationRule::automatic &&
-                     passes_.has(pass_name::kActivations);
-  const KeptSlots slots = kept_slots(chain_, visits);
-  const int blocks = keeps ? static_cast<int>(chain_.size()) : 0;
-  const auto filled = [&](int kept, int sums) {
-    StreamSchedule schedule = visits;
-    schedule.on_devices = {.all = all, .sums = sums};
-    schedule.policies =
-        stay_and_leave(chain_, slots, question_.micro_batches, static_cast<std::size_t>(kept), 0);
-    return schedule;
+bool StreamSearch::may_keep() const {
+  return question_.options.activations == ActivationRule::automatic &&
+         passes_.has(pass_name::kActivations);
+}
+
+/// How many blocks can keep what backward needs beside so many whole blocks and room for any two
+/// neighbouring visits. Nothing where not even the whole blocks fit.
+std::optional<int> StreamSearch::most_kept(const Fill& fill) {
+  const bool may_leave = may_keep() || fill.rest != Fills::sums_and_leave;
+  if (!may_leave || fill.all > DeviceHomes(chain_, fill.visits).most().all) return std::nullopt;
+  if (!is_roomy(with(fill, 0, {.all = fill.all}))) return std::nullopt;
+  const int blocks = may_keep() ? static_cast<int>(chain_.size()) : 0;
+  return largest(blocks, [&](int kept) { return is_roomy(with(fill, kept, {.all = fill.all})); });
+}
+
+/// What forward keeps and the sums that wait share a region (shared_region.h): where the one fits,
+/// much of the other does, too. So they are counted out together; weights that stay take what is
+/// left, or what sums would.
+StreamSchedule StreamSearch::filled(const Fill& fill, int kept) {
+  const HomeCounts most = DeviceHomes(chain_, fill.visits).most();
+  HomeCounts counts{.all = fill.all};
+  const auto most_of = [&](int HomeCounts::*kind) {
+    counts.*kind = largest(most.*kind, [&](int count) {
+      HomeCounts tried = counts;
+      tried.*kind = count;
+      return is_roomy(with(fill, kept, tried));
+    });
   };
-  const auto most_kept = largest(blocks, [&](int kept) { return is_roomy(filled(kept, 0)); });
-  if (!most_kept) return false;
-  const int most_sums = DeviceHomes(chain_, visits).most().sums;
-  int failed = 0;
-  for (const double share : kShares) {
-    const int kept = static_cast<int>(*most_kept * share);
-    const auto sums = largest(most_sums, [&](int count) { return is_roomy(filled(kept, count)); });
-    const Micros before = draft.step();
-    draft = faster_of(std::move(draft), filled(kept, sums.value_or(0)));
-    failed = draft.step() < before ? 0 : failed + 1;
-    if (failed == kPatience || *most_kept == 0) break;
-  }
-  return true;
+  if (fill.rest != Fills::weights) most_of(&HomeCounts::sums);
+  most_of(&HomeCounts::weights);
+  return with(fill, kept, counts);
+}
+
+StreamSchedule StreamSearch::with(const Fill& fill, int kept, const HomeCounts& counts) const {
+  StreamSchedule schedule = fill.visits;
+  schedule.on_devices = counts;
+  const bool leaves = fill.rest == Fills::sums_and_leave;
+  schedule.policies = stay_and_leave(chain_, fill.slots, question_.micro_batches,
+                                     static_cast<std::size_t>(kept), leaves ? chain_.size() : 0);
+  return schedule;
 }
 
 /// Whether the devices have room for it and for any two neighbouring visits.
-bool StreamSearch::is_roomy(const StreamSchedule& schedule) const {
+bool StreamSearch::is_roomy(const StreamSchedule& schedule) {
   const std::vector<Bytes> needs = roomy_needs(question_, chain_, at_rest(schedule, false));
   for (int d = 0; d < schedule.devices; ++d) {
-    if (needs[static_cast<std::size_t>(d)] > device_limit(question_, d)) return false;
+    if (needs[static_cast<std::size_t>(d)] <= device_limit(question_, d)) continue;
+    wants_memory_ = true;
+    return false;
   }
   return true;
 }

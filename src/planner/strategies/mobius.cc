@@ -103,7 +103,6 @@ class MobiusSearch {
   MobiusSearch(const PlanQuestion& question, const Chain& chain)
       : question_(question),
         chain_(chain),
-        problem_(problem_of(question, chain)),
         search_(question, chain, StreamSearch::Homes::anywhere),
         roots_(roots_of(question.machine)) {
     for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
@@ -113,21 +112,20 @@ class MobiusSearch {
 
   StrategyAnswer run() {
     if (auto lacking = search_.start(schedule_of(finest_partition(chain_)))) return *lacking;
-    for (const auto& ends : candidates()) search_.offer(schedule_of(ends));
-    if (!question_.options.stages) {
-      for (const int first : {2, 3}) search_.offer_for_homes(schedule_of(stages_of_two(first)));
-    }
-    StreamDraft draft = search_.refined();
-    const Micros by_formula = draft.step();
-    draft = search_.passes().run(pass_name::kMapping, std::move(draft),
-                                 [&](StreamDraft given) { return best_mapping(std::move(given)); });
-    const StreamSchedule schedule = draft.schedule;
+    const StreamDraft draft =
+        search_.climb({[&] { return offer_all(); },
+                       [&](StreamDraft given) {
+                         return search_.passes().run(
+                             pass_name::kMapping, std::move(given),
+                             [&](StreamDraft one) { return best_mapping(std::move(one)); });
+                       }});
+    const StreamSchedule& schedule = draft.schedule;
     const std::size_t stages = stage_count(schedule);
-    StrategyPlan plan = search_.answer(std::move(draft), std::to_string(stages) + " stages");
+    StrategyPlan plan = search_.answer(draft, std::to_string(stages) + " stages");
     plan.report.mapping = slots_of(schedule);
     plan.report.figures["contention_degree"] =
         contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
-    plan.report.figures["mapping_gain"] = by_formula.count / plan.prediction.step.count - 1;
+    plan.report.figures["mapping_gain"] = mapping_gain(draft);
     return plan;
   }
 
@@ -153,23 +151,34 @@ class MobiusSearch {
   StreamDraft best_mapping(StreamDraft draft) {
     if (question_.options.devices || question_.options.map != MapRule::automatic) return draft;
     const StreamSchedule chosen = draft.schedule;
-    std::vector<int> slots = slots_of(chosen);
+    const std::vector<int> slots = slots_of(chosen);
     for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
-      const auto root = [&](std::size_t slot) { return roots_[slots[slot]]; };
-      if (root(s) == root(s + 1)) continue;
-      const int first = slots[s];
-      const int second = slots[s + 1];
-      StreamSchedule swapped = chosen;
-      for (StageVisit& visit : swapped.visits) {
-        if (visit.device == first) {
-          visit.device = second;
-        } else if (visit.device == second) {
-          visit.device = first;
-        }
-      }
-      draft = search_.faster_of(std::move(draft), swapped);
+      if (roots_[slots[s]] == roots_[slots[s + 1]]) continue;
+      std::vector<int> swapped = slots;
+      std::swap(swapped[s], swapped[s + 1]);
+      draft = search_.faster_of(std::move(draft), remapped(chosen, slots, swapped));
     }
     return draft;
+  }
+
+  /// The draft's gain over the formula's mapping of its slots.
+  double mapping_gain(const StreamDraft& draft) {
+    const std::vector<int> slots = slots_of(draft.schedule);
+    std::vector<int> by_formula = mapping(static_cast<int>(stage_count(draft.schedule)));
+    by_formula.resize(slots.size());
+    if (slots == by_formula) return 0;
+    const auto step = search_.step_of(remapped(draft.schedule, slots, by_formula), draft.rung);
+    return step ? step->count / draft.step().count - 1 : 0;
+  }
+
+  /// The schedule with the devices `to` in place of `from`.
+  static StreamSchedule remapped(StreamSchedule schedule, const std::vector<int>& from,
+                                 const std::vector<int>& to) {
+    for (StageVisit& visit : schedule.visits) {
+      const auto at = std::ranges::find(from, visit.device) - from.begin();
+      visit.device = to[static_cast<std::size_t>(at)];
+    }
+    return schedule;
   }
 
   StreamSchedule schedule_of(const std::vector<int>& ends) const {
@@ -193,25 +202,36 @@ class MobiusSearch {
     return forwards;
   }
 
-  std::vector<std::vector<int>> candidates() const {
+  /// Whether stages of other sizes would fit with more memory.
+  bool offer_all() {
+    const EvaluatorProblem problem = problem_of(search_.question(), chain_);
+    for (const auto& ends : candidates(problem)) search_.offer(schedule_of(ends));
+    if (question_.options.stages) return false;
+    for (const int first : {2, 3}) search_.offer_for_homes(schedule_of(stages_of_two(first)));
+    double all = 0;
+    for (const BlockCosts& block : blocks_) all += block.forward_memory + block.backward_memory;
+    return problem.memory < all;
+  }
+
+  std::vector<std::vector<int>> candidates(const EvaluatorProblem& problem) const {
     if (auto asked = asked_ends(question_, static_cast<int>(chain_.size()))) return {*asked};
     std::vector<std::vector<int>> result;
     const auto add = [&](const std::vector<int>& ends) {
       if (ends.empty() || std::find(result.begin(), result.end(), ends) != result.end()) return;
       result.push_back(ends);
     };
-    if (problem_.memory > 0) {
+    if (problem.memory > 0) {
       if (question_.options.partition == Partitioner::mip) {
-        for (const Partition& partition : mip_partition(problem_, blocks_).best) {
+        for (const Partition& partition : mip_partition(problem, blocks_).best) {
           add(partition.ends);
         }
       }
       const int tried = is_small_step(question_, chain_) ? kSmallPartitionsTried : kPartitionsTried;
-      for (const Partition& partition : search_partition(problem_, blocks_, tried).best) {
+      for (const Partition& partition : search_partition(problem, blocks_, tried).best) {
         add(partition.ends);
       }
       for (int rounds = 1; rounds <= 4; ++rounds) {
-        add(balanced_partition(problem_, blocks_, problem_.devices * rounds));
+        add(balanced_partition(problem, blocks_, problem.devices * rounds));
       }
     }
     add(finest_partition(chain_));
@@ -220,7 +240,6 @@ class MobiusSearch {
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  EvaluatorProblem problem_;
   StreamSearch search_;
   const std::vector<std::optional<int>> roots_;
   std::vector<BlockCosts> blocks_;

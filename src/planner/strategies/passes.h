@@ -29,20 +29,20 @@ struct Draft {
 };
 
 /// The other where that is faster.
-template <typename Schedule>
-Draft<Schedule> faster(Draft<Schedule> draft, std::optional<Draft<Schedule>> other) {
+template <typename Draft>
+Draft faster(Draft draft, std::optional<Draft> other) {
   return other && other->step() < draft.step() ? std::move(*other) : std::move(draft);
 }
 
 /// The fastest of the drafts that were offered; of equally fast ones those that came first.
-template <typename Schedule>
+template <typename Draft>
 class Drafts {
  public:
   /// Keeps the `most` fastest.
   explicit Drafts(std::size_t most) : most_(most) {}
 
-  void offer(Draft<Schedule> draft) {
-    const auto after = std::ranges::upper_bound(drafts_, draft.step(), {}, &Draft<Schedule>::step);
+  void offer(Draft draft) {
+    const auto after = std::ranges::upper_bound(drafts_, draft.step(), {}, &Draft::step);
     drafts_.insert(after, std::move(draft));
     if (drafts_.size() > most_) drafts_.pop_back();
   }
@@ -50,17 +50,17 @@ class Drafts {
   bool empty() const { return drafts_.empty(); }
 
   /// Requires: one was offered.
-  const Draft<Schedule>& best() const {
+  const Draft& best() const {
     FERRY_CHECK(!drafts_.empty(), "a draft was offered");
     return drafts_.front();
   }
 
   /// All that are kept, the fastest first; none are left here.
-  std::vector<Draft<Schedule>> take() { return std::exchange(drafts_, {}); }
+  std::vector<Draft> take() { return std::exchange(drafts_, {}); }
 
  private:
   std::size_t most_;
-  std::vector<Draft<Schedule>> drafts_;  // the fastest first
+  std::vector<Draft> drafts_;  // the fastest first
 };
 
 /// Runs passes and notes what they took.
@@ -72,8 +72,8 @@ class Passes {
   bool has(const char* name) const;
 
   /// pass(draft), or the draft as it is when the pass is switched off.
-  template <typename Schedule, typename Function>
-  Draft<Schedule> run(const char* name, Draft<Schedule> draft, Function pass) {
+  template <typename Draft, typename Function>
+  Draft run(const char* name, Draft draft, Function pass) {
     if (reports_.empty()) note(kSchedules, started_, draft.step(), draft.step());
     if (!has(name)) return draft;
     const Micros before = draft.step();

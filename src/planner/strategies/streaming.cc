@@ -25,7 +25,8 @@ constexpr std::size_t kSmallStep = 100;  // forward tasks
 constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much was gained
 // A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
 // it ends, but for what has to be known, when so many tasks of large plans are written.
-constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks
+constexpr std::ptrdiff_t kShortPlan = 8'000;  // tasks
+constexpr std::ptrdiff_t kLargePlan = 20'000;
 constexpr std::ptrdiff_t kMostWritten = 1'500'000;
 constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
@@ -54,6 +55,20 @@ std::string key_of(const StreamSchedule& schedule) {
   return key;
 }
 
+// Whether no device's memory is full: what passes has all the room that is of use.
+bool leaves_room(const Plan& plan) {
+  return std::ranges::all_of(plan.places.ids(), [&](PlaceId id) {
+    const Place& place = plan.places[id];
+    return place.kind != PlaceKind::device || peak_bytes(plan, id) < place.budget;
+  });
+}
+
+Bytes limit_of(const PlanQuestion& question, const std::string& device) {
+  const auto& devices = question.machine.devices;
+  const auto at = std::ranges::find(devices, device, &MachineDevice::name) - devices.begin();
+  return device_limit(question, static_cast<int>(at));
+}
+
 Bytes host_peak(const Plan& plan) {
   const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
   return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
@@ -62,7 +77,8 @@ Bytes host_peak(const Plan& plan) {
 }  // namespace
 
 StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes)
-    : question_(question),
+    : asked_(question),
+      question_(question),
       chain_(chain),
       passes_(question),
       homes_(homes == Homes::anywhere && question.mode == PlanMode::train &&
@@ -76,9 +92,9 @@ std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
   least_memory_.policies = asked_policies(least_memory_);
   Attempt attempt = try_schedule(least_memory_, {});
   if (has_drives()) attempt = find_homes(std::move(attempt));
-  if (attempt.lacking) return attempt.lacking;
-  offered_.offer(std::move(*attempt.draft));
-  return std::nullopt;
+  tried_.clear();
+  best_.reset();
+  return attempt.lacking;
 }
 
 bool StreamSearch::has_drives() const { return drive_array(question_.machine).count > 0; }
@@ -99,6 +115,8 @@ StreamSearch::Attempt StreamSearch::find_homes(Attempt in_dram) {
   }
   if (!attempt.lacking) {
     rest_with_swaps(needed);
+    tried_.clear();
+    if (try_schedule(least_memory_, {}).lacking) with_swaps_.reset();
     return attempt;
   }
   resting_ = {};
@@ -127,6 +145,15 @@ StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_driv
   return schedule;
 }
 
+/// At rest, with the policies that the job asks for if it does.
+StreamSchedule StreamSearch::as_asked(const StreamSchedule& offered) const {
+  const ActivationPolicies policies = asked_policies(offered);
+  StreamSchedule schedule =
+      at_rest(offered, std::ranges::count(policies, ActivationPolicy::swap_to_drive) > 0);
+  schedule.policies = policies;
+  return schedule;
+}
+
 // ---- attempts ----
 
 void StreamSearch::offer(StreamSchedule schedule) {
@@ -140,37 +167,73 @@ StreamDraft StreamSearch::faster_of(StreamDraft draft, const StreamSchedule& sch
   return faster(std::move(draft), try_schedule(schedule, step).draft);
 }
 
+std::optional<Micros> StreamSearch::step_of(const StreamSchedule& schedule, Bytes rung) {
+  stand_on(rung);
+  const Attempt attempt = try_schedule(schedule, {});
+  return attempt.draft ? std::optional(attempt.draft->step()) : std::nullopt;
+}
+
 // `faster_than`: slower plans are of no use. One at least is wanted at any time, so that the
 // strategy answers.
 StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
                                                  std::optional<Micros> faster_than) {
-  const ActivationPolicies policies = asked_policies(offered);
-  StreamSchedule schedule =
-      at_rest(offered, std::ranges::count(policies, ActivationPolicy::swap_to_drive) > 0);
-  schedule.policies = policies;
+  StreamSchedule schedule = as_asked(offered);
   const std::string key = key_of(schedule);
-  if (const auto known = tried_.find(key); known != tried_.end()) {
+  if (const auto known = tried_.find(key); known != tried_.end() && holds_here(known->second)) {
     const Verdict& verdict = known->second;
-    if (verdict.lacking) return {std::nullopt, verdict.lacking};
+    if (verdict.lacking) return {std::nullopt, lacking_here(*verdict.lacking)};
     if (faster_than && verdict.at_least >= *faster_than) return {};
+    if (verdict.is_exact) {
+      return {StreamDraft{std::move(schedule), verdict.rung, verdict.at_least}, std::nullopt};
+    }
   }
   if (faster_than && written_ > kMostWritten) return {};
   Verdict& verdict = tried_[key];
+  verdict = {};
+  verdict.rung = rung_;
   Plan plan = write_stream_plan(question_, chain_, schedule);
   if (std::ssize(plan.tasks) > kLargePlan) written_ += std::ssize(plan.tasks);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) {
     verdict.lacking = std::move(lacking.front());
-    return {std::nullopt, verdict.lacking};
+    return {std::nullopt, lacking_here(*verdict.lacking)};
   }
+  verdict.is_roomy = leaves_room(plan);
+  wants_memory_ = wants_memory_ || !verdict.is_roomy;
   if (faster_than) {
     verdict.at_least = lost(schedule, plan) ? kNever : find_busiest(plan).time;
     if (verdict.at_least >= *faster_than) return {};
   }
   order_accesses(plan);
-  Simulation prediction = simulate(plan);
-  verdict.at_least = prediction.step;
-  return {StreamDraft{std::move(schedule), std::move(plan), std::move(prediction)}, std::nullopt};
+  verdict.at_least = simulate(plan).step;
+  verdict.is_exact = true;
+  StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
+  if ((!best_ || draft.step() < best_->step()) && fits_asked(plan)) best_ = draft;
+  return {std::move(draft), std::nullopt};
+}
+
+/// Of a verdict of a lower rung.
+bool StreamSearch::holds_here(const Verdict& verdict) const {
+  if (verdict.rung == rung_ || verdict.is_roomy) return true;
+  if (!verdict.lacking) return false;
+  const Shortage& lacking = *verdict.lacking;
+  return lacking.kind != PlaceKind::device || lacking.need > limit_of(question_, lacking.place);
+}
+
+Shortage StreamSearch::lacking_here(Shortage lacking) {
+  if (lacking.kind != PlaceKind::device) return lacking;
+  wants_memory_ = true;
+  lacking.have = limit_of(question_, lacking.place);
+  return lacking;
+}
+
+bool StreamSearch::fits_asked(const Plan& plan) const {
+  int device = 0;
+  for (const PlaceId id : plan.places.ids()) {
+    if (plan.places[id].kind != PlaceKind::device) continue;
+    if (peak_bytes(plan, id) > device_limit(asked_, device++)) return false;
+  }
+  return true;
 }
 
 /// The longest ring up to `slots` that fits beside the schedule's visits.
@@ -214,16 +277,17 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
   }
   const HomeSavings most = homes_ ? most_savings(chain_, schedule) : HomeSavings{};
   double memory = 0;
-  for (const Place& place : plan.places) {
-    if (place.kind == PlaceKind::device) memory += static_cast<double>(place.budget.count);
+  for (int d = 0; d < device_count(); ++d) {
+    memory += static_cast<double>(device_limit(asked_, d).count);
   }
   for (const ResourceId id : plan.resources.ids()) {
     const Resource& resource = plan.resources[id];
     if (resource.kind == ResourceKind::host) {
       busy[id] = busy[id] - most.updates * memory;
     } else if (resource.kind == ResourceKind::copy) {
-      const Place& place = plan.places[resource.place];
-      const double here = of_drive(resource) ? memory : static_cast<double>(place.budget.count);
+      const Bytes limit =
+          of_drive(resource) ? Bytes{} : limit_of(asked_, plan.places[resource.place].name);
+      const double here = of_drive(resource) ? memory : static_cast<double>(limit.count);
       const double rate = of_drive(resource) ? resource.rate : fastest_link;
       busy[id] = from_seconds(std::max(0.0, moved[id] - most.copies * here) / rate);
     }
@@ -244,14 +308,104 @@ ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) 
   return schedule.policies;
 }
 
+// ---- the ladder ----
+
+StreamDraft StreamSearch::climb(const Offers& offers) {
+  std::optional<StreamDraft> draft;  // the best of this rung and those below
+  const auto improve = [&](auto pass) {
+    const Micros before = draft->step();
+    draft = pass(std::move(*draft));
+    return draft->step() < before;
+  };
+  for (const MemoryRung& rung : rungs()) {
+    stand_on(rung.memory);
+    wants_memory_ = false;
+    bool has_more = true;
+    if (rung.is_landing) {
+      has_more = offer_all(offers);
+      StreamDraft first = offered_.best();
+      std::optional<StreamDraft> found = refined();
+      offer_for_homes(found->schedule);
+      // It may be the answer (best_), but with more memory rarely leads to the next one.
+      if (homes_) crowded_homes(std::move(first));
+      draft = draft ? faster(std::move(*draft), std::move(found)) : std::move(found);
+    }
+    const auto neighbours = [&](StreamDraft given) {
+      return neighbouring(std::move(given), rung.is_landing);
+    };
+    if (homes_ && improve(neighbours)) has_more = true;
+    if (offers.mapping && improve(offers.mapping)) has_more = true;
+    if (!has_more && !wants_memory_) break;
+  }
+  FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
+  return *best_;
+}
+
+/// Evaluation has one: what it needs follows from training's plan, beside which it runs. Where
+/// nothing can be at home on devices, every rung is a landing.
+std::vector<MemoryRung> StreamSearch::rungs() {
+  Bytes most;
+  for (int d = 0; d < device_count(); ++d) most = std::max(most, device_limit(asked_, d));
+  if (asked_.mode != PlanMode::train) return {{most, true}};
+  stand_on(Bytes{});
+  const Plan plan = write_stream_plan(question_, chain_, as_asked(least_memory_));
+  Bytes least;
+  for (const PlaceId id : plan.places.ids()) {
+    if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));
+  }
+  const auto tasks = std::ssize(plan.tasks);
+  int per_doubling = tasks <= kShortPlan ? 8 : tasks <= kLargePlan ? 4 : 2;
+  if (!homes_) per_doubling = std::max(2, per_doubling / 2);
+  std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
+  for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;
+  return rungs;
+}
+
+/// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.
+void StreamSearch::stand_on(Bytes rung) {
+  rung_ = rung;
+  Bytes most;
+  for (int d = 0; d < device_count(); ++d) {
+    most = std::max(most, device_budget(asked_, d).bytes);
+  }
+  question_.device_budgets.clear();
+  for (int d = 0; d < device_count(); ++d) {
+    Budget budget = device_budget(asked_, d);
+    budget.bytes = budget.bytes == most ? rung : std::min(budget.bytes, rung);
+    question_.machine.devices[d].memory = budget.bytes;
+    question_.device_budgets.push_back(std::move(budget));
+  }
+}
+
+bool StreamSearch::offer_all(const Offers& offers) {
+  offered_.take();
+  regular_.clear();
+  if (is_small_step(asked_, chain_)) regular_.push_back(least_memory_);
+  ideals_.clear();
+  Attempt least = try_schedule(least_memory_, {});
+  FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
+  offered_.offer(std::move(*least.draft));
+  return offers.schedules();
+}
+
+/// With a little more memory than where the draft was the best.
+StreamDraft StreamSearch::neighbouring(StreamDraft draft, bool lands) {
+  draft = passes_.run(pass_name::kHomes, std::move(draft),
+                      [&](StreamDraft given) { return more_at_home(std::move(given)); });
+  if (lands) return refine_rings_and_updates(std::move(draft));
+  return passes_.run(pass_name::kRings, std::move(draft),
+                     [&](StreamDraft given) { return neighbouring_rings(std::move(given)); });
+}
+
 // ---- refinement ----
 
+/// The fastest of what was offered after the passes that all strategies have: policies of
+/// activations (activation_policy.h), ring lengths, the order of updates. Of a small step the next
+/// fastest pass through them too.
 StreamDraft StreamSearch::refined() {
-  StreamDraft first = offered_.best();
-  Drafts<StreamSchedule> finished(1);
+  Drafts<StreamDraft> finished(1);
   for (StreamDraft& draft : offered_.take()) finished.offer(refine_policies(std::move(draft)));
-  StreamDraft best = std::move(finished.take().front());
-  return homes_ ? refine_homes(std::move(first), std::move(best)) : std::move(best);
+  return std::move(finished.take().front());
 }
 
 // Policies are compared at equal rings, and each kind's best again with its best rings: so no
@@ -273,7 +427,7 @@ StreamDraft StreamSearch::refine_policies(StreamDraft draft) {
       branch(branches.size() - 1, {Leaving::for_drives, Rings::mixed});
     }
   }
-  Drafts<StreamSchedule> finished(1);
+  Drafts<StreamDraft> finished(1);
   for (StreamDraft& one : branches) finished.offer(refine_rings_and_updates(std::move(one)));
   return std::move(finished.take().front());
 }
@@ -397,7 +551,7 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
 /// Cheap to see: more than a device's memory stays there, or more leaves for DRAM than the `dram`
 /// bytes that are free there and what the devices' rings still hold when backward begins.
 bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots& slots,
-                                Bytes dram) const {
+                                Bytes dram) {
   Bytes largest;
   Bytes leaving;
   for (std::size_t b = 0; b < chain_.size(); ++b) {
@@ -409,7 +563,10 @@ bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots&
   if (leaving > dram + largest * in_rings) return false;
   for (int d = 0; d < schedule.devices; ++d) {
     const Bytes rings = chain_.activation * kLeastActivationSlots;
-    if (saved_bytes(chain_, schedule, slots, d) + rings > device_limit(question_, d)) return false;
+    if (saved_bytes(chain_, schedule, slots, d) + rings > device_limit(question_, d)) {
+      wants_memory_ = true;
+      return false;
+    }
   }
   return true;
 }
@@ -433,11 +590,19 @@ int StreamSearch::all_activations() const {
   return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
 }
 
-StrategyPlan StreamSearch::answer(StreamDraft draft, const std::string& remark) const {
-  StrategyPlan answer{std::move(draft.plan), std::move(draft.prediction), remark};
+StrategyPlan StreamSearch::answer(const StreamDraft& draft, const std::string& remark) {
+  stand_on(draft.rung);
+  Plan plan = write_stream_plan(question_, chain_, draft.schedule);
+  int device = 0;
+  for (Place& place : plan.places) {
+    if (place.kind == PlaceKind::device) place.budget = device_limit(asked_, device++);
+  }
+  order_accesses(plan);
+  Simulation prediction = simulate(plan);
+  StrategyPlan answer{std::move(plan), std::move(prediction), remark};
   answer.remark += ", " + std::to_string(draft.schedule.activation_slots) + " activation slots";
   if (draft.schedule.uses_drives()) answer.remark += ", drives";
-  answer.report.stages = stage_reports(question_.machine, draft.schedule.visits);
+  answer.report.stages = stage_reports(asked_.machine, draft.schedule.visits);
   answer.passes = passes_.reports();
   return answer;
 }

@@ -3,19 +3,28 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "planner/strategies/memory_rungs.h"
 #include "planner/strategies/passes.h"
 #include "planner/strategies/strategy.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
 
-using StreamDraft = Draft<StreamSchedule>;
+/// A schedule that fits, and its simulated step.
+struct StreamDraft {
+  StreamSchedule schedule;
+  Bytes rung;  // its plan is written for devices of so much: what passes takes what is left of it
+  Micros time;
+
+  Micros step() const { return time; }
+};
 
 class StreamSearch {
  public:
@@ -28,30 +37,44 @@ class StreamSearch {
   StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes = Homes::on_host);
 
   /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
-  /// per visit), so that more memory never hurts: returns what it lacks, with the shortest rings
-  /// and everything at rest on the drives if there are some. Otherwise decides where states rest.
+  /// per visit): returns what it lacks, with the shortest rings and everything at rest on the
+  /// drives if there are some. Otherwise decides where states rest.
   std::optional<Shortage> start(StreamSchedule least_memory);
 
-  /// Offers the schedule's plan with the longest activation rings that fit, up to a roomy length.
+  /// What a strategy has for devices of a size.
+  struct Offers {
+    /// Calls offer() and offer_for_homes(); says whether with more memory it had others.
+    std::function<bool()> schedules;
+    /// The draft, or a faster one with other devices for its slots.
+    std::function<StreamDraft(StreamDraft)> mapping = {};
+  };
+
+  /// The fastest of all drafts that were tried and that the devices hold. Tried is what the search
+  /// finds on every rung (memory_rungs.h) up to the devices' memory, and on the next, in this
+  /// order: so what is tried with less memory is tried with more, which therefore never hurts.
   /// Requires: start() returned nothing.
+  StreamDraft climb(const Offers& offers);
+
+  /// The question with the devices of the rung in progress.
+  const PlanQuestion& question() const { return question_; }
+
+  /// Offers the schedule's plan with the longest activation rings that fit, up to a roomy length.
   void offer(StreamSchedule schedule);
 
   /// More visits to try homes with, whatever is the fastest of what was offered.
   void offer_for_homes(StreamSchedule regular) { regular_.push_back(std::move(regular)); }
 
-  /// The fastest of what was offered after the passes that all strategies have: policies of
-  /// activations (activation_policy.h), ring lengths, the order of updates. Of a small step the
-  /// next fastest pass through them too. Then, where they may, homes. Requires: start() returned
-  /// nothing.
-  StreamDraft refined();
-
-  /// The draft, or the schedule's plan with the schedule's own ring lengths when that is faster.
+  /// The draft, or the schedule on the rung in progress, with its own ring lengths, when that is
+  /// faster.
   StreamDraft faster_of(StreamDraft draft, const StreamSchedule& schedule);
+
+  /// Of the schedule's plan for devices of a rung, if it fits; for climb() to have ended.
+  std::optional<Micros> step_of(const StreamSchedule& schedule, Bytes rung);
 
   Passes& passes() { return passes_; }
 
   /// The strategy's answer. `remark`: how it was chosen.
-  StrategyPlan answer(StreamDraft draft, const std::string& remark) const;
+  StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
  private:
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
@@ -72,7 +95,10 @@ class StreamSearch {
   /// What is known of a schedule that was tried.
   struct Verdict {
     std::optional<Shortage> lacking;
-    Micros at_least;  // its step
+    Micros at_least;        // its step
+    bool is_exact = false;  // which is simulated
+    bool is_roomy = false;  // as it would be with more memory
+    Bytes rung;
   };
 
   /// What policies could make of a schedule.
@@ -81,6 +107,16 @@ class StreamSearch {
     Micros step;      // if keeping what forward made cost nothing
   };
 
+  std::vector<MemoryRung> rungs();
+  void stand_on(Bytes rung);
+  bool offer_all(const Offers& offers);
+  StreamDraft refined();
+  StreamDraft neighbouring(StreamDraft draft, bool lands);
+  int device_count() const { return static_cast<int>(asked_.machine.devices.size()); }
+
+  bool holds_here(const Verdict& verdict) const;
+  Shortage lacking_here(Shortage lacking);
+  bool fits_asked(const Plan& plan) const;
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
   Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
                            std::optional<Micros> faster_than);
@@ -91,25 +127,36 @@ class StreamSearch {
   void rest_with_swaps(Bytes needed);
   bool has_drives() const;
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
+  StreamSchedule as_asked(const StreamSchedule& offered) const;
 
   StreamDraft refine_policies(StreamDraft draft);
-  StreamDraft refine_homes(StreamDraft first, StreamDraft finished);
   StreamDraft with_policies(StreamDraft draft, PolicyTrials trials);
-  enum class Then { policies, rings };  // what is chosen next
-  StreamDraft with_homes(StreamDraft draft, Then then);
-  StreamDraft best_homes(StreamDraft draft, Then then);
+  StreamDraft more_at_home(StreamDraft draft);
   StreamDraft neighbouring_homes(StreamDraft draft);
-  std::optional<StreamDraft> with_more(StreamSchedule schedule, Micros step, int HomeCounts::*kind,
-                                       int most);
-  StreamDraft with_fills(StreamDraft draft);
-  StreamDraft best_fill(StreamDraft draft, StreamSchedule visits);
-  bool try_fills(StreamDraft& draft, const StreamSchedule& visits, int all);
-  bool is_roomy(const StreamSchedule& schedule) const;
+  void crowded_homes(StreamDraft draft);
+  StreamDraft most_at_home(StreamDraft draft);
+  /// What takes the memory that forward's outputs leave: sums that wait, then weights; weights
+  /// alone; or the first, and what is not kept leaves for DRAM in place of being computed again.
+  enum class Fills { sums, weights, sums_and_leave };
+  /// So many whole blocks at home, and what fits beside them.
+  struct Fill {
+    StreamSchedule visits;
+    KeptSlots slots;  // kept_slots() of the visits
+    Fills rest = Fills::sums;
+    int all = 0;
+  };
+  StreamDraft best_fill(StreamDraft draft, Fill fill);
+  std::optional<int> most_kept(const Fill& fill);
+  StreamSchedule filled(const Fill& fill, int kept);
+  StreamSchedule with(const Fill& fill, int kept, const HomeCounts& counts) const;
+  bool may_keep() const;
+  StreamSchedule for_fills(StreamSchedule visits, const StreamDraft& draft, Fills rest) const;
+  bool is_roomy(const StreamSchedule& schedule);
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);
   StreamDraft best_policies_of(StreamDraft draft, StreamSchedule schedule, PolicyTrials trials);
   Ideal ideal_of(const StreamSchedule& schedule, bool swaps_to_drive, const KeptSlots& slots);
-  bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram) const;
+  bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram);
   StreamDraft best_rings(StreamDraft draft);
   StreamDraft neighbouring_rings(StreamDraft draft);
   StreamDraft best_updates(StreamDraft draft);
@@ -118,7 +165,8 @@ class StreamSearch {
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;
   StreamSchedule with_roomy_saved_ring(StreamSchedule schedule) const;
 
-  const PlanQuestion& question_;
+  const PlanQuestion& asked_;
+  PlanQuestion question_;  // with the devices of the rung
   const Chain& chain_;
   Passes passes_;
   const bool homes_;                          // on devices too
@@ -128,8 +176,11 @@ class StreamSearch {
   std::map<std::string, Verdict> tried_;  // by key_of()
   std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
   std::ptrdiff_t written_ = 0;            // tasks of large plans
-  Drafts<StreamSchedule> offered_;
+  Drafts<StreamDraft> offered_;           // on the rung
   std::vector<StreamSchedule> regular_;
+  Bytes rung_;                       // of all devices that have the most; 0: as asked
+  bool wants_memory_ = false;        // something that was tried on the rung
+  std::optional<StreamDraft> best_;  // of what the devices hold
 };
 
 /// Whether simulations are so short that more schedules can be tried and refined.

@@ -146,7 +146,7 @@ TEST(StreamSearch, APassThatIsSwitchedOffDoesNotRun) {
 }
 
 TEST(Drafts, TheFastestStayAndOfEqualsTheFirst) {
-  Drafts<int> drafts(2);
+  Drafts<Draft<int>> drafts(2);
   const auto draft = [](int schedule, double step) {
     Draft<int> made;
     made.schedule = schedule;

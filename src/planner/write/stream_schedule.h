@@ -21,6 +21,8 @@ struct StageVisit {
   int end = 0;    // one past the last block
   int first_batch = 0;
   int end_batch = 0;
+
+  bool operator==(const StageVisit&) const = default;
 };
 
 /// Where a block's states rest between steps, its gradient sum between visits, and its inputs from

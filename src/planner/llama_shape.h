@@ -1,4 +1,4 @@
-// A Llama-type model of a shape, without weights, for benchmarks of the planner.
+// A Llama-type model of a shape, without weights, for tests and benchmarks of the planner.
 #pragma once
 
 #include <string>

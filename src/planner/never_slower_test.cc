@@ -1,0 +1,56 @@
+// More device memory never makes a plan slower: on questions of sizes that people train.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "planner/answer.h"
+#include "planner/realistic_questions.h"
+#include "planner/sample_questions.h"
+
+namespace ferry {
+namespace {
+
+struct Ladder {
+  std::uint64_t seed;
+  int sizes;  // from 8 to 192 GiB per device, by equal factors: each with all before it is a pair
+};
+
+class MoreDeviceMemory : public testing::TestWithParam<Ladder> {};
+
+TEST_P(MoreDeviceMemory, NeverMakesAPlanSlower) {
+  const auto [seed, usually] = GetParam();
+  const int sizes =
+      std::max(2, static_cast<int>(random_share(static_cast<std::uint64_t>(usually))));
+  PlanQuestion question = realistic_question(seed);
+  question.micro_batches = 2;
+  std::optional<Micros> least;
+  for (int i = 0; i < sizes; ++i) {
+    const double gib = 8 * std::pow(24.0, static_cast<double>(i) / (sizes - 1));
+    SCOPED_TRACE(std::to_string(gib) + " GiB");
+    const Bytes each{static_cast<std::int64_t>(gib * static_cast<double>((1_GiB).count))};
+    const AnswerWithoutRemedies answer = answer_question(with_device_memory(question, each));
+    const auto* planned = std::get_if<Planned>(&answer);
+    ASSERT_TRUE(planned != nullptr || !least) << "fits with less";
+    if (planned == nullptr) continue;
+    const Micros step = planned->prediction.step;
+    if (least) {
+      EXPECT_LE(step.count, least->count * (1 + 1e-9));
+    }
+    least = step;
+  }
+  EXPECT_TRUE(least.has_value());
+}
+
+// 7B on two GPUs, twice, one with less DRAM; on four with drives; on eight; 8B on four and 70B on
+// two with drives. More than 500 pairs; bench/memory_bench.cc draws any number.
+INSTANTIATE_TEST_SUITE_P(Questions, MoreDeviceMemory,
+                         testing::Values(Ladder{18, 20}, Ladder{7, 20}, Ladder{6, 20},
+                                         Ladder{16, 6}, Ladder{22, 6}, Ladder{8, 4}));
+
+}  // namespace
+}  // namespace ferry
