@@ -1,7 +1,6 @@
 // More device memory never makes a plan slower: on questions of sizes that people train.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -24,8 +23,8 @@ class MoreDeviceMemory : public testing::TestWithParam<Ladder> {};
 
 TEST_P(MoreDeviceMemory, NeverMakesAPlanSlower) {
   const auto [seed, usually] = GetParam();
-  const int sizes =
-      std::max(2, static_cast<int>(random_share(static_cast<std::uint64_t>(usually))));
+  const auto sizes = static_cast<int>(random_share(static_cast<std::uint64_t>(usually)));
+  if (sizes < 2) GTEST_SKIP() << "no pair in this share of the random questions";
   PlanQuestion question = realistic_question(seed);
   question.micro_batches = 2;
   std::optional<Micros> least;
