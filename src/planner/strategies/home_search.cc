@@ -91,7 +91,7 @@ void StreamSearch::crowded_homes(StreamDraft draft) {
   }
   draft = passes_.run(pass_name::kHomes, std::move(draft),
                       [&](StreamDraft given) { return most_at_home(std::move(given)); });
-  if (draft.step() < best_->step() * kPromising) refine_rings_and_updates(std::move(draft));
+  if (draft.step() < fastest_ * kPromising) refine_rings_and_updates(std::move(draft));
 }
 
 /// From few whole blocks to many, then sums, as far as they fit and make the step shorter than

@@ -93,6 +93,7 @@ std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
   Attempt attempt = try_schedule(least_memory_, {});
   if (has_drives()) attempt = find_homes(std::move(attempt));
   tried_.clear();
+  fastest_ = kNever;
   best_.reset();
   return attempt.lacking;
 }
@@ -207,6 +208,7 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   order_accesses(plan);
   verdict.at_least = simulate(plan).step;
   verdict.is_exact = true;
+  fastest_ = std::min(fastest_, verdict.at_least);
   StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
   if ((!best_ || draft.step() < best_->step()) && fits_asked(plan)) best_ = draft;
   return {std::move(draft), std::nullopt};

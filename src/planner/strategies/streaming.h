@@ -180,6 +180,7 @@ class StreamSearch {
   std::vector<StreamSchedule> regular_;
   Bytes rung_;                       // of all devices that have the most; 0: as asked
   bool wants_memory_ = false;        // something that was tried on the rung
+  Micros fastest_;                   // of all that was tried
   std::optional<StreamDraft> best_;  // of what the devices hold
 };
 
