@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/input_file.h"
-#include "base/json.h"
 #include "data/files.h"
 
 namespace ferry {
@@ -20,43 +18,6 @@ nlohmann::json bytes_per_place(const std::map<std::string, Bytes>& places) {
   auto object = nlohmann::json::object();
   for (const auto& [place, bytes] : places) object[place] = bytes.count;
   return object;
-}
-
-/// The step that a line of a log is of; nothing where a crash or somebody else wrote it.
-std::optional<std::int64_t> step_of(const nlohmann::json& object) {
-  if (!object.is_object()) return std::nullopt;
-  const auto step = object.find("step");
-  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
-  return step->get<std::int64_t>();
-}
-
-std::optional<double> number_of(const nlohmann::json& object, const char* key) {
-  const auto value = object.find(key);
-  if (value == object.end() || !value->is_number()) return std::nullopt;
-  return value->get<double>();
-}
-
-void note(const nlohmann::json& object, int step, EarlierLines& lines) {
-  if (number_of(object, "eval_loss")) lines.evaluated = step;
-  const auto loss = number_of(object, "loss"), norm = number_of(object, "grad_norm");
-  if (!loss || !norm || number_of(object, "learned_tokens").value_or(0) == 0) return;
-  lines.learned.push_back({step, *loss, *norm});
-}
-
-/// The lines of an earlier run that a resumed one continues; `noted` is what they say.
-std::string kept_lines(const std::filesystem::path& file, int keep_until, EarlierLines& noted) {
-  if (!std::filesystem::exists(file)) return "";
-  require_regular(file);
-  std::ifstream earlier(file);
-  std::string kept, line;
-  while (std::getline(earlier, line)) {
-    const auto object = parse_json_or_null(line);
-    const auto step = step_of(object);
-    if (!step || *step < 0 || *step > keep_until) continue;
-    kept += line + "\n";
-    note(object, static_cast<int>(*step), noted);
-  }
-  return kept;
 }
 
 nlohmann::json moved_per_place(const DriveBytesByPlace& places) {
@@ -101,7 +62,8 @@ std::string to_string(RunState state) {
 }  // namespace
 
 StepLog::StepLog(const std::filesystem::path& file, int keep_until) : path_(file) {
-  write_file(file, kept_lines(file, keep_until, earlier_));
+  earlier_ = read_earlier_lines(file, keep_until);
+  write_file(file, std::exchange(earlier_.text, {}));
   descriptor_ = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (descriptor_ < 0) throw system_error("cannot open " + file.string(), errno);
 }

@@ -9,23 +9,13 @@
 #include <vector>
 
 #include "exec/timeline.h"
+#include "train/earlier_lines.h"
 #include "train/trainer.h"
 
 namespace ferry {
 
 /// The fields of a step's line in log.jsonl.
 nlohmann::json step_fields(const StepReport& report);
-
-/// What the log of an earlier run says that one which goes on from it builds on.
-struct EarlierLines {
-  struct Step {
-    int step = 0;
-    double loss = 0;
-    double grad_norm = 0;
-  };
-  std::vector<Step> learned;  // the steps that learned something, in order
-  int evaluated = 0;          // the step after which it was evaluated last; 0: never
-};
 
 /// Appends one JSON object per line, at once, so that a killed run keeps them. What the drive does
 /// not take waits in memory and goes before the next line.
@@ -38,7 +28,7 @@ class StepLog {
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
 
-  /// Of the lines that were kept.
+  /// Of the lines that were kept, without their text.
   const EarlierLines& earlier() const { return earlier_; }
 
   void step(const StepReport& report);

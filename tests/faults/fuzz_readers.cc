@@ -26,12 +26,14 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
 #include "base/mutation.h"
 #include "cli/cache_folder.h"
 #include "cli/measurements.h"
+#include "cli/plan_cache.h"
 #include "cli/run_records.h"
 #include "data/manifest.h"
 #include "data/safetensors.h"
@@ -47,6 +49,7 @@
 #include "spec/machine.h"
 #include "spec/model_spec.h"
 #include "spec/profile.h"
+#include "train/earlier_lines.h"
 
 namespace {
 
@@ -56,6 +59,11 @@ namespace fs = std::filesystem;
 constexpr unsigned kLongestSeconds = 60;         // for one input, on a busy box
 constexpr rlim_t kMostMemory = rlim_t{4} << 30;  // for one input
 constexpr int kInputsPerChild = 500;
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 /// A folder of this process's own, for readers of files.
 class ScratchFolder {
@@ -144,10 +152,16 @@ void read_overrides(const std::string& text) {
   (void)to_yaml(parse_job("model: m", "job", overrides));
 }
 
-/// A whole answer of the planner for a machine that may be anything a file can say.
-void plan_for_machine(const std::string& text) {
+/// The log of an earlier run, for one that goes on from it.
+void read_log_to_go_on(const std::string& text) {
+  const ScratchFolder folder;
+  const EarlierLines lines = read_earlier_lines(folder.put("log.jsonl", text), 2);
+  if (lines.learned.empty()) throw UserError("no step is known");
+}
+
+PlanQuestion small_question(const Machine& machine) {
   PlanQuestion question;
-  question.machine = parse_machine(text, "machine");
+  question.machine = machine;
   question.model = parse_model_spec(
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 16})",
       "model");
@@ -155,7 +169,48 @@ void plan_for_machine(const std::string& text) {
   question.micro_batch_size = 1;
   question.sequence = 4;
   question.host_budget = question.machine.host.memory;
-  (void)make_plan(question);
+  return question;
+}
+
+/// A whole answer of the planner for a machine that may be anything a file can say.
+void plan_for_machine(const std::string& text) {
+  (void)make_plan(small_question(parse_machine(text, "machine")));
+}
+
+/// A plan that was kept, in a folder of this process's own.
+class KeptPlan {
+ public:
+  KeptPlan()
+      : question_(small_question(parse_machine(
+            "{name: one, host: {cores: 2, memory: 1 GiB, update_rate: 1 G parameters/s},"
+            " devices: [{kind: sim, memory: 100 MiB, fp32: 40 GFLOP/s, bf16: 80 GFLOP/s}]}",
+            "machine"))) {
+    use_cache();
+    cache_plan(question_, std::get<Planned>(make_plan(question_)));
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      if (entry.is_regular_file()) file_ = entry.path();
+    }
+  }
+
+  std::string text() const { return contents(file_); }
+
+  void read(const std::string& text) const {
+    use_cache();
+    std::ofstream(file_, std::ios::binary) << text;
+    if (!find_cached_plan(question_)) throw UserError("planned again");
+  }
+
+ private:
+  void use_cache() const { setenv("FERRY_CACHE", folder_.path().c_str(), /*overwrite=*/1); }
+
+  ScratchFolder folder_;
+  PlanQuestion question_;
+  fs::path file_;
+};
+
+const KeptPlan& kept_plan() {
+  static const KeptPlan kept;
+  return kept;
 }
 
 struct Reader {
@@ -172,10 +227,12 @@ const std::map<std::string, Reader>& readers() {
       {"header", {12, read_header}},
       {"index", {5, read_index}},
       {"job", {10, [](const std::string& text) { (void)to_yaml(parse_job(text, "job")); }}},
-      {"log", {3, [](auto& text) { read_run_file("log.jsonl", text); }}},
+      {"kept", {1, [](auto& text) { kept_plan().read(text); }}},
+      {"log", {2, [](auto& text) { read_run_file("log.jsonl", text); }}},
+      {"resumed", {1, read_log_to_go_on}},
       {"machine", {13, [](const std::string& text) { (void)to_yaml(parse_machine(text, "m")); }}},
       {"manifest", {5, read_manifest_text}},
-      {"measured", {3, read_measurement}},
+      {"measured", {2, read_measurement}},
       {"overrides", {2, read_overrides}},
       {"plan", {5, read_plan_text}},
       {"planning", {1, plan_for_machine}},
@@ -189,11 +246,6 @@ const std::map<std::string, Reader>& readers() {
 
 using Corpus = std::map<std::string, std::vector<std::string>>;
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Corpus read_corpus(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
@@ -203,6 +255,8 @@ Corpus read_corpus(const fs::path& folder) {
     const std::string name = file.filename().string();
     corpus[name.substr(0, name.find('.'))].push_back(contents(file));
   }
+  corpus["kept"].push_back(kept_plan().text());
+  corpus["resumed"] = corpus.at("log");
   return corpus;
 }
 

@@ -1,0 +1,25 @@
+// The log of an earlier run, for one that goes on from it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+struct EarlierLines {
+  struct Step {
+    int step = 0;
+    double loss = 0;
+    double grad_norm = 0;
+  };
+  std::string text;           // the lines of steps up to the one that the run goes on from
+  std::vector<Step> learned;  // the steps that learned something, in order
+  int evaluated = 0;          // the step after which it was evaluated last; 0: never
+};
+
+/// Of steps up to `keep_until`. Lines that a crash or somebody else wrote are left out; a file that
+/// is not there has none. Throws UserError for what is no regular file.
+EarlierLines read_earlier_lines(const std::filesystem::path& log, int keep_until);
+
+}  // namespace ferry
