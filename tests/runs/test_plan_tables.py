@@ -99,7 +99,7 @@ def test_the_explanation_says_what_more_of_each_memory_saves(job, tmp_path):
     assert "planning with more memory  2 plans" in done.stderr
     head = done.stdout.splitlines().index(row_of(done.stdout, "with more memory"))
     rows = done.stdout.splitlines()[head + 1 : head + 3]
-    assert rows[0].split()[:5] == ["each", "device", "10.0", "MiB", "170.0"]
+    assert rows[0].split()[:5] == ["each", "device", "20.0", "MiB", "180.0"]
     assert rows[1].split()[:5] == ["DRAM", "512.0", "MiB", "8.5", "GiB"]
     for row in rows:
         assert re.search(r"  (\d[\d.]* m?u?s, \d+\.\d%|0\.00 s: limited by \S+)$", row), row
@@ -121,7 +121,7 @@ def test_the_explanations_figures_stand_in_the_json_too(job):
 
 def test_what_a_device_saves_is_what_a_plan_for_it_says(job, tmp_path):
     machine = json.loads((tmp_path / "pair.yaml").read_text())
-    machine["devices"][0]["memory"] = "170 MiB"
+    machine["devices"][0]["memory"] = "180 MiB"
     (tmp_path / "more.yaml").write_text(json.dumps(machine))
     said = plan_json(job, "--explain")["more_memory"][0]
     found = plan_json(job, f"machine={tmp_path / 'more.yaml'}")
