@@ -25,8 +25,6 @@ constexpr std::size_t kSmallStep = 100;  // forward tasks
 constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much was gained
 // A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
 // it ends, but for what has to be known, when so many tasks of large plans are written.
-constexpr std::ptrdiff_t kShortPlan = 8'000;  // tasks
-constexpr std::ptrdiff_t kLargePlan = 20'000;
 constexpr std::ptrdiff_t kMostWritten = 1'500'000;
 constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
@@ -308,95 +306,6 @@ ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) 
     return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_drive);
   }
   return schedule.policies;
-}
-
-// ---- the ladder ----
-
-StreamDraft StreamSearch::climb(const Offers& offers) {
-  std::optional<StreamDraft> draft;  // the best of this rung and those below
-  const auto improve = [&](auto pass) {
-    const Micros before = draft->step();
-    draft = pass(std::move(*draft));
-    return draft->step() < before;
-  };
-  for (const MemoryRung& rung : rungs()) {
-    stand_on(rung.memory);
-    wants_memory_ = false;
-    bool has_more = true;
-    if (rung.is_landing) {
-      has_more = offer_all(offers);
-      StreamDraft first = offered_.best();
-      std::optional<StreamDraft> found = refined();
-      offer_for_homes(found->schedule);
-      // It may be the answer (best_), but with more memory rarely leads to the next one.
-      if (homes_) crowded_homes(std::move(first));
-      draft = draft ? faster(std::move(*draft), std::move(found)) : std::move(found);
-    }
-    const auto neighbours = [&](StreamDraft given) {
-      return neighbouring(std::move(given), rung.is_landing);
-    };
-    if (homes_ && improve(neighbours)) has_more = true;
-    if (offers.mapping && improve(offers.mapping)) has_more = true;
-    if (!has_more && !wants_memory_) break;
-  }
-  FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
-  return *best_;
-}
-
-/// Evaluation has one: what it needs follows from training's plan, beside which it runs. Where
-/// nothing can be at home on devices, every rung is a landing.
-std::vector<MemoryRung> StreamSearch::rungs() {
-  Bytes most;
-  for (int d = 0; d < device_count(); ++d) most = std::max(most, device_limit(asked_, d));
-  if (asked_.mode != PlanMode::train) return {{most, true}};
-  stand_on(Bytes{});
-  const Plan plan = write_stream_plan(question_, chain_, as_asked(least_memory_));
-  Bytes least;
-  for (const PlaceId id : plan.places.ids()) {
-    if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));
-  }
-  const auto tasks = std::ssize(plan.tasks);
-  int per_doubling = tasks <= kShortPlan ? 8 : tasks <= kLargePlan ? 4 : 2;
-  if (!homes_) per_doubling = std::max(2, per_doubling / 2);
-  std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
-  for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;
-  return rungs;
-}
-
-/// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.
-void StreamSearch::stand_on(Bytes rung) {
-  rung_ = rung;
-  Bytes most;
-  for (int d = 0; d < device_count(); ++d) {
-    most = std::max(most, device_budget(asked_, d).bytes);
-  }
-  question_.device_budgets.clear();
-  for (int d = 0; d < device_count(); ++d) {
-    Budget budget = device_budget(asked_, d);
-    budget.bytes = budget.bytes == most ? rung : std::min(budget.bytes, rung);
-    question_.machine.devices[d].memory = budget.bytes;
-    question_.device_budgets.push_back(std::move(budget));
-  }
-}
-
-bool StreamSearch::offer_all(const Offers& offers) {
-  offered_.take();
-  regular_.clear();
-  if (is_small_step(asked_, chain_)) regular_.push_back(least_memory_);
-  ideals_.clear();
-  Attempt least = try_schedule(least_memory_, {});
-  FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
-  offered_.offer(std::move(*least.draft));
-  return offers.schedules();
-}
-
-/// With a little more memory than where the draft was the best.
-StreamDraft StreamSearch::neighbouring(StreamDraft draft, bool lands) {
-  draft = passes_.run(pass_name::kHomes, std::move(draft),
-                      [&](StreamDraft given) { return more_at_home(std::move(given)); });
-  if (lands) return refine_rings_and_updates(std::move(draft));
-  return passes_.run(pass_name::kRings, std::move(draft),
-                     [&](StreamDraft given) { return neighbouring_rings(std::move(given)); });
 }
 
 // ---- refinement ----

@@ -77,6 +77,7 @@ class StreamSearch {
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
  private:
+  static constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
 
   enum class Leaving { for_dram, for_drives };  // streaming_policies()
