@@ -1,5 +1,6 @@
 #include "exec/driver.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -124,6 +125,7 @@ class Dispatcher {
 
   const int first_step_;
   int end_step_;     // one past the last step to run
+  int begun_end_;    // one past the last step to begin
   int asked_step_;   // one past the last step that the observer wanted
   int oldest_step_;  // the first step that is not finished
   std::size_t in_flight_ = 0;
@@ -137,6 +139,7 @@ Dispatcher::Dispatcher(const Plan& plan, StepRange steps, TaskRunner& runner, Ob
       queues_(plan.resources.size()),
       first_step_(steps.first),
       end_step_(steps.first + steps.count),
+      begun_end_(end_step_ + (steps.begins_next ? 1 : 0)),
       asked_step_(steps.first),
       oldest_step_(steps.first) {
   auto& first_waits = waits_[slot_of(first_step_)];
@@ -167,7 +170,8 @@ void Dispatcher::list(ResourceId queue) {
 bool Dispatcher::admits(int step) {
   if (step < asked_step_) return true;
   if (!observer_.wants_step(step)) {
-    end_step_ = step;
+    begun_end_ = step;
+    end_step_ = std::min(end_step_, step);
     return false;
   }
   asked_step_ = step + 1;
@@ -177,7 +181,7 @@ bool Dispatcher::admits(int step) {
 // Starts the queue's next task if it may run now; returns whether it did.
 bool Dispatcher::start_next(ResourceId resource) {
   Queue& queue = queues_[resource];
-  if (queue.step >= end_step_ || queue.step > oldest_step_ + 1) return false;
+  if (queue.step >= begun_end_ || queue.step > oldest_step_ + 1) return false;
   const TaskRun run{queue.step, queue.tasks[queue.next]};
   if (waits_[slot_of(run.step)][run.task] != 0) return false;
   if (!runner_.can_start(plan_.tasks[run.task])) {
@@ -257,12 +261,13 @@ std::string Dispatcher::first_waiting() const {
 int Dispatcher::run() {
   while (true) {
     start_candidates();
-    if (in_flight_ == 0) break;
+    if (in_flight_ == 0 || oldest_step_ >= end_step_) break;
     finish(runner_.wait_any());
   }
-  // Nothing runs and nothing may start: the range is done, or the plan has a cycle, or the runner
-  // refused a task although nothing was in flight.
+  // The range is done; or nothing runs and nothing may start, since the plan has a cycle, or the
+  // runner refused a task although nothing was in flight.
   FERRY_CHECK(oldest_step_ >= end_step_, first_waiting());
+  if (in_flight_ > 0) runner_.drain();
   return oldest_step_ - first_step_;
 }
 

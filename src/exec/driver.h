@@ -56,14 +56,15 @@ class Observer {
 struct StepRange {
   int first = 0;
   int count = 1;
+  bool begins_next = false;  // the step behind them, too, beside what they leave for it
 };
 
 /// Runs every task once per step. At most two steps are in flight: a step starts when the one
 /// before the previous is finished, its tasks when their queue, `after` and (not in the range's
-/// first step) `after_previous` allow. Returns the number of steps run, with nothing in flight. On
-/// failure nothing new is started, the tasks in flight are waited for (drain), and the first error
-/// is rethrown. Requires: verify(plan) found nothing, or the caller accepts what follows (a hazard
-/// test).
+/// first step) `after_previous` allow. Returns the number of steps run, with nothing in flight; a
+/// step that was only begun ends there (drain). On failure nothing new is started, the tasks in
+/// flight are waited for (drain), and the first error is rethrown. Requires: verify(plan) found
+/// nothing, or the caller accepts what follows (a hazard test).
 int drive(const Plan& plan, StepRange steps, TaskRunner& runner, Observer& observer);
 
 }  // namespace ferry

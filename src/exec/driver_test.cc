@@ -231,6 +231,24 @@ TEST(Driver, StopsBeforeTheStepThatIsNotWanted) {
   }
 }
 
+TEST(Driver, TheStepBehindTheRangeIsBegunAndDropped) {
+  const Plan plan = two_devices();
+  bool began = false;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    HostileRunner runner(plan, seed);
+    const StepRange steps{.first = 0, .count = 3, .begins_next = true};
+    Referee referee(plan, runner, steps);
+    EXPECT_EQ(drive(plan, steps, runner, referee), 3);
+    EXPECT_EQ(referee.ended(), 2);
+    EXPECT_GE(runner.started.size(), plan.tasks.size() * 3);
+    EXPECT_LT(runner.started.size(), plan.tasks.size() * 4);
+    EXPECT_EQ(distinct(runner.started), runner.started.size());
+    began = began || runner.started.size() > plan.tasks.size() * 3;
+  }
+  EXPECT_TRUE(began);
+}
+
 TEST(Driver, NoStepsIsNoWork) {
   const Plan plan = two_devices();
   HostileRunner runner(plan, 0);

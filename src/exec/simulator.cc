@@ -210,7 +210,7 @@ Simulation simulate(const Plan& plan, int steps) {
   Simulator simulator(plan);
   simulator.timeline().spans.reserve(plan.tasks.size() * steps);
   StepClock clock(simulator);
-  drive(plan, {0, steps}, simulator, clock);
+  drive(plan, {.first = 0, .count = steps, .begins_next = steps > 1}, simulator, clock);
 
   Simulation simulation;
   const std::vector<Micros>& ends = clock.ends();
@@ -218,11 +218,11 @@ Simulation simulate(const Plan& plan, int steps) {
   const Busiest busiest = find_busiest(plan);
   simulation.busiest = busiest.time;
   simulation.busiest_name = busiest.name;
-  // Where steps overlap, the last one had parts of it done before the one before ended and nothing
-  // runs behind it: its own span can be shorter than any steady state.
   const Micros last = steps == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
   simulation.step = std::max(last, simulation.busiest);
   simulation.timeline = std::move(simulator.timeline());
+  std::erase_if(simulation.timeline.spans,
+                [&](const Span& span) { return span.run.step >= steps; });
   simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
   simulation.critical_path = critical_path(plan);
   for (const PlaceId p : plan.places.ids()) simulation.peak.push_back(peak_bytes(plan, p));

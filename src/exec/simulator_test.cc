@@ -159,6 +159,28 @@ task tail kind=load on=b micros=60 after=head
   EXPECT_DOUBLE_EQ(simulation.use[1].utilisation, 1);
 }
 
+// A step's copy down shares the root with the next one's copy up: each takes 2 ms in place of 1,
+// the last simulated one too. 1 ms of compute follows.
+TEST(Simulator, WhatTheLastStepLeavesHasTheNextOneBesideIt) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+resource up kind=copy place=host rate=1e9 draw=root:1e9
+resource down kind=copy place=host rate=1e9 draw=root:1e9
+resource compute kind=host place=host
+task rise kind=copy on=up bytes=1000000 after_previous=work
+task work kind=load on=compute micros=1000 after=rise
+task fall kind=copy on=down bytes=1000000 after=work
+)");
+  EXPECT_DOUBLE_EQ(simulate(plan, 1).step.count, 3000);  // one step has none behind it
+  for (const int steps : {2, 3, 7}) {
+    const Simulation simulation = simulate(plan, steps);
+    EXPECT_DOUBLE_EQ(simulation.step.count, 3000) << steps;
+    EXPECT_DOUBLE_EQ(simulation.first_step.count, 4000) << steps;
+    EXPECT_DOUBLE_EQ(end_of(plan, simulation, "fall", steps - 1).count, 3000 * steps + 1000);
+    EXPECT_EQ(simulation.timeline.spans.size(), plan.tasks.size() * steps);
+  }
+}
+
 Plan random_plan(std::mt19937& random, bool chained) {
   const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
   Plan plan;

@@ -64,6 +64,29 @@ TEST(Properties, EveryPlanThatSwapsToDrivesIsProvedFitsAndIsNoFasterThanTheBound
   expect_enough(swapping, 30);
 }
 
+Micros end_of(const Simulation& simulation, int step) {
+  Micros end;
+  for (const Span& span : simulation.timeline.spans) {
+    if (span.run.step == step) end = std::max(end, span.end);
+  }
+  return end;
+}
+
+// A run is long: what a plan pushes out of one step is in the next one's way.
+TEST(Properties, ThePredictedStepIsThatOfALongRun) {
+  constexpr int kFrom = 8;
+  constexpr int kTo = 24;
+  for (std::uint64_t seed = 1; seed <= random_share(100); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PlanAnswer answer = make_plan(random_question(seed, seed % 4 != 0));
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (planned == nullptr) continue;
+    const Simulation run = simulate(planned->plan, kTo + 1);
+    const double mean = (end_of(run, kTo) - end_of(run, kFrom)).count / (kTo - kFrom);
+    EXPECT_NEAR(planned->prediction.step.count, std::max(mean, run.busiest.count), 0.04 * mean);
+  }
+}
+
 // What drives offer is taken only where it is faster.
 TEST(Properties, DrivesNeverMakeAStrategySlower) {
   for (std::uint64_t seed = 1; seed <= random_share(100); ++seed) {
