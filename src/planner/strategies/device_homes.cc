@@ -24,6 +24,19 @@ std::vector<std::vector<int>> visits_that_read(const Chain& chain, const StreamS
   return reads;
 }
 
+// In which they are taken: HomeCounts::passing.
+std::vector<int> in_order_of_waiting(const std::vector<int>& sums, int passing) {
+  if (passing == 0) return sums;
+  std::vector<int> waiting;
+  std::vector<int> last;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const bool passes = (i + 1) % static_cast<std::size_t>(passing) == 0;
+    (passes ? last : waiting).push_back(sums[i]);
+  }
+  waiting.insert(waiting.end(), last.begin(), last.end());
+  return waiting;
+}
+
 }  // namespace
 
 DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
@@ -75,7 +88,8 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
   };
   for (std::size_t d = 0; d < all_.size(); ++d) {
     give(all_[d], counts.all, [&](int b) { put(resting, b); });
-    give(sums_[d], counts.sums, [&](int b) {
+    const std::vector<int> sums = in_order_of_waiting(sums_[d], counts.passing);
+    give(sums, counts.sums, [&](int b) {
       if (!resting[b].on_device) resting[b].sum_waits = true;
     });
     give(weights_[d], counts.all + counts.weights, [&](int b) {

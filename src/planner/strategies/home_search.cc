@@ -33,7 +33,7 @@ int largest(int most, Fits fits) {
 /// Of the draft's visits and of others: as much at home as it has, or some more or less, with what
 /// fits beside it; then single counts.
 StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
-  const int all = draft.schedule.on_devices.all;
+  const HomeCounts counts = draft.schedule.on_devices;
   std::vector<StreamSchedule> visits = {draft.schedule};
   for (const StreamSchedule& each : regular_) {
     if (each.visits != draft.schedule.visits) visits.push_back(each);
@@ -42,10 +42,28 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
     for (const Fills rest : {Fills::sums, Fills::sums_and_leave, Fills::weights}) {
       if (rest == Fills::weights && !is_small_step(question_, chain_)) continue;
       const StreamSchedule emptied = for_fills(each, draft, rest);
-      draft = best_fill(std::move(draft), {emptied, kept_slots(chain_, emptied), rest, all});
+      draft = best_fill(std::move(draft),
+                        {emptied, kept_slots(chain_, emptied), rest, counts.all, counts.passing});
     }
   }
-  return neighbouring_homes(std::move(draft));
+  return neighbouring_homes(best_passing(std::move(draft)));
+}
+
+/// As many whole blocks at home, filled up with what forward keeps and sums of other blocks that
+/// wait: which of them do changes how many blocks can keep.
+StreamDraft StreamSearch::best_passing(StreamDraft draft) {
+  const StreamSchedule chosen = draft.schedule;
+  for (const Fills rest : {Fills::sums, Fills::sums_and_leave}) {
+    const StreamSchedule emptied = for_fills(chosen, draft, rest);
+    Fill fill{emptied, kept_slots(chain_, emptied), rest, chosen.on_devices.all};
+    for (const int passing : {0, 2, 3, 4}) {
+      if (passing == chosen.on_devices.passing) continue;
+      fill.passing = passing;
+      const std::optional<int> most = most_kept(fill);
+      if (most) draft = faster_of(std::move(draft), filled(fill, *most));
+    }
+  }
+  return draft;
 }
 
 /// Where the fill is nearly as fast as the draft: with some more whole blocks or fewer, and with
@@ -166,7 +184,7 @@ std::optional<int> StreamSearch::most_kept(const Fill& fill) {
 /// left, or what sums would.
 StreamSchedule StreamSearch::filled(const Fill& fill, int kept) {
   const HomeCounts most = DeviceHomes(chain_, fill.visits).most();
-  HomeCounts counts{.all = fill.all};
+  HomeCounts counts{.all = fill.all, .passing = fill.passing};
   const auto most_of = [&](int HomeCounts::*kind) {
     counts.*kind = largest(most.*kind, [&](int count) {
       HomeCounts tried = counts;

@@ -40,8 +40,8 @@ std::string key_of(const StreamSchedule& schedule) {
     key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
     key += static_cast<char>('0' + static_cast<int>(policy));
-  for (const int count :
-       {schedule.on_devices.all, schedule.on_devices.sums, schedule.on_devices.weights}) {
+  const HomeCounts& counts = schedule.on_devices;
+  for (const int count : {counts.all, counts.sums, counts.weights, counts.passing}) {
     key += 'h' + std::to_string(count);
   }
   for (const StageVisit& visit : schedule.visits) {

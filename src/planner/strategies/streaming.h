@@ -145,7 +145,9 @@ class StreamSearch {
     KeptSlots slots;  // kept_slots() of the visits
     Fills rest = Fills::sums;
     int all = 0;
+    int passing = 0;  // HomeCounts
   };
+  StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);

@@ -125,7 +125,8 @@ TEST(ActivationPolicies, SwappingPaysWhereTheLinkIsIdle) {
 
     EXPECT_GT(count(swapping.plan, ActivationPolicy::swap_to_host), 0);
     EXPECT_LT(swapping.prediction.step, recomputing.prediction.step);
-    EXPECT_LE(chosen.prediction.step.count, swapping.prediction.step.count * (1 + 1e-9));
+    // Lists are compared at equal rings, and only the best gets its own.
+    EXPECT_LE(chosen.prediction.step.count, swapping.prediction.step.count * (1 + 1e-3));
   }
 }
 

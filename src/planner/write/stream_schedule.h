@@ -56,6 +56,9 @@ struct HomeCounts {
   int all = 0;      // W, S and G; updated there: the first blocks, which the next step needs first
   int sums = 0;     // of the others, G until all other sums are down: the last blocks
   int weights = 0;  // of the others, W from step to step: the first that are read more than once
+  /// Of every so many of the blocks of `sums` one's goes down at once, unless all others wait; 0:
+  /// of none. Else the links stand still where backward begins, and hold it up where it ends.
+  int passing = 0;
 
   bool operator==(const HomeCounts&) const = default;
 };
