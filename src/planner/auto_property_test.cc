@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -99,6 +100,34 @@ TEST(Properties, DrivesNeverMakeAStrategySlower) {
     ASSERT_TRUE(std::holds_alternative<Planned>(with));
     EXPECT_LE(std::get<Planned>(with).prediction.step.count,
               std::get<Planned>(without).prediction.step.count * (1 + 1e-8));
+  }
+}
+
+// So auto searches them once.
+TEST(Properties, AStrategyThatIsTheSameAsAnotherMakesItsPlans) {
+  std::map<std::string, std::uint64_t> found;
+  for (std::uint64_t seed = 1; seed <= random_share(150); ++seed) {
+    PlanQuestion question = random_question(seed, seed % 4 != 0);
+    for (const Strategy& strategy : strategies()) {
+      const char* same = strategy.same_as ? strategy.same_as(question) : nullptr;
+      if (same == nullptr) continue;
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + strategy.name + " and " + same);
+      question.strategy = strategy.name;
+      const PlanAnswer one = make_plan(question);
+      question.strategy = same;
+      const PlanAnswer other = make_plan(question);
+      ASSERT_EQ(one.index(), other.index());
+      const auto* planned = std::get_if<Planned>(&one);
+      if (planned == nullptr) continue;
+      Plan renamed = planned->plan;
+      renamed.strategy = same;
+      EXPECT_EQ(to_text(renamed), to_text(std::get<Planned>(other).plan));
+      EXPECT_EQ(planned->prediction.step, std::get<Planned>(other).prediction.step);
+      ++found[strategy.name];
+    }
+  }
+  for (const Strategy& strategy : strategies()) {
+    if (strategy.same_as) expect_enough(found[strategy.name], 3);
   }
 }
 

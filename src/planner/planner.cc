@@ -119,6 +119,13 @@ class StrategySearch {
 
  private:
   void try_strategy(const Strategy& strategy) {
+    if (const Candidate* same = same_candidate(strategy)) {
+      Candidate candidate = *same;
+      candidate.strategy = strategy.name;
+      candidate.passes.clear();  // none was run for it
+      candidates_.push_back(std::move(candidate));
+      return;
+    }
     PlanQuestion question = question_;
     if (best_) question.faster_than = best_->prediction.step * (1 - kNoticeable);
     StrategyAnswer answer = strategy.plan(question, chain_);
@@ -141,6 +148,14 @@ class StrategySearch {
       evaluation_ = std::move(evaluation);
       winner_ = strategy.name;
     }
+  }
+
+  /// Of the strategy that was tried before and has the same plans.
+  const Candidate* same_candidate(const Strategy& strategy) const {
+    const char* same = strategy.same_as ? strategy.same_as(question_) : nullptr;
+    if (same == nullptr) return nullptr;
+    const auto tried = std::ranges::find(candidates_, same, &Candidate::strategy);
+    return tried == candidates_.end() ? nullptr : &*tried;
   }
 
   bool wins(const StrategyPlan& planned) const {

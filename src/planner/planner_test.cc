@@ -113,8 +113,8 @@ TEST(Planner, NextToNothingStreamsWhereEverythingFits) {
   EXPECT_LE(planned.prediction.step, must_fit(resident).prediction.step);
 }
 
-// A checkpointed run evaluates with another plan on the same memory. (Beside training that has homes
-// on devices: with_evaluation_test.cc.)
+// A checkpointed run evaluates with another plan on the same memory. (Beside training that has
+// homes on devices: with_evaluation_test.cc.)
 TEST(Planner, TrainingAndEvaluationShareTheHomeRegion) {
   for (const char* strategy : {"resident", "mobius"}) {
     SCOPED_TRACE(strategy);

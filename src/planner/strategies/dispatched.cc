@@ -21,6 +21,23 @@ namespace {
 
 constexpr std::array kStagesPerDevice = {1, 2, 3, 4, 6};  // backward stages, of each device
 
+int device_count(const PlanQuestion& question) {
+  return static_cast<int>(question.machine.devices.size());
+}
+
+// RoundPipe's M_R: what the job asks for, else all micro-batches in one round.
+int round_of(const PlanQuestion& question) {
+  const int asked = question.options.round;
+  return asked > 0 ? std::min(asked, question.micro_batches) : question.micro_batches;
+}
+
+// In two rounds, unless the job asks for a length; as long as that when it is of no use.
+int shorter_round(const PlanQuestion& question) {
+  if (question.options.round > 0) return round_of(question);
+  const int half = (question.micro_batches + 1) / 2;
+  return std::min(std::max(device_count(question), half), question.micro_batches);
+}
+
 class Dispatched {
  public:
   Dispatched(const PlanQuestion& question, const Chain& chain, std::string name)
@@ -44,7 +61,7 @@ class Dispatched {
  protected:
   bool train() const { return question_.mode == PlanMode::train; }
   int micro_batches() const { return question_.micro_batches; }
-  virtual int devices() const { return static_cast<int>(question_.machine.devices.size()); }
+  virtual int devices() const { return device_count(question_); }
 
   virtual std::vector<StageVisit> visits(const Packs& packs) const = 0;
   virtual void adjust(StreamSchedule& /*schedule*/) const {}
@@ -162,22 +179,23 @@ class HarmonyReplicas final : public Dispatched {
 class RoundPipe final : public Dispatched {
  public:
   RoundPipe(const PlanQuestion& question, const Chain& chain)
-      : Dispatched(question, chain, strategy_name::kRoundPipe), asked_(question.options.round) {}
+      : Dispatched(question, chain, strategy_name::kRoundPipe),
+        round_(round_of(question)),
+        shorter_(shorter_round(question)) {}
 
  private:
   std::vector<StageVisit> visits(const Packs& packs) const override {
-    const int round = asked_ > 0 ? std::min(asked_, micro_batches()) : micro_batches();
-    return dispatch(packs, devices(), micro_batches(), round, train());
+    return dispatch(packs, devices(), micro_batches(), round_, train());
   }
 
   void offer(const Packs& packs) override {
     Dispatched::offer(packs);
-    const int round = std::max(devices(), (micro_batches() + 1) / 2);
-    if (asked_ > 0 || round >= micro_batches()) return;
-    search().offer(schedule_of(dispatch(packs, devices(), micro_batches(), round, train())));
+    if (shorter_ == round_) return;
+    search().offer(schedule_of(dispatch(packs, devices(), micro_batches(), shorter_, train())));
   }
 
-  const int asked_;
+  const int round_;
+  const int shorter_;
 };
 
 class Zero final : public Dispatched {
@@ -241,6 +259,30 @@ StrategyAnswer plan_fuyou_naive(const PlanQuestion& question, const Chain& chain
 
 StrategyAnswer plan_fuyou_serial(const PlanQuestion& question, const Chain& chain) {
   return Fuyou(question, chain, Fuyou::Form::serial, strategy_name::kFuyouSerial).run();
+}
+
+// RoundPipe in one round.
+const char* same_as_harmony_pp(const PlanQuestion& question) {
+  return shorter_round(question) == question.micro_batches ? strategy_name::kRoundPipe : nullptr;
+}
+
+const char* same_as_harmony_dp(const PlanQuestion& question) {
+  return device_count(question) == 1 ? strategy_name::kHarmonyPp : nullptr;
+}
+
+const char* same_as_fuyou(const PlanQuestion& question) {
+  return device_count(question) == 1 ? strategy_name::kHarmonyPp : nullptr;
+}
+
+// Its one staging slot is of values that pass between drives and DRAM.
+const char* same_as_fuyou_naive(const PlanQuestion& question) {
+  return question.machine.drives.empty() ? strategy_name::kFuyou : nullptr;
+}
+
+// With clipping all updates wait for the end of backward, and evaluation has none.
+const char* same_as_fuyou_serial(const PlanQuestion& question) {
+  const bool at_end = question.clips || question.mode != PlanMode::train;
+  return at_end ? strategy_name::kFuyouNaive : nullptr;
 }
 
 }  // namespace ferry

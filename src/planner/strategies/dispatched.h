@@ -18,4 +18,11 @@ StrategyAnswer plan_fuyou(const PlanQuestion& question, const Chain& chain);
 StrategyAnswer plan_fuyou_naive(const PlanQuestion& question, const Chain& chain);
 StrategyAnswer plan_fuyou_serial(const PlanQuestion& question, const Chain& chain);
 
+/// Strategy::same_as of those that may be another's.
+const char* same_as_harmony_pp(const PlanQuestion& question);
+const char* same_as_harmony_dp(const PlanQuestion& question);
+const char* same_as_fuyou(const PlanQuestion& question);
+const char* same_as_fuyou_naive(const PlanQuestion& question);
+const char* same_as_fuyou_serial(const PlanQuestion& question);
+
 }  // namespace ferry

@@ -66,6 +66,9 @@ struct Strategy {
   const char* name;
   StrategyAnswer (*plan)(const PlanQuestion&, const Chain&);
   Micros (*lower_bound)(const PlanQuestion&, const Chain&);
+  /// The one earlier in the table whose plans of the question are this one's but for the name, so
+  /// that one search does for both; or null. No function: none ever is.
+  const char* (*same_as)(const PlanQuestion&) = nullptr;
 };
 
 /// The stages of visits (stream_schedule.h), in order of their first run.
