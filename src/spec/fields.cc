@@ -77,7 +77,9 @@ std::string hint(const std::string& key, const std::string& prefix, const std::s
     if (field.formerly == prefix + key) return "; it is '" + field.name + "' now";
   }
   for (const Field& field : fields) {
-    if (last_part(field.name) == key) return meant(field.name);
+    if (last_part(field.name) != key) continue;
+    if (field.name != key || prefix.empty() || !shown.empty()) return meant(field.name);
+    return "; it stands by itself, not under '" + prefix.substr(0, prefix.size() - 1) + "'";
   }
   const FamiliarKey* familiar = find_familiar_key(last_part(key));
   if (familiar && (familiar->key.empty() || find_field(familiar->key, fields))) {

@@ -280,6 +280,8 @@ TEST(Job, AnUnknownKeyIsRefusedWithItsLineAndTheNearestKnownOne) {
             "jobs/7b.yaml:2: unknown key 'xyzzy'; expected one of device, host, drive");
   EXPECT_EQ(error_of("model: m\nsteps: 4\n"),
             "jobs/7b.yaml:2: unknown key 'steps'; did you mean 'train.steps'?");
+  EXPECT_EQ(error_of("model: m\nplan:\n  strategy: mobius\n"),
+            "jobs/7b.yaml:3: unknown key 'strategy'; it stands by itself, not under 'plan'");
 }
 
 TEST(Job, AKeyGivenTwiceIsRefusedWithBothLines) {
