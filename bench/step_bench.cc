@@ -3,7 +3,10 @@
 //
 //   step_bench [PART [GIB [bf16]]]   only cases whose names contain PART; with so much memory per
 //                                    device; with rounded sums
+//   step_bench PART FROM TO BY       with FROM GiB per device, BY more, and so on to TO; says which
+//                                    are slower than with less
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -59,18 +62,40 @@ std::vector<Case> cases() {
   return result;
 }
 
-void print_row(const Case& one) {
-  const AnswerWithoutRemedies answer = verified_answer(one.second);
-  if (const auto* planned = std::get_if<Planned>(&answer)) {
-    const double step = planned->prediction.step.seconds();
-    const double bound = planned->lower_bound.seconds();
-    std::printf("| %s | %.3f s | %.3f s | %.0f %% | %s |\n", one.first.c_str(), step, bound,
-                (step / bound - 1) * 100, planned->candidates.front().strategy.c_str());
-  } else {
-    std::printf("| %s | does not fit: %s | | | |\n", one.first.c_str(),
+// Returns the step, if the question fits.
+std::optional<Micros> print_row(const std::string& name, const PlanQuestion& question) {
+  const AnswerWithoutRemedies answer = verified_answer(question);
+  const auto* planned = std::get_if<Planned>(&answer);
+  if (planned == nullptr) {
+    std::printf("| %s | does not fit: %s | | | |\n", name.c_str(),
                 std::get<Shortage>(answer).place.c_str());
+    return std::nullopt;
   }
+  const double step = planned->prediction.step.seconds();
+  const double bound = planned->lower_bound.seconds();
+  std::printf("| %s | %.3f s | %.3f s | %.0f %% | %s |\n", name.c_str(), step, bound,
+              (step / bound - 1) * 100, planned->candidates.front().strategy.c_str());
   std::fflush(stdout);
+  return planned->prediction.step;
+}
+
+void give_memory(PlanQuestion& question, int gib) {
+  for (MachineDevice& device : question.machine.devices) device.memory = 1_GiB * gib;
+}
+
+struct Sweep {
+  int from, to, by;  // GiB per device
+};
+
+void print_sweep(const Case& one, const Sweep& sweep) {
+  auto [name, question] = one;
+  std::optional<Micros> fastest;
+  for (int gib = sweep.from; gib <= sweep.to; gib += sweep.by) {
+    give_memory(question, gib);
+    const auto step = print_row(name + ", " + std::to_string(gib) + " GiB", question);
+    if (step && fastest && *step > *fastest * (1 + 1e-9)) std::puts("slower than with less");
+    if (step && (!fastest || *step < *fastest)) fastest = step;
+  }
 }
 
 }  // namespace
@@ -80,43 +105,12 @@ int main(int argc, char** argv) {
   std::puts("| | step | bound | gap | by |\n|---|---|---|---|---|");
   for (Case& one : cases()) {
     if (one.first.find(part) == std::string::npos) continue;
-    PlanQuestion& question = one.second;
-    if (argc > 2 && std::string(argv[2]) == "ladder") {
-      for (double e = 1; e <= 64; e *= 2)
-        for (int m = 8; m < 16; ++m) {
-          const double gib = m * e / 2;
-          if (gib < 8 || gib > 80) continue;
-          const Bytes each{(std::int64_t)(gib * (1_GiB).count)};
-          for (MachineDevice& device : question.machine.devices) device.memory = each;
-          question.strategy = argc > 3 ? argv[3] : "mobius";
-          std::printf("%.1f ", gib);
-          print_row(one);
-        }
+    if (argc > 4) {
+      print_sweep(one, {std::stoi(argv[2]), std::stoi(argv[3]), std::stoi(argv[4])});
       continue;
     }
-    if (argc > 2 && std::string(argv[2]) == "sweep") {
-      double best = 1e9;
-      for (int gib = std::stoi(argv[4]); gib <= std::stoi(argv[5]); gib += std::stoi(argv[6])) {
-        for (MachineDevice& device : question.machine.devices) device.memory = 1_GiB * gib;
-        question.strategy = argv[3];
-        const AnswerWithoutRemedies answer = verified_answer(question);
-        const auto* planned = std::get_if<Planned>(&answer);
-        if (!planned) continue;
-        const double step = planned->prediction.step.seconds();
-        std::printf(
-            "%d:%.4f%s%s ", gib, step, step > best * (1 + 1e-9) ? "!!" : "",
-            question.strategy == "auto" ? planned->candidates.front().strategy.c_str() : "");
-        best = std::min(best, step);
-        std::fflush(stdout);
-      }
-      std::puts("");
-      continue;
-    }
-    if (argc > 2) {
-      const Bytes each = 1_GiB * std::stoi(argv[2]);
-      for (MachineDevice& device : question.machine.devices) device.memory = each;
-    }
-    if (argc > 3 && std::string(argv[3]) == "bf16") question.gradients = Precision::bf16;
-    print_row(one);
+    if (argc > 2) give_memory(one.second, std::stoi(argv[2]));
+    if (argc > 3 && std::string(argv[3]) == "bf16") one.second.gradients = Precision::bf16;
+    print_row(one.first, one.second);
   }
 }

@@ -238,8 +238,8 @@ Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
     const double share = static_cast<double>(std::clamp(device.threads, 1, cores)) / cores;
     return from_seconds(count / (update_rate(question) * share));
   }
-  // Unfused operators pass over fp32 temporaries about five times as often as the fused update.
-  return from_seconds(count * 5 * update_traffic(Precision::fp32) / bandwidth_of(device));
+  // One pass: the update is one kernel (train/step_kernels.h).
+  return from_seconds(count * update_traffic(question.gradients) / bandwidth_of(device));
 }
 
 }  // namespace ferry

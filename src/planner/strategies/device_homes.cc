@@ -24,16 +24,13 @@ std::vector<std::vector<int>> visits_that_read(const Chain& chain, const StreamS
   return reads;
 }
 
-// In which they are taken: HomeCounts::passing.
-std::vector<int> in_order_of_waiting(const std::vector<int>& sums, int passing) {
+// HomeCounts::passing.
+std::vector<int> without_passing(const std::vector<int>& sums, int passing) {
   if (passing == 0) return sums;
   std::vector<int> waiting;
-  std::vector<int> last;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const bool passes = (i + 1) % static_cast<std::size_t>(passing) == 0;
-    (passes ? last : waiting).push_back(sums[i]);
+    if ((i + 1) % static_cast<std::size_t>(passing) > 0) waiting.push_back(sums[i]);
   }
-  waiting.insert(waiting.end(), last.begin(), last.end());
   return waiting;
 }
 
@@ -88,8 +85,7 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
   };
   for (std::size_t d = 0; d < all_.size(); ++d) {
     give(all_[d], counts.all, [&](int b) { put(resting, b); });
-    const std::vector<int> sums = in_order_of_waiting(sums_[d], counts.passing);
-    give(sums, counts.sums, [&](int b) {
+    give(without_passing(sums_[d], counts.passing), counts.sums, [&](int b) {
       if (!resting[b].on_device) resting[b].sum_waits = true;
     });
     give(weights_[d], counts.all + counts.weights, [&](int b) {
