@@ -18,7 +18,7 @@ constexpr std::uint64_t kLostMobius = 3194;
 
 TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
   std::uint64_t planned_ones = 0;
-  for (std::uint64_t seed = 1; seed <= random_share(800); ++seed) {
+  for (std::uint64_t seed = 1; seed <= random_share(600); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlanAnswer answer = make_plan(random_question(seed, true));
     const auto* planned = std::get_if<Planned>(&answer);
@@ -31,7 +31,7 @@ TEST(Properties, EveryPlanIsProvedFitsAndIsNoFasterThanTheBound) {
           << candidate.strategy;
     }
   }
-  expect_enough(planned_ones, 230);
+  expect_enough(planned_ones, 170);
 }
 
 // A question of the seed whose blocks can all leave for the drives, if it has some.
@@ -106,7 +106,7 @@ TEST(Properties, DrivesNeverMakeAStrategySlower) {
 // So auto searches them once.
 TEST(Properties, AStrategyThatIsTheSameAsAnotherMakesItsPlans) {
   std::map<std::string, std::uint64_t> found;
-  for (std::uint64_t seed = 1; seed <= random_share(150); ++seed) {
+  for (std::uint64_t seed = 1; seed <= random_share(100); ++seed) {
     PlanQuestion question = random_question(seed, seed % 4 != 0);
     for (const Strategy& strategy : strategies()) {
       const char* same = strategy.same_as ? strategy.same_as(question) : nullptr;
@@ -127,7 +127,7 @@ TEST(Properties, AStrategyThatIsTheSameAsAnotherMakesItsPlans) {
     }
   }
   for (const Strategy& strategy : strategies()) {
-    if (strategy.same_as) expect_enough(found[strategy.name], 3);
+    if (strategy.same_as) expect_enough(found[strategy.name], 2);
   }
 }
 
