@@ -266,11 +266,8 @@ const char* same_as_harmony_pp(const PlanQuestion& question) {
   return shorter_round(question) == question.micro_batches ? strategy_name::kRoundPipe : nullptr;
 }
 
-const char* same_as_harmony_dp(const PlanQuestion& question) {
-  return device_count(question) == 1 ? strategy_name::kHarmonyPp : nullptr;
-}
-
-const char* same_as_fuyou(const PlanQuestion& question) {
+// All micro-batches of a stage at once on the one device there is.
+const char* harmony_pp_on_one_device(const PlanQuestion& question) {
   return device_count(question) == 1 ? strategy_name::kHarmonyPp : nullptr;
 }
 

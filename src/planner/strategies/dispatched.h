@@ -20,8 +20,7 @@ StrategyAnswer plan_fuyou_serial(const PlanQuestion& question, const Chain& chai
 
 /// Strategy::same_as of those that may be another's.
 const char* same_as_harmony_pp(const PlanQuestion& question);
-const char* same_as_harmony_dp(const PlanQuestion& question);
-const char* same_as_fuyou(const PlanQuestion& question);
+const char* harmony_pp_on_one_device(const PlanQuestion& question);  // harmony-dp and fuyou
 const char* same_as_fuyou_naive(const PlanQuestion& question);
 const char* same_as_fuyou_serial(const PlanQuestion& question);
 

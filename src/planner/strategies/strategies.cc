@@ -22,13 +22,13 @@ std::span<const Strategy> strategies() {
       Strategy{strategy_name::kRoundPipe, plan_roundpipe, streaming_lower_bound},
       Strategy{strategy_name::kHarmonyPp, plan_harmony_pp, streaming_lower_bound,
                same_as_harmony_pp},
-      Strategy{strategy_name::kFuyou, plan_fuyou, streaming_lower_bound, same_as_fuyou},
+      Strategy{strategy_name::kFuyou, plan_fuyou, streaming_lower_bound, harmony_pp_on_one_device},
       Strategy{strategy_name::kFuyouNaive, plan_fuyou_naive, streaming_lower_bound,
                same_as_fuyou_naive},
       Strategy{strategy_name::kFuyouSerial, plan_fuyou_serial, streaming_lower_bound,
                same_as_fuyou_serial},
       Strategy{strategy_name::kHarmonyDp, plan_harmony_dp, streaming_lower_bound,
-               same_as_harmony_dp},
+               harmony_pp_on_one_device},
       Strategy{strategy_name::kZero, plan_zero, streaming_lower_bound},
   };
   return kStrategies;
