@@ -119,7 +119,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     if (plan.machine.host.shared) plan.shared = shared_memory(plan.machine);
   } else {
     const HostLimits limits = host_limits("/", cores_by_affinity());
-    plan.machine = this_machine(limits, gpus_here());
+    plan.machine = machine_here(limits, listener);
     plan.shared = shared_memory(limits, own_memory(getpid()), simulated_devices(plan.machine));
   }
   take_drives(question, listener);

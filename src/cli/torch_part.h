@@ -13,6 +13,7 @@
 #include "cli/precision_choice.h"
 #include "cli/question.h"
 #include "cli/start.h"
+#include "spec/host_limits.h"
 #include "spec/machine.h"
 #include "spec/profile.h"
 
@@ -23,8 +24,12 @@ struct TorchNeeded {
   bool watched = false;  // by a process that tells when the kernel kills it (watchdog.h)
 };
 
-/// The GPUs of this box that torch can use, for this_machine().
+/// The GPUs of this box that torch can use.
 std::vector<FoundGpu> gpus_here();
+
+/// The machine of a job that names none, with the rates of its links where it has GPUs
+/// (machine_here.h). The listener hears what takes time.
+Machine machine_here(const HostLimits& limits, PhaseListener& listener);
 
 /// A profile, and a line for each block that was not measured as a whole.
 struct MeasuredProfile {

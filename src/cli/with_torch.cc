@@ -2,7 +2,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/box_probes.h"
 #include "cli/cache_folder.h"
+#include "cli/machine_here.h"
 #include "cli/measurements.h"
 #include "cli/torch_part.h"
 #include "planner/costs/estimate.h"
@@ -299,6 +301,13 @@ class Measurements {
 }  // namespace
 
 std::vector<FoundGpu> gpus_here() { return find_gpus(); }
+
+Machine machine_here(const HostLimits& limits, PhaseListener& listener) {
+  const Probes probes =
+      probes_of_this_box(256_MiB, [&listener](const std::string& what) { listener.phase(what); });
+  const Machine machine = this_machine(limits, probes.gpus);
+  return with_rates_of_box(machine, probes, cache_file("machine", box_key(probes)), listener);
+}
 
 MeasuredProfile measured_profile(const Question& question, PhaseListener& listener) {
   return Measurements(question, listener).profile();

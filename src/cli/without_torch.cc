@@ -14,6 +14,8 @@ int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 
 std::vector<FoundGpu> gpus_here() { throw TorchNeeded(); }
 
+Machine machine_here(const HostLimits&, PhaseListener&) { throw TorchNeeded(); }
+
 MeasuredProfile measured_profile(const Question& /*question*/, PhaseListener& /*listener*/) {
   throw TorchNeeded();
 }

@@ -85,6 +85,7 @@ c10::Stream Device::stream(const std::string& purpose) {
 
 at::Tensor Device::slab(Bytes size) const {
   FERRY_CHECK(size >= 0_B, "a slab of a negative size");
+  c10::getDeviceAllocator(device_.type())->emptyCache({0, 0});
   at::Tensor slab = at::empty({size.count}, at::TensorOptions(at::kByte).device(device_));
   // A GPU's memory is there; a simulated one's is backed now, so that no step pays for page faults.
   if (simulated()) slab.fill_(0xFF);
@@ -99,7 +100,7 @@ void Device::synchronize() const { guard_of(device_).synchronizeDevice(device_.i
 Device::MemoryUse Device::memory_use() const {
   const auto stats = c10::getDeviceAllocator(device_.type())->getDeviceStats(device_.index());
   const auto& total = stats.allocated_bytes[0];  // StatType::AGGREGATE
-  return {{total.current}, {total.peak}};
+  return {{total.current}, {total.peak}, {stats.reserved_bytes[0].current - total.current}};
 }
 
 void Device::reset_peak() const {

@@ -30,8 +30,10 @@ class Device {
   /// ever after. One thread at a time.
   c10::Stream stream(const std::string& purpose);
 
-  /// Memory for a plan's slots, taken at once; contents are undefined. Returns when every stream
-  /// may use it. Throws c10::OutOfMemoryError when it does not fit.
+  /// Memory for a plan's slots, taken at once; contents are undefined. What torch's allocator keeps
+  /// of tensors that are gone, of measurements say, goes back to the device first: it would count
+  /// against the budget beside the slab. Returns when every stream may use it. Throws
+  /// c10::OutOfMemoryError when it does not fit.
   at::Tensor slab(Bytes size) const;
 
   /// Returns when all streams of the device are idle; throws what failed on them.
@@ -41,6 +43,7 @@ class Device {
   struct MemoryUse {
     Bytes live;
     Bytes peak;  // since the start or reset_peak()
+    Bytes kept;  // of tensors that are gone, for others
   };
   MemoryUse memory_use() const;
   void reset_peak() const;

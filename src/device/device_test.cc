@@ -72,6 +72,14 @@ TEST_P(DeviceOfAnyMake, AStreamIsMadeOncePerPurpose) {
   EXPECT_EQ(load.device(), device().torch_device());
 }
 
+TEST_P(DeviceOfAnyMake, ASlabTakesWhatIsKeptOfTensorsThatAreGone) {
+  at::empty({24 << 20}, at::TensorOptions(at::kByte).device(device().torch_device()));
+  device().synchronize();
+  EXPECT_GE(device().memory_use().kept, 24_MiB);
+  const Tensor slab = device().slab(32_MiB);
+  EXPECT_EQ(device().memory_use().kept, 0_B);
+}
+
 // Host memory to a slot, a product on another stream, and back: ordered by events alone.
 TEST_P(DeviceOfAnyMake, ASlotIsLoadedUsedAndOffloadedWithoutTheHostWaiting) {
   const Pages pages(1 << 20);
