@@ -9,10 +9,6 @@
 namespace ferry {
 namespace {
 
-// Bounds the piece of the weight's gradient that exists in the compute type before it is added to
-// the fp32 sum.
-constexpr std::int64_t kPieceElements = std::int64_t{1} << 21;
-
 /// The loss of one chunk of tokens and what its gradient needs.
 struct Chunk {
   at::Tensor log_probability;  // [rows, vocab] fp32
@@ -46,7 +42,8 @@ void add_weight_gradient(const at::Tensor& gradient, const at::Tensor& x, at::Te
     return;
   }
   const std::int64_t vocab = sum.size(0);
-  const std::int64_t piece = std::max<std::int64_t>(1, kPieceElements / sum.size(1));
+  const std::int64_t piece =
+      std::max<std::int64_t>(1, head_piece_elements(x.device()) / sum.size(1));
   for (std::int64_t first = 0; first < vocab; first += piece) {
     const std::int64_t rows = std::min(piece, vocab - first);
     const at::Tensor product = at::mm(gradient.narrow(1, first, rows).t(), x);
@@ -62,6 +59,10 @@ void check_input(const HeadInput& input) {
 }
 
 }  // namespace
+
+std::int64_t head_piece_elements(at::Device device) {
+  return std::int64_t{1} << (device.is_cuda() ? 25 : 21);
+}
 
 HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weight_gradient,
                                  bool accumulate) {

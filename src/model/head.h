@@ -41,4 +41,9 @@ at::Tensor head_loss(const HeadInput& input);
 /// size.
 std::int64_t head_chunk_rows(const ModelSpec& model, BatchShape shape);
 
+/// Most elements of the weight's gradient that exist in the compute type at once, before they are
+/// added to the fp32 sum: 4 MiB, which a processor's caches hold, or 64 MiB on a GPU, where the
+/// head of an 8B model would else take 250 small products per chunk.
+std::int64_t head_piece_elements(at::Device device);
+
 }  // namespace ferry

@@ -103,6 +103,12 @@ TEST_F(Head, Bf16GradientIsSummedInFp32PieceByPiece) {
   EXPECT_LT(relative_error(dw, expected.dw), 8e-3);
 }
 
+TEST(HeadPieces, AGpuTakesFewAndAProcessorSuchAsItsCachesHold) {
+  const std::int64_t llama8b = std::int64_t{128256} * 4096;
+  EXPECT_LT(llama8b / head_piece_elements(at::Device(at::kCUDA, 0)), 16);
+  EXPECT_GT(llama8b / head_piece_elements(at::Device(at::kCPU)), 200);
+}
+
 TEST_F(Head, NothingIsReadBackToTheHost) {
   const HeadInput head = input();
   const at::Tensor dw = at::empty({kVocab, kHidden});
