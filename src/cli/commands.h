@@ -14,6 +14,7 @@ inline constexpr int kUserError = 2;
 inline constexpr int kResourceError = 3;
 inline constexpr int kDoesNotFit = 4;
 inline constexpr int kInterrupted = 130;
+inline constexpr int kReaderGone = 141;  // nobody reads the output: as after SIGPIPE
 
 struct PlanCommand {
   std::string job;

@@ -86,8 +86,8 @@ int main(int argc, char** argv) {
   AnswerForm form;
   try {
     return answer(argc, argv, form);
-  } catch (const AlreadyExplained&) {
-    return fail(kUserError, "", form);
+  } catch (const AlreadyExplained& told) {
+    return fail(told.exit_code, "", form);
   } catch (const UserError& error) {
     return fail(kUserError, error.what(), form);
   } catch (const ResourceError& error) {

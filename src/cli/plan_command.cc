@@ -42,6 +42,7 @@ std::string write_answer(const Plan& plan, const Question& question, const PlanC
   try {
     const RunLock lock(out, "ferry plan " + command.job);
     if (!holds_run(out)) {
+      require_own_files(out);
       write_plan(plan, out / "plan");
       const std::string profile = profile_record(question);
       if (!profile.empty()) write_file(out / "profile.yaml", profile);

@@ -106,7 +106,7 @@ void ProgramCommands::add_train(const char* name) {
       .add_option("--allow", train_.allow,
                   "with --resume: go on though these have changed, NAME[,NAME]")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_flag("--events", train_.events, "answer in JSON, a line per event");
   command.callback([this] {
@@ -158,7 +158,7 @@ void ProgramCommands::add_doctor() {
       *program_.add_subcommand("doctor", "examine this box and write its machine file");
   command.add_option("--machine", doctor_.machine, "machine file to write");
   command.add_option("--drive", doctor_.drives, "folder on a drive to measure; repeatable")
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--drive-size", doctor_.drive_size, "bytes to write and read per drive");
   command.add_flag("--json", doctor_.json, "answer in JSON");

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "cli/commands.h"
 #include "cli/installation.h"
 #include "store/own_memory.h"
 
@@ -126,7 +127,8 @@ ToolRun run(const std::vector<std::string>& arguments, bool capture) {
     if (errno != EINTR) throw system_error("waiting for ferry_tools", errno);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {output, memory.peak()};
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) throw AlreadyExplained();
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code == kUserError || code == kReaderGone) throw AlreadyExplained{code};
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
     throw ResourceError("cannot run " + python);
   }

@@ -42,6 +42,8 @@ class PythonToolBeside {
 };
 
 /// What was asked is wrong and has been explained on standard error already.
-struct AlreadyExplained {};
+struct AlreadyExplained {
+  int exit_code;
+};
 
 }  // namespace ferry

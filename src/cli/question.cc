@@ -100,6 +100,13 @@ void take_drives(Question& question, PhaseListener& listener) {
   }
 }
 
+/// As many as the cores that are ours keep busy and the memory that is ours holds.
+int tokenising_processes() {
+  constexpr Bytes kEach = 512_MiB;  // a tokenizer with what it makes of a group of rows
+  const HostLimits limits = host_limits("/", cores_by_affinity());
+  return std::clamp<int>(limits.memory.count / kEach.count, 1, limits.cores);
+}
+
 }  // namespace
 
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
@@ -174,7 +181,8 @@ std::vector<std::string> tokenising_arguments(const Job& job, const DataFiles& f
   std::vector<std::string> arguments = {"--model=" + job.model,
                                         "--sequence=" + std::to_string(job.data.sequence),
                                         "--cache=" + (cache_folder() / "tokens").string(),
-                                        "--on-error=" + to_string(job.data.on_error)};
+                                        "--on-error=" + to_string(job.data.on_error),
+                                        "--processes=" + std::to_string(tokenising_processes())};
   if (job.data.text_key) arguments.push_back("--text-key=" + *job.data.text_key);
   if (job.data.chat_template) arguments.push_back("--chat-template=" + *job.data.chat_template);
   std::string weights;

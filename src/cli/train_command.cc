@@ -150,19 +150,21 @@ void require_memory(const Planned& planned, const Machine& machine) {
   require_free_memory(host_limits("/", cores_by_affinity()), need);
 }
 
-/// Gets the tokens of the job's data, and says which rows are held out.
-void find_tokens(TrainSetup& setup) {
-  const Job& job = setup.job;
-  const Tokens tokens = token_file(job, job.data.train, job.data.eval_fraction);
-  setup.train_tokens = tokens.file;
-  setup.held_out_samples = tokens.held_out;
-  setup.chat_template = tokens.chat_template;
-  setup.tokenising_peak = tokens.peak;
-  if (!job.data.eval.empty()) {
-    const Tokens evaluation = token_file(job, job.data.eval, 0);
-    setup.eval_tokens = evaluation.file;
-    setup.tokenising_peak = std::max(setup.tokenising_peak, evaluation.peak);
-  }
+/// The tokens of a job's data.
+struct JobTokens {
+  Tokens train;
+  std::optional<Tokens> eval;
+
+  Bytes peak() const { return eval ? std::max(train.peak, eval->peak) : train.peak; }
+};
+
+/// Before anything is measured: what is wrong with a row is told first.
+JobTokens find_tokens(const TrainCommand& command) {
+  Job job = read_job(command.job, command.overrides);
+  resolve_sequence(job, read_model_spec(job.model));
+  JobTokens tokens{token_file(job, job.data.train, job.data.eval_fraction), std::nullopt};
+  if (!job.data.eval.empty()) tokens.eval = token_file(job, job.data.eval, 0);
+  return tokens;
 }
 
 /// Turns the job's epochs into steps, now that its rows are known, and says what will be trained.
@@ -239,6 +241,7 @@ void warn_of_wear(const Start& start, const TrainSetup& setup, TrainObserver& ob
 
 std::optional<TrainSetup> prepare_training(const TrainCommand& command, const Start& start,
                                            PhaseListener& listener) {
+  const JobTokens tokens = find_tokens(command);
   Question question =
       read_question(command.job, command.overrides, listener, precision_before(start));
   keep_usable_drives(question.plan.machine, command.without_drives, listener);
@@ -253,17 +256,18 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .model = question.plan.model,
                    .plan = planned->plan,
                    .evaluation = std::nullopt,
-                   .train_tokens = {},
+                   .train_tokens = tokens.train.file,
                    .eval_tokens = std::nullopt,
-                   .chat_template = std::nullopt,
+                   .chat_template = tokens.train.chat_template,
                    .checkpoint = start.checkpoint,
                    .allowed = start.allowed,
                    .predicted_step = planned->prediction.step,
-                   .tokenising_peak = {},
+                   .tokenising_peak = tokens.peak(),
                    .environment = environment_json(question.job, torch),
                    .profile = profile_record(question),
                    .kernel_file = kernel_file};
-  find_tokens(setup);
+  if (tokens.eval) setup.eval_tokens = tokens.eval->file;
+  setup.held_out_samples = tokens.train.held_out;
   count_steps(command, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);

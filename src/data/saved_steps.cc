@@ -71,6 +71,16 @@ void point_link(const fs::path& link, const fs::path& target) {
   sync_folder(link.parent_path());
 }
 
+/// Says why where that cannot be: the checkpoint is whole, which is what was asked for.
+void try_to_point_link(const fs::path& link, const fs::path& target, PhaseListener& listener) {
+  try {
+    point_link(link, target);
+  } catch (const std::exception& error) {
+    listener.phase("warning: " + target.string() + " is saved, but " + link.string() +
+                   " does not lead to it: " + error.what());
+  }
+}
+
 /// The paths in `root` for which `wanted` holds; none when there is no such folder.
 template <typename Wanted>
 std::vector<fs::path> list(const fs::path& root, const Wanted& wanted) {
@@ -139,7 +149,7 @@ fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest,
     take_name(step.folder(), final_path);
     step.folder_.clear();
     sync_folder(root_);
-    if (!link_.empty()) point_link(link_, final_path);
+    if (!link_.empty()) try_to_point_link(link_, final_path, listener);
     remove_outdated(manifest.step, last_good);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot save a checkpoint: ") + error.what());

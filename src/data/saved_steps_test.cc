@@ -122,6 +122,23 @@ TEST(SavedSteps, AFolderInTheLinksPlaceStays) {
   EXPECT_EQ(read_file(folder / "model/config.json", 1_KiB), "somebody's");
 }
 
+TEST(SavedSteps, ACheckpointIsSavedThoughItsLinkCannotBeMade) {
+  const ScratchFolder folder;
+  folder.put("model.tmp", "in the way");
+  const SavedSteps steps(folder / "checkpoints", 1, folder / "model");
+  struct : PhaseListener {
+    void phase(const std::string& what) override { said = what; }
+    std::string said;
+  } listener;
+  UnsavedStep unsaved = steps.begin(5);
+  const auto path = steps.commit(std::move(unsaved), {.step = 5}, std::nullopt, listener);
+  EXPECT_EQ(saved_steps(folder / "checkpoints"), std::vector{path});
+  EXPECT_NE(listener.said.find(path.string() + " is saved, but " + (folder / "model").string() +
+                               " does not lead to it: "),
+            std::string::npos);
+  EXPECT_EQ(read_file(folder / "model.tmp", 1_KiB), "in the way");
+}
+
 TEST(SavedSteps, AFullDriveWhileTheManifestIsWrittenKeepsTheOlderCheckpoint) {
   const ScratchFolder folder;
   const SavedSteps steps(folder.path(), 1);

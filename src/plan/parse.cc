@@ -279,7 +279,7 @@ Plan PlanParser::parse(std::string_view text) {
       parse_line(line);
       continue;
     }
-    if (line.entity() != "ferry-plan") {
+    if (line.entity() != kPlanHeader) {
       refuse(at, "first line", "'ferry-plan 1'", line.entity());
     }
     if (line.name() != "1") refuse(at, "version of the plan format", "1", line.name());

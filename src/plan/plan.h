@@ -178,6 +178,8 @@ Micros full_speed_time(const Plan& plan, const Task& task);
 
 /// Writes the text form. Equal plans give equal texts.
 std::string to_text(const Plan& plan);
+/// What the text of every plan begins with.
+inline constexpr const char* kPlanHeader = "ferry-plan";
 
 /// Reads the text form. `origin` names it in errors. Throws UserError with line, expected and
 /// found. The result is well formed (ids in range, names unique) but not verified; see

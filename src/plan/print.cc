@@ -51,7 +51,7 @@ class PlanText {
 };
 
 void print_step(const Plan& plan, PlanText& text) {
-  text.line("ferry-plan", "1");
+  text.line(kPlanHeader, "1");
   text.end();
   text.line("strategy", plan.strategy);
   text.end();

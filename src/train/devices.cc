@@ -3,6 +3,8 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 
 #include "device/device.h"
 #include "device/simulation.h"
@@ -12,6 +14,10 @@
 
 namespace ferry {
 namespace {
+
+// By which people tell the libraries below torch which kernels to take on a processor.
+constexpr std::array kKernelChoices = {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE",
+                                       "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
 
 static_assert(kSimReuse <= kReuseOfDevice, "the memory that a run takes beside its plan counts it");
 
@@ -95,7 +101,10 @@ Bytes OpenDevices::host_memory() const {
 }
 
 std::string processors_of(const Machine& machine) {
-  const std::string cpu = processor_name("/") + ", " + at::get_cpu_capability();
+  std::string cpu = processor_name("/") + ", " + at::get_cpu_capability();
+  for (const char* name : kKernelChoices) {
+    if (const char* value = std::getenv(name)) cpu += std::string(", ") + name + "=" + value;
+  }
   std::vector<std::string> kinds;
   for (const MachineDevice& device : machine.devices) {
     const std::string kind = simulated(device) ? cpu : to_string(device.kind);

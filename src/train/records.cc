@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "data/files.h"
+#include "train/run_folder.h"
 
 namespace ferry {
 namespace {
@@ -114,7 +115,7 @@ void StepLog::evaluated(int step, double loss) {
 }
 
 void write_inputs(const std::filesystem::path& folder, const TrainSetup& setup) {
-  write_file(folder / "job.yaml", to_yaml(setup.job));
+  write_file(folder / "job.yaml", kRunsJob + to_yaml(setup.job));
   write_file(folder / "machine.yaml", to_yaml(setup.machine));
   write_plan(setup.plan, folder / "plan");
   if (!setup.environment.empty()) write_file(folder / "environment.json", setup.environment);

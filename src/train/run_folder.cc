@@ -3,14 +3,18 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/manifest.h"
 #include "data/model_folder.h"
 #include "data/saved_steps.h"
+#include "plan/plan.h"
 
 namespace ferry {
 namespace {
@@ -20,9 +24,20 @@ namespace fs = std::filesystem;
 // Of headers and manifest per parameter, for each of the tensors that belong to it.
 constexpr Bytes kNamesPerParameter = 1_KiB;
 
+// What a run writes from its start to its end, and `ferry plan`.
+constexpr std::array kOwnFiles = {"job.yaml",         "plan",      "machine.yaml", "profile.yaml",
+                                  "environment.json", "log.jsonl", "summary.json", "timeline.json"};
+
+bool begins_with(const fs::path& file, std::string_view text) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string begin(text.size(), '\0');
+  return stream.read(begin.data(), std::ssize(begin)) && begin == text;
+}
+
 /// What a folder and all below it hold.
 Bytes size_of(const fs::path& folder) {
   Bytes total;
+  if (!fs::is_directory(fs::symlink_status(folder))) return total;
   for (const auto& item : fs::recursive_directory_iterator(folder)) {
     if (item.is_regular_file()) total += Bytes{static_cast<std::int64_t>(item.file_size())};
   }
@@ -56,11 +71,27 @@ std::int64_t checkpoints_to_come(const Job& job, std::int64_t done) {
 fs::path checkpoints_in(const fs::path& out) { return out / kCheckpointsFolder; }
 
 bool holds_run(const fs::path& out) {
-  std::error_code ignored;
-  return fs::exists(out / "job.yaml", ignored) || !saved_steps(checkpoints_in(out)).empty();
+  return begins_with(out / "job.yaml", kRunsJob) || !saved_steps(checkpoints_in(out)).empty();
+}
+
+void require_own_files(const fs::path& out) {
+  const bool has_job = begins_with(out / "job.yaml", kRunsJob);
+  const bool has_plan = begins_with(out / "plan", kPlanHeader);
+  for (const char* name : kOwnFiles) {
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(out / name, ignored))) continue;
+    const std::string_view file = name;
+    const bool own = file == "job.yaml" ? has_job : file == "plan" ? has_plan : has_job || has_plan;
+    if (own) continue;
+    throw UserError(
+        (out / name).string() +
+        " is there and is not of a run of ferry, which would replace it\n  try: another "
+        "`out`, or move that file away");
+  }
 }
 
 void require_unused(const fs::path& out) {
+  require_own_files(out);
   std::vector<fs::path> saved = saved_steps(checkpoints_in(out));
   if (saved.empty()) saved = earlier_steps(checkpoints_in(out));
   if (saved.empty()) return;

@@ -18,11 +18,19 @@ namespace ferry {
 /// Where the run in the folder `out` keeps its checkpoints.
 std::filesystem::path checkpoints_in(const std::filesystem::path& out);
 
+/// The first line of the job that a run writes into its folder, by which its files are known.
+inline constexpr const char* kRunsJob =
+    "# Written by ferry train: the job that runs in this folder.\n";
+
 /// True when a run has begun in `out`: it holds the job that ran, or a checkpoint.
 bool holds_run(const std::filesystem::path& out);
 
-/// Throws UserError when an earlier run has saved checkpoints in `out`: a new one must not mix with
-/// them or push them out.
+/// Throws UserError for a file in `out` that has a name of ferry's and is not its own: a run, or a
+/// plan that is written there, would replace it.
+void require_own_files(const std::filesystem::path& out);
+
+/// Throws UserError when an earlier run has saved checkpoints in `out`, with which a new one must
+/// not mix and which it must not push out; and as require_own_files() does.
 void require_unused(const std::filesystem::path& out);
 
 /// The checkpoint after `step` steps in `out`; without `step` the newest. Throws UserError, which

@@ -4,10 +4,11 @@ import csv
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Box, add_tokenizer, ferry
+from conftest import FERRY, Box, add_tokenizer, ferry
 
 QUESTIONS = [f"{n} + 1?" for n in range(12)]
 
@@ -75,6 +76,22 @@ def test_data_that_is_not_there_is_refused_before_anything_is_planned(chat_box):
     ):
         refused = chat_box.train("absent", **changes, plan__profile="estimate", expect=2)
         assert said in refused.text and "strategy" not in refused.text and not list(refused.out.glob("plan"))
+
+
+def test_a_row_that_is_of_no_use_is_told_before_anything_is_measured(chat_box):
+    refused = chat_box.train("wrong-row", data__sequence=64, expect=2)
+    assert "chat.json: row 13: no turn has the role assistant" in refused.text
+    assert "measuring" not in refused.text and "strategy" not in refused.text
+
+
+def test_a_preview_that_nobody_reads_on_ends_without_a_word(chat_box, monkeypatch):
+    monkeypatch.chdir(chat_box.folder)
+    command = [FERRY, "data", "preview", "more.csv", "--model", "base", "data.sequence=64"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(writing)
+    assert done.returncode == 141 and "Broken pipe" not in done.stderr
 
 
 def test_a_name_that_begins_with_a_dash_is_a_file(chat_box, monkeypatch):

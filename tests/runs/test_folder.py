@@ -33,6 +33,45 @@ def test_a_refused_train_leaves_the_folder_as_it_was(box, used, words, expect, s
     assert contents(used.out) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("job.yaml", ["train"]),
+        ("plan", ["train"]),
+        ("plan", ["plan", "plan.profile=estimate"]),
+        ("log.jsonl", ["train"]),
+        ("profile.yaml", ["plan"]),
+    ],
+)
+def test_a_file_that_is_not_ferrys_is_not_replaced(box, tmp_path, name, words):
+    """The user's own job beside `out: .`, or a folder that something else writes into."""
+    job, _ = box.write_job("beside-own-files", train__steps=1)
+    (tmp_path / name).write_text("# mine\n")
+    before = contents(tmp_path)
+    command, *overrides = words
+    said = ferry(command, str(job), f"out={tmp_path}", *overrides, expect=2).stderr
+    assert f"{tmp_path / name} is there and is not of a run of ferry" in said
+    assert contents(tmp_path) == before
+
+
+def test_a_link_in_the_place_of_half_a_checkpoint_goes_and_its_target_stays(box, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out/checkpoints").mkdir(parents=True)
+    (tmp_path / "out/checkpoints/step-000001.tmp").symlink_to(tmp_path / "mine")
+    box.train("link-in-the-way", f"out={tmp_path / 'out'}", train__steps=1)
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert [path.name for path in (tmp_path / "out/checkpoints").iterdir()] == ["step-000001"]
+
+
+def test_a_run_that_ended_before_it_saved_begins_anew(box):
+    first = box.start("ended-early", train__steps=100_000, train__save_every=0)
+    first.wait_until(lambda: first.steps >= 1)
+    for process in [*descendants(first.process.pid), first.process.pid]:
+        os.kill(process, signal.SIGKILL)
+    first.process.communicate(timeout=60)
+    assert len(box.train("ended-early", train__steps=2).losses) == 2
+
+
 def test_plan_answers_and_leaves_the_plan_of_a_run(box, used, tmp_path):
     before = contents(used.out)
     done = ferry("plan", str(box.folder / "owned.yaml"), "data.sequence=16", "plan.profile=estimate")

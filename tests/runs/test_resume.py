@@ -185,6 +185,20 @@ def test_what_has_changed_is_said_and_what_is_allowed_goes_on(box):
     assert changed.findall(again.text) == ["processor", "train.steps"]
 
 
+def test_a_choice_of_kernels_in_the_environment_is_said(box, monkeypatch):
+    """MKL_CBWR and the like move the last bits, as another processor does."""
+    box.train("kernels", train__steps=1)
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    text = box.train("kernels", "--resume", train__steps=2).text
+    assert re.search(r"changed since step 1: processor: then .*, now .*, MKL_CBWR=COMPATIBLE", text), text
+
+
+def test_what_follows_allow_is_no_name(box):
+    box.train("allowed", train__steps=1)
+    words = ["--resume", "--allow", "sequence", "data.sequence=16", "train.steps=2"]
+    assert len(box.train("allowed", *words).losses) == 2
+
+
 def test_a_resume_with_nothing_to_do_says_so_and_writes_nothing(box, saved, ferry_alone):
     before = contents(saved.out)
     command = [ferry_alone, "train", box.folder / "saved.yaml", "--resume"]

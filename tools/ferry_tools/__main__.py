@@ -7,10 +7,13 @@ it, 3 when the machine refused.
 import argparse
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 from ferry_tools.errors import DataError
+
+READER_GONE = 128 + signal.SIGPIPE  # as the shell tells of a program that SIGPIPE ended
 
 
 def positive(text: str) -> int:
@@ -33,6 +36,7 @@ def add_sources(command: argparse.ArgumentParser) -> None:
     command.add_argument("--on-error", choices=["stop", "skip"], default="stop", help="at a row that cannot be used")
     command.add_argument("--sequence", type=positive, default=1024, help="tokens per row")
     command.add_argument("--held-out", type=float, default=0, help="part of each file's rows, the last ones")
+    command.add_argument("--processes", type=positive, help="that tokenise at once, at most")
     command.add_argument("--cache", type=Path, default=Path(".cache/tokens"), help="folder of token files")
 
 
@@ -74,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
 def question_of(arguments: argparse.Namespace):
     from ferry_tools.make_tokens import Question
     from ferry_tools.mix import Part
+    from ferry_tools.processes import MOST_PROCESSES
 
     shares = arguments.weights or [1.0] * len(arguments.sources)
     if len(shares) != len(arguments.sources):
@@ -86,6 +91,7 @@ def question_of(arguments: argparse.Namespace):
         chat_template=arguments.chat_template,
         skips=arguments.on_error == "skip",
         held_out=arguments.held_out,
+        processes=arguments.processes or MOST_PROCESSES,
     )
 
 
@@ -132,6 +138,10 @@ def main() -> int:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # processes are forked, which its threads do not survive
     try:
         run(parser().parse_args())
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has enough; nothing is left to be written at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
     except DataError as error:
         print(error, file=sys.stderr)
         return 2

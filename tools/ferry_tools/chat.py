@@ -3,7 +3,7 @@
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.model_tokenizer import ModelTokenizer, Span
 from ferry_tools.rows import Chat
-from ferry_tools.template_limits import limits
+from ferry_tools.template_limits import TooSlow, limits
 
 
 def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[int], bytes]:
@@ -15,6 +15,8 @@ def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[in
             whole, spans = turns_of(tokens, where, chat)
     except DataError:
         raise
+    except TooSlow as error:  # every other row would take as long to say so
+        raise DataError(f"{where}: the chat template refuses the conversation: {error}") from None
     except Exception as error:  # a template is code that came with the model
         raise RowError(f"{where}: the chat template refuses the conversation: {error}") from None
     # The template has written the begin token already: adding special tokens would double it.

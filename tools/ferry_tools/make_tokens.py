@@ -14,7 +14,7 @@ from ferry_tools.errors import DataError, RowError
 from ferry_tools.mix import Part, mixed_file
 from ferry_tools.model_tokenizer import FILES, ModelTokenizer
 from ferry_tools.packed_file import format_of
-from ferry_tools.processes import cores, samples_in_order
+from ferry_tools.processes import MOST_PROCESSES, cores, samples_in_order
 from ferry_tools.progress import Progress
 from ferry_tools.records import PlainText, Record, Records
 from ferry_tools.rows import detect_keys, value_of
@@ -38,6 +38,7 @@ class Question:
     chat_template: str | None = None  # a name or a file
     skips: bool = False  # rows that cannot be used, instead of stopping
     held_out: float = 0  # of each file's rows, the last ones: they come last, each once
+    processes: int = MOST_PROCESSES  # at once, at most; nothing depends on it
 
 
 @dataclass
@@ -107,7 +108,7 @@ def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) ->
         return
     records = Records(source)
     rules, all_records = rules_of(question, tokens, iter(records))
-    for made in samples_in_order(rules, all_records, cores()):
+    for made in samples_in_order(rules, all_records, min(cores(), question.processes)):
         yield made, records.fraction
 
 

@@ -18,6 +18,10 @@ class BeyondLimits(Exception):
     """What a template does too much of."""
 
 
+class TooSlow(BeyondLimits):
+    """It takes more than SECONDS."""
+
+
 def memory_taken() -> int:
     """Bytes of this process's address space."""
     with open("/proc/self/statm", "rb", buffering=0) as file:
@@ -25,7 +29,7 @@ def memory_taken() -> int:
 
 
 def stop(_signal: int, _frame: object) -> None:
-    raise BeyondLimits(f"it runs for more than {SECONDS} s")
+    raise TooSlow(f"it runs for more than {SECONDS} s")
 
 
 @contextmanager

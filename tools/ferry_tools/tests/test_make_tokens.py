@@ -7,12 +7,13 @@ import multiprocessing
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models
 
-from ferry_tools import make_tokens, token_file
+from ferry_tools import make_tokens, processes, template_limits, token_file
 from ferry_tools.errors import DataError
 from ferry_tools.make_tokens import Question, make_token_file
 from ferry_tools.mix import Part
@@ -43,6 +44,23 @@ def test_several_processes_make_what_one_makes(make, jsonl, tmp_path, monkeypatc
         made.unlink()
     assert files[0] == files[1]
     assert token_file.HEADER.unpack(files[0][:80])[5] == 699
+
+
+def test_no_more_processes_than_allowed_are_started(make, jsonl, monkeypatch):
+    monkeypatch.setattr(make_tokens, "cores", lambda: 3)
+    monkeypatch.setattr(processes, "start", lambda _rules, count, _group: pytest.fail(f"{count} were started"))
+    make(jsonl(*[{"text": str(n)} for n in range(600)]), processes=1)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_template_without_end_is_told_with_the_first_conversation(make, jsonl, tmp_path, monkeypatch, skips):
+    monkeypatch.setattr(template_limits, "SECONDS", 1)
+    template = tmp_path / "endless.jinja"
+    template.write_text("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}")
+    before = time.process_time()
+    with pytest.raises(DataError, match=r":1: the chat template refuses the conversation: it runs for more than 1 s"):
+        make(jsonl(*[{"messages": CHAT} for _ in range(50)]), chat_template=str(template), skips=skips)
+    assert time.process_time() - before < 10
 
 
 def test_what_is_no_file_in_the_cache_is_made_again(make, jsonl):
