@@ -6,6 +6,7 @@ place within OVERLAP characters.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
@@ -17,9 +18,27 @@ RUN = 16  # equal tokens that make a seam
 Token = tuple[int, int, int]  # its id; its first character in the whole text, and the one behind its last
 
 
-def encode_piece(tokenizer: Tokenizer, text: str, begin: int) -> list[Token]:
-    encoded = tokenizer.encode(text, add_special_tokens=False)
-    return [(number, begin + a, begin + b) for number, (a, b) in zip(encoded.ids, encoded.offsets, strict=True)]
+@dataclass(frozen=True)
+class Piece:
+    """A piece with the characters before it that the one before has too."""
+
+    text: str
+    begin: int  # its first character in the whole text
+
+
+def overlapping(pieces: Iterable[str]) -> Iterator[Piece]:
+    overlap, begin = "", 0
+    for piece in pieces:
+        text = overlap + piece
+        yield Piece(text, begin)
+        cut = max(len(text) - OVERLAP, 0)
+        overlap, begin = text[cut:], begin + cut
+
+
+def encode_piece(tokenizer: Tokenizer, piece: Piece) -> tuple[Piece, list[Token]]:
+    encoded = tokenizer.encode(piece.text, add_special_tokens=False)
+    begin = piece.begin
+    return piece, [(number, begin + a, begin + b) for number, (a, b) in zip(encoded.ids, encoded.offsets, strict=True)]
 
 
 def seam(left: list[Token], right: list[Token]) -> tuple[int, int]:
@@ -34,20 +53,22 @@ def seam(left: list[Token], right: list[Token]) -> tuple[int, int]:
     return len(left), next((j for j, token in enumerate(right) if token[1] >= end), len(right))
 
 
-def encode_pieces(tokenizer: Tokenizer, pieces: Iterable[str]) -> Iterator[list[Token]]:
-    """The tokens of a text that comes in pieces, a list per piece."""
-    held: list[Token] = []  # tokens within `overlap`, which the next piece decides on
-    overlap, begin = "", 0  # the last characters of the text so far, and where they begin
-    for piece in pieces:
-        text = overlap + piece
-        found = encode_piece(tokenizer, text, begin)
+def joined(encoded: Iterable[tuple[Piece, list[Token]]]) -> Iterator[list[Token]]:
+    """The tokens of a text of which encoded pieces come one after the other, a list per piece."""
+    held: list[Token] = []  # those that the next piece, which has their characters too, decides on
+    for piece, found in encoded:
         i, j = seam(held, found)
         found = held[:i] + found[j:]
-        cut = max(len(text) - OVERLAP, 0)
-        keep = next((k for k, token in enumerate(found) if token[1] >= begin + cut), len(found))
+        next_begin = piece.begin + max(len(piece.text) - OVERLAP, 0)
+        keep = next((k for k, token in enumerate(found) if token[1] >= next_begin), len(found))
         yield found[:keep]
-        held, overlap, begin = found[keep:], text[cut:], begin + cut
+        held = found[keep:]
     yield held
+
+
+def encode_pieces(tokenizer: Tokenizer, pieces: Iterable[str]) -> Iterator[list[Token]]:
+    """The tokens of a text that comes in pieces, a list per piece."""
+    return joined(encode_piece(tokenizer, piece) for piece in overlapping(pieces))
 
 
 def in_pieces(text: str) -> Iterator[str]:

@@ -6,15 +6,17 @@ import struct
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from ferry_tools import token_file
 from ferry_tools.errors import DataError, RowError
+from ferry_tools.long_text import encode_piece, joined, overlapping
 from ferry_tools.mix import Part, mixed_file
 from ferry_tools.model_tokenizer import FILES, ModelTokenizer
 from ferry_tools.packed_file import format_of
-from ferry_tools.processes import MOST_PROCESSES, cores, samples_in_order
+from ferry_tools.processes import MOST_PROCESSES, cores, groups_of, results_in_order
 from ferry_tools.progress import Progress
 from ferry_tools.records import PlainText, Record, Records
 from ferry_tools.rows import detect_keys, value_of
@@ -101,14 +103,17 @@ def rules_of(
 
 def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) -> Iterator[tuple[Samples, float]]:
     """Samples, and how much of the file has been read for them at most."""
+    processes = min(cores(), question.processes)
     if format_of(source) == ".txt":
         text = PlainText(source)
-        for made in plain_text_samples(tokens, text, question.sequence):
+        encode = partial(encode_piece, tokens.tokenizer)
+        encoded = results_in_order(encode, overlapping(text), processes)
+        for made in plain_text_samples(tokens, joined(encoded), question.sequence):
             yield made, text.fraction
         return
     records = Records(source)
     rules, all_records = rules_of(question, tokens, iter(records))
-    for made in samples_in_order(rules, all_records, min(cores(), question.processes)):
+    for made in results_in_order(rules.samples_of, groups_of(all_records), processes):
         yield made, records.fraction
 
 

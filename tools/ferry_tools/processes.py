@@ -1,23 +1,26 @@
-"""Makes samples on several processes, in the order of the rows, with a few groups of rows in memory at a time."""
+"""Does work on several processes, its results in order, with a few pieces of it in memory at a time."""
 
 import ctypes
 import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
 
 from ferry_tools.records import Record
-from ferry_tools.samples import RowRules, Samples
 
 ROWS_AT_ONCE = 256
 BYTES_AT_ONCE = 1 << 20  # of lines
 MOST_PROCESSES = 16  # beyond, reading and writing, which one process does, take longest
 PR_SET_PDEATHSIG = 1
 
-_rules: RowRules  # of a worker, who gets it when it is forked
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+_work: Callable  # of a worker, who gets it when it is forked
 
 
 def cores() -> int:
@@ -38,28 +41,28 @@ def groups_of(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield group
 
 
-def start_worker(rules: RowRules, parent: int) -> None:
+def start_worker(work: Callable, parent: int) -> None:
     """A worker leaves Ctrl-C to its parent, and ends when that does."""
-    global _rules
-    _rules = rules
+    global _work
+    _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def work(group: list[Record]) -> Samples:
-    return _rules.samples_of(group)
+def work_on(part: Part) -> Result:
+    return _work(part)
 
 
-def start(rules: RowRules, processes: int, group: list[Record]) -> tuple[ProcessPoolExecutor, Future]:
-    """Workers, the first of which has a group already. Raises OSError, with none left, when one cannot be started."""
+def start(work: Callable[[Part], Result], processes: int, part: Part) -> tuple[ProcessPoolExecutor, Future]:
+    """Workers, the first of which has a part already. Raises OSError, with none left, when one cannot be started."""
     pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("fork"), initializer=start_worker, initargs=(rules, os.getpid())
+        processes, multiprocessing.get_context("fork"), initializer=start_worker, initargs=(work, os.getpid())
     )
     try:
-        return pool, pool.submit(work, group)
-    except (OSError, RuntimeError) as error:  # a process that is refused, or the thread that hands out groups
+        return pool, pool.submit(work_on, part)
+    except (OSError, RuntimeError) as error:  # a process that is refused, or the thread that hands out parts
         for worker in multiprocessing.active_children():
             worker.kill()
             worker.join()
@@ -69,27 +72,27 @@ def start(rules: RowRules, processes: int, group: list[Record]) -> tuple[Process
         ) from None
 
 
-def samples_in_order(rules: RowRules, records: Iterable[Record], processes: int) -> Iterator[Samples]:
-    """The samples of all records. Raises OSError when a worker cannot be started, or is killed.
+def results_in_order(work: Callable[[Part], Result], parts: Iterable[Part], processes: int) -> Iterator[Result]:
+    """What `work` makes of each part. Raises OSError when a worker cannot be started, or is killed.
 
-    The first group is made here: a small file needs no workers, and what loading and the first row cost is paid
+    The first part is worked on here: little work needs no workers, and what loading and the first part cost is paid
     before workers are forked.
     """
-    groups = groups_of(records)
-    for first in groups:
-        yield rules.samples_of(first)
+    parts = iter(parts)
+    for first in parts:
+        yield work(first)
         break
     if processes < 2:
-        yield from map(rules.samples_of, groups)
+        yield from map(work, parts)
         return
-    second = next(groups, None)
+    second = next(parts, None)
     if second is None:
         return
-    pool, first_made = start(rules, processes, second)
+    pool, first_made = start(work, processes, second)
     try:
         waiting = deque([first_made])
-        for group in groups:
-            waiting.append(pool.submit(work, group))
+        for part in parts:
+            waiting.append(pool.submit(work_on, part))
             if len(waiting) > 2 * processes:
                 yield waiting.popleft().result()
         while waiting:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ferry_tools.chat import chat_sample
 from ferry_tools.errors import RowError
-from ferry_tools.long_text import encode_pieces
+from ferry_tools.long_text import Token
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.records import Record
 from ferry_tools.rows import Chat, Completion, Row, Text, row_of, value_of
@@ -109,11 +109,13 @@ class RowRules:
             yield completion_sample(self.tokens, *parts)
 
 
-def plain_text_samples(tokens: ModelTokenizer, text: Iterable[str], sequence: int) -> Iterator[Samples]:
-    """A plain text, which comes in pieces, is one document, cut into consecutive samples of `sequence` tokens."""
+def plain_text_samples(
+    tokens: ModelTokenizer, text: Iterable[list[Token]], sequence: int
+) -> Iterator[Samples]:
+    """A plain text, whose tokens come in pieces, is one document, cut into consecutive samples of `sequence` tokens."""
     held: list[int] = []
     is_start = True
-    for piece in encode_pieces(tokens.tokenizer, text):
+    for piece in text:
         held += [number for number, _, _ in piece]
         if is_start and len(held) >= len(tokens.begin_tokens):
             held, is_start = with_begin(tokens, held), False

@@ -58,9 +58,9 @@ def test_no_more_than_a_piece_is_encoded_at_once(tokens, tmp_path, monkeypatch):
     """A text of 30 MB took 5.4 GB, a row of 50 MB 6 GB: an encoder holds 180 bytes per character."""
     sizes = []
 
-    def watched(tokenizer, text, begin):
-        sizes.append(len(text))
-        return encode_piece(tokenizer, text, begin)
+    def watched(tokenizer, piece):
+        sizes.append(len(piece.text))
+        return encode_piece(tokenizer, piece)
 
     monkeypatch.setattr(long_text, "encode_piece", watched)
     monkeypatch.setattr(long_text, "PIECE", 1000)
@@ -68,7 +68,8 @@ def test_no_more_than_a_piece_is_encoded_at_once(tokens, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "TEXT_PIECE", 1000)
     monkeypatch.setattr(long_text, "OVERLAP", 300)
     (tmp_path / "x.txt").write_bytes(TEXT.encode())
-    made = list(plain_text_samples(tokens, PlainText(tmp_path / "x.txt"), 64))
+    text = encode_pieces(tokens.tokenizer, PlainText(tmp_path / "x.txt"))
+    made = list(plain_text_samples(tokens, text, 64))
     ids = tokens.encode_all([TEXT, "short"])
     assert 0 < max(sizes) <= 1300 and len(sizes) > 2 * len(TEXT) / 1300
     assert tokens.tokenizer.decode(ids[0], skip_special_tokens=False) == TEXT

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models
 
-from ferry_tools import make_tokens, processes, template_limits, token_file
+from ferry_tools import long_text, make_tokens, processes, records, template_limits, token_file
 from ferry_tools.errors import DataError
 from ferry_tools.make_tokens import Question, make_token_file
 from ferry_tools.mix import Part
@@ -44,6 +44,20 @@ def test_several_processes_make_what_one_makes(make, jsonl, tmp_path, monkeypatc
         made.unlink()
     assert files[0] == files[1]
     assert token_file.HEADER.unpack(files[0][:80])[5] == 699
+
+
+def test_several_processes_make_of_a_text_what_one_makes(make, tmp_path, monkeypatch):
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"{n} apples and {n * n} pears.\n" for n in range(3000)))
+    monkeypatch.setattr(records, "TEXT_PIECE", 10_000)
+    monkeypatch.setattr(long_text, "OVERLAP", 300)
+    files = []
+    for count in (1, 3):
+        monkeypatch.setattr(make_tokens, "cores", lambda count=count: count)
+        made = Path(make(path)["path"])
+        files.append(made.read_bytes())
+        made.unlink()
+    assert files[0] == files[1] and len(files[0]) > 100_000
 
 
 def test_no_more_processes_than_allowed_are_started(make, jsonl, monkeypatch):

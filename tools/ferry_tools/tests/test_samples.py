@@ -10,6 +10,7 @@ from ferry_tools.errors import DataError
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.make_tokens import Question, rules_of
 from ferry_tools.records import PlainText, Records
+from ferry_tools.long_text import encode_pieces
 from ferry_tools.samples import Sample, plain_text_samples
 
 TURNS = [
@@ -32,7 +33,7 @@ MARKED_TEMPLATE = (
 def samples(tokens, path, text_key=None, sequence=1024) -> list[Sample]:
     """The samples of a file; the first row that cannot be used is raised."""
     if path.suffix == ".txt":
-        groups = list(plain_text_samples(tokens, PlainText(path), sequence))
+        groups = list(plain_text_samples(tokens, encode_pieces(tokens.tokenizer, PlainText(path)), sequence))
     else:
         rules, rows = rules_of(Question([], path, sequence, text_key), tokens, iter(Records(path)))
         groups = [rules.samples_of(rows)]
