@@ -1,4 +1,5 @@
-/* Makes the n-th system call of a kind fail, of those that ferry-torch makes on files below a folder.
+/* Makes the n-th system call of a kind fail, of those that one program makes on files below a folder: ferry-torch, or the one that
+ * FERRY_FAIL_IN names.
  *
  *   LD_PRELOAD=failing_calls.so FERRY_FAIL=fsync:3 FERRY_FAIL_BELOW=/tmp/run FERRY_FAIL_TOLD=/tmp/told ferry train ...
  *
@@ -29,20 +30,21 @@ enum { LARGE = 256 << 10 }; /* bytes */
 static atomic_int calls;
 static atomic_int has_begun; /* a file was created below the folder */
 
-static int in_trainer(void) {
+static int in_program(void) {
+  const char* wanted = getenv("FERRY_FAIL_IN");
   char program[4096];
   const ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
   if (size <= 0) return 0;
   program[size] = 0;
   const char* slash = strrchr(program, '/');
-  return slash != NULL && strcmp(slash + 1, "ferry-torch") == 0;
+  return slash != NULL && strcmp(slash + 1, wanted != NULL ? wanted : "ferry-torch") == 0;
 }
 
 /* Counts a call of this kind; whether it is the one to fail. */
 static int is_the_one(const char* kind) {
   const char* wanted = getenv("FERRY_FAIL");
   const size_t size = strlen(kind);
-  if (wanted == NULL || strncmp(wanted, kind, size) != 0 || wanted[size] != ':' || !in_trainer()) return 0;
+  if (wanted == NULL || strncmp(wanted, kind, size) != 0 || wanted[size] != ':' || !in_program()) return 0;
   if (atomic_fetch_add(&calls, 1) + 1 != atoi(wanted + size + 1)) return 0;
   const int told = creat(getenv("FERRY_FAIL_TOLD"), 0644);
   if (told >= 0) close(told);
@@ -155,6 +157,19 @@ int mkdir(const char* path, mode_t mode) {
 
 int open(const char* path, int flags, ...) {
   REAL(open);
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+    if (fails_path("create", path)) REFUSE(ENOSPC);
+  }
+  return real(path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) { /* as Python calls it */
+  REAL(open64);
   mode_t mode = 0;
   if (flags & O_CREAT) {
     va_list rest;

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 
 STEPS = 3
 KINDS = ("write", "reserve", "sync", "rename", "create", "remove", "allocate")
+EXPORTS_IN = "ferry"  # which needs no torch for it
 WORDS = ("No space left on device", "Input/output error", "memory")
 
 
@@ -47,6 +49,15 @@ def whole(box, small) -> Run:
     return box.train("calls-whole", **small)
 
 
+def run_failing(command: list, shim: Path, told: Path, fault: str, below: Path, **names: str) -> Trial:
+    """A command of whose calls on files below a folder one fails: `fault` is KIND:N."""
+    told.unlink(missing_ok=True)
+    shown = {"LD_PRELOAD": shim, "FERRY_FAIL": fault, "FERRY_FAIL_TOLD": told, "FERRY_FAIL_BELOW": below}
+    environment = os.environ | {key: str(value) for key, value in (shown | names).items()}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return Trial(done.returncode, done.stderr, told.exists())
+
+
 def attempt(box, shim: Path, name: str, small: dict, kind: str, n: int, cache: Path | None = None) -> Trial:
     """A run whose n-th call of a kind on its folder fails; on its cache, where there is one of its own."""
     shutil.rmtree(box.folder / name, ignore_errors=True)
@@ -54,12 +65,8 @@ def attempt(box, shim: Path, name: str, small: dict, kind: str, n: int, cache: P
     file = box.folder / f"{name}.yaml"
     file.write_text(json.dumps(job))
     told = box.folder / f"{name}.told"
-    told.unlink(missing_ok=True)
-    names = {"LD_PRELOAD": shim, "FERRY_FAIL": f"{kind}:{n}", "FERRY_FAIL_TOLD": told}
-    names |= {"FERRY_FAIL_BELOW": cache, "FERRY_CACHE": cache} if cache else {"FERRY_FAIL_BELOW": job["out"]}
-    environment = os.environ | {key: str(value) for key, value in names.items()}
-    done = subprocess.run([FERRY, "train", file], env=environment, capture_output=True, text=True, timeout=300)
-    return Trial(done.returncode, done.stderr, told.exists())
+    names = {"FERRY_CACHE": cache} if cache else {}
+    return run_failing([FERRY, "train", file], shim, told, f"{kind}:{n}", cache or job["out"], **names)
 
 
 def goes_on_to_the_same_end(box, name: str, small: dict, whole: Run) -> None:
@@ -105,3 +112,62 @@ def test_every_call_on_the_cache_may_fail_and_the_run_does_without(box, shim, sm
         for tensor, values in whole.tensors().items():
             assert torch.equal(values, ended[tensor]), (n, tensor)
     assert n > 1
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def every_call(run, kind: str) -> None:
+    """`run(fault)` is a trial; each is repaired by the caller's next one without a fault."""
+    for n in range(1, 200):
+        trial = run(f"{kind}:{n}")
+        if not trial.failed:
+            assert trial.exit_code == 0, trial
+            break
+        assert trial.exit_code in (0, 3), (n, trial)
+        if trial.exit_code == 3:
+            assert any(words in trial.said for words in WORDS), (n, trial)
+    assert n > 1
+
+
+@pytest.mark.parametrize("kind", ["write", "reserve", "sync", "rename", "create"])
+def test_every_call_of_an_export_may_fail(box, shim, whole, tmp_path, kind):
+    to = tmp_path / "exported"
+    command = [FERRY, "export", whole.out, to, "--dtype", "bf16"]
+    subprocess.run(command, check=True, capture_output=True)
+    right = contents(to)
+
+    def run(fault: str) -> Trial:
+        shutil.rmtree(to, ignore_errors=True)
+        trial = run_failing(command, shim, tmp_path / "told", fault, to, FERRY_FAIL_IN=EXPORTS_IN)
+        if trial.exit_code == 0:
+            assert contents(to) == right
+        else:
+            subprocess.run(command, check=True, capture_output=True)
+            assert contents(to) == right, fault
+        return trial
+
+    every_call(run, kind)
+
+
+@pytest.mark.parametrize("kind", ["write", "sync", "rename", "create"])
+def test_every_call_of_the_tokeniser_may_fail(shim, tmp_path, kind):
+    model, rows, cache = tmp_path / "base", tmp_path / "rows.jsonl", tmp_path / "cache"
+    subprocess.run([FERRY, "init", model], check=True, capture_output=True)
+    rows.write_text("".join(json.dumps({"text": f"row {n}"}) + "\n" for n in range(20)))
+    program = Path(sys.executable).resolve().name
+    command = [sys.executable, "-P", "-m", "ferry_tools", "tokenize", f"--cache={cache}", f"--model={model}", rows]
+    subprocess.run(command, check=True, capture_output=True)
+    right = contents(cache)
+
+    def run(fault: str) -> Trial:
+        shutil.rmtree(cache)
+        trial = run_failing(command, shim, tmp_path / "told", fault, cache, FERRY_FAIL_IN=program)
+        if trial.exit_code != 0:
+            assert not any(name.endswith(".tokens") for name in contents(cache)), fault
+            subprocess.run(command, check=True, capture_output=True)
+        assert {name: text for name, text in contents(cache).items() if not name.endswith(".tmp")} == right, fault
+        return trial
+
+    every_call(run, kind)

@@ -17,10 +17,10 @@ STEPS = 6
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
 # The phases before the steps, each with how the line begins that is written when it is over.
 ENDS_WITH = {
-    "starting": "measuring  ",
+    "starting": "tokenised rows",
+    "tokenising": "tokenised rows",
     "measuring": "planning  ",
     "planning": "strategy ",
-    "tokenising": "tokenised rows",
     "loading": "step  ",
 }
 PHASES = (*ENDS_WITH, "steps", "evaluating", "saving")
