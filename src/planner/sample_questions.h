@@ -42,7 +42,7 @@ Bytes states_of(const PlanQuestion& question);
 /// Any model, machine, mode, budget and batch, of a seed; `small`: at most two layers.
 PlanQuestion random_question(std::uint64_t seed, bool small = false);
 
-/// How many random questions a test tries that usually tries so many: FERRY_RANDOM_PERCENT of them,
+/// How many questions, random or of a sweep, a test tries that usually tries so many: FERRY_RANDOM_PERCENT of them,
 /// if that is set (tests/README.md).
 std::uint64_t random_share(std::uint64_t usually);
 
