@@ -104,7 +104,8 @@ void take_drives(Question& question, PhaseListener& listener) {
 int tokenising_processes() {
   constexpr Bytes kEach = 512_MiB;  // a tokenizer with what it makes of a group of rows
   const HostLimits limits = host_limits("/", cores_by_affinity());
-  return std::clamp<int>(limits.memory.count / kEach.count, 1, limits.cores);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(limits.memory.count / kEach.count, 1, limits.cores));
 }
 
 }  // namespace

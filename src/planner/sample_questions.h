@@ -42,8 +42,8 @@ Bytes states_of(const PlanQuestion& question);
 /// Any model, machine, mode, budget and batch, of a seed; `small`: at most two layers.
 PlanQuestion random_question(std::uint64_t seed, bool small = false);
 
-/// How many questions, random or of a sweep, a test tries that usually tries so many: FERRY_RANDOM_PERCENT of them,
-/// if that is set (tests/README.md).
+/// How many questions, random or of a sweep, a test tries that usually tries so many:
+/// FERRY_RANDOM_PERCENT of them, if that is set (tests/README.md).
 std::uint64_t random_share(std::uint64_t usually);
 
 /// Expects that more than `least` of a test's random questions showed something, where it tried all

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "device/device.h"
 #include "device/simulation.h"
@@ -20,6 +21,16 @@ constexpr std::array kKernelChoices = {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "M
                                        "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
 
 static_assert(kSimReuse <= kReuseOfDevice, "the memory that a run takes beside its plan counts it");
+
+/// oneDNN keeps the kernels of the last 1,024 shapes of a product, and torch's layer above it as
+/// many once more, of up to 0.7 MB each: documents of many lengths would fill over a GiB beside the
+/// plan. Both are read at their first use. What the user has set stays.
+void bound_kernel_caches() {
+  for (const auto& [name, shapes] :
+       {std::pair{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"}, std::pair{"LRU_CACHE_CAPACITY", "8"}}) {
+    setenv(name, shapes, /*overwrite=*/0);
+  }
+}
 
 /// Collects the pools that throttle copies: a device's own link and its root complex.
 class Links {
@@ -59,6 +70,7 @@ bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::
 }  // namespace
 
 OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choices) {
+  bound_kernel_caches();
   Links links(machine);
   SimOptions options;
   for (std::size_t d = 0; d < machine.devices.size(); ++d) {

@@ -2,11 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import FERRY, Box, Run, ferry, machine
+from ferry_tools import token_file
+from ferry_tools.samples import Sample
 
 EVALUATES = {"train__steps": 2, "train__eval_every": 1, "data__eval_fraction": 0.2, "strategy": "mobius"}
 
@@ -51,6 +54,21 @@ def test_a_plan_file_is_evaluated_within_its_own_budgets(box):
     ferry("plan", str(file), "-o", str(plan))
     run = box.train("given", "--plan", str(plan), budget__device="1 MiB", **EVALUATES)
     expect_within(run, 1 << 20)
+
+
+def test_documents_of_many_lengths_leave_no_kernels_behind(box, tmp_path):
+    """Packed documents in bf16: a product's kernels were kept for each of the last 1,024 shapes, 0.7 MB each."""
+    lengths = [5 + n * 37 % 200 for n in range(400)]
+    samples = [Sample([n % 90 for n in range(length)], b"\1" * length) for length in lengths]
+    token_file.write(tmp_path / "long.tokens", 96, 95, b"\1" * 32, samples)
+    shutil.copytree(box.model, tmp_path / "base")
+    config = json.loads((tmp_path / "base/config.json").read_text())
+    (tmp_path / "base/config.json").write_text(json.dumps(config | {"max_position_embeddings": 256}))
+    files = {"model": str(tmp_path / "base"), "data__train": str(tmp_path / "long.tokens")}
+    many = {"train__steps": 25, "train__precision": "bf16", "data__sequence": 256, "data__packing": True}
+    run = box.train("many-lengths", **files, **many)
+    peaks = [line["peak_bytes"]["host"] for line in run.log]
+    assert peaks[-1] - peaks[9] < 24 << 20, [peak >> 20 for peak in peaks]
 
 
 def free_memory() -> int:
