@@ -15,11 +15,11 @@ void Console::step(const StepReport& report) {
 }
 
 void Console::evaluated(int step, double loss) {
-  print_line(print("step %6d  eval loss %8.4f", step, loss));
+  print_line(print("step %5d  eval loss %7.4f", step, loss));
 }
 
 void Console::saved(int step, const std::filesystem::path& folder) {
-  print_line(print("step %6d  saved ", step) + folder.string());
+  print_line(print("step %5d  saved ", step) + folder.string());
 }
 
 bool Console::wants_to_stop() {

@@ -55,14 +55,13 @@ std::string start_table(const TrainSetup& setup, const EpochFigures& epoch, Byte
 
 std::string step_line(const StepReport& report) {
   std::string text =
-      print("step %6d/%d  loss %8.4f  lr %.2e  norm %8.3f  %7.0f tok/s", report.step, report.steps,
-            report.loss, report.lr, report.grad_norm, report.tokens_per_second());
+      print("step %5d/%d  loss %7.4f  lr %.2e  norm %7.3f  %6.0f tok/s  left %s", report.step,
+            report.steps, report.loss, report.lr, report.grad_norm, report.tokens_per_second(),
+            duration(report.seconds_left).c_str());
   for (const auto& [place, bytes] : report.peak_bytes) {
     text += print("  %s %s", place.c_str(), to_string(bytes).c_str());
   }
-  text +=
-      print("  stall %2.0f%%  left %s", report.stall * 100, duration(report.seconds_left).c_str());
-  return text;
+  return text + print("  stall %2.0f%%", report.stall * 100);
 }
 
 std::string summary_table(const TrainSummary& summary, Micros predicted_step) {

@@ -37,6 +37,21 @@ TEST(Tables, TokensPerSecondAreThoseThatAreNotPadding) {
   EXPECT_EQ(report.tokens_per_second(), 0);
 }
 
+TEST(Tables, WhatIsLeftIsSeenOnATerminalOf80Columns) {
+  StepReport report;
+  report.step = 5;
+  report.steps = 60;
+  report.loss = 5.3914;
+  report.lr = 2.99e-4;
+  report.grad_norm = 2.931;
+  report.tokens = 387;
+  report.step_seconds = 1;
+  report.seconds_left = 88;
+  report.peak_bytes = {{"gpu0", 360_MiB}, {"host", 1_GiB}};
+  EXPECT_EQ(step_line(report).substr(0, 80),
+            "step     5/60  loss  5.3914  lr 2.99e-04  norm   2.931     387 tok/s  left 1m28s");
+}
+
 TEST(Tables, ARunEndsWithItsTokensAndTimes) {
   TrainSummary summary;
   summary.tokens = 102'400;

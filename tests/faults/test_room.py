@@ -38,7 +38,7 @@ def test_a_drive_with_room_for_the_checkpoints_that_are_kept_and_one_is_enough(b
         ends.append(done.returncode)
         assert done.returncode in (0, 3), done.stderr
         if done.returncode == 3:
-            assert f"need {need} bytes" in done.stderr and "step      1/" not in done.stdout, done.stderr
+            assert f"need {need} bytes" in done.stderr and "step     1/" not in done.stdout, done.stderr
         else:
             assert f"step {STEPS:6}/" in done.stdout and "is not saved" not in done.stderr, done.stderr
     assert ends == [3] * 4 + [0] * 8

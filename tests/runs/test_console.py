@@ -51,5 +51,5 @@ def test_a_terminal_gets_lines_of_its_width_and_a_file_gets_them_whole(job, box,
     assert all(len(line) == COLUMNS and line.endswith("…") for line in steps), steps
     done = subprocess.run([FERRY, "train", str(job)], capture_output=True, text=True, check=True)
     steps = run_lines(done.stdout.splitlines())
-    assert [line.split()[-2] for line in steps[:2]] == ["left", "left"], steps
+    assert [line.split()[-2] for line in steps[:2]] == ["stall", "stall"], steps
     assert "\x1b" not in done.stdout + done.stderr

@@ -135,7 +135,7 @@ def test_a_nan_in_a_weight_that_no_token_reads_is_named_before_training(box, tmp
     said = f"{model / 'model.safetensors'}: tensor 'model.embed_tokens.weight' is nan at [94, 7]; expected finite numbers"
     assert said in run.text
     assert not (run.out / "checkpoints").exists() or not list((run.out / "checkpoints").iterdir())
-    assert "step      1/" not in run.text
+    assert "step     1/" not in run.text
     assert contents(run.out) == {}
 
 

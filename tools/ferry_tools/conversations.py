@@ -4,6 +4,7 @@ OpenAI's turns are {role, content}, ShareGPT's {from, value}. Older sets hold a 
 """
 
 import json
+from difflib import get_close_matches
 
 from ferry_tools.errors import RowError
 from ferry_tools.strings import found_keys, string_of
@@ -21,6 +22,8 @@ SPEAKERS = {
     "observation": "tool",
     "function_response": "tool",
 }
+ROLES = ("system", "user", "assistant")
+SLIP = 0.8  # what is so like one of ROLES was meant to be it; other names are the template's to know
 CALL = "function_call"  # ShareGPT: an assistant's turn whose value is a call as JSON
 
 
@@ -62,7 +65,9 @@ def message_of_openai(at: str, turn: dict) -> dict:
         null = [key for key in ("role", "content") if key in turn and turn[key] is None]
         found = found_keys(turn) + (f"; {' and '.join(null)} is null" if null else "")
         raise RowError(f"{at}: expected role and content, or from and value; found {found}")
-    string_of(at, message, "role")
+    role = string_of(at, message, "role")
+    if role not in ROLES and (meant := get_close_matches(role.lower(), ROLES, 1, SLIP)):
+        raise RowError(f"{at}: the role '{role}' is not known; did you mean '{meant[0]}'?")
     if isinstance(message.get("content"), list):
         message["content"] = joined_parts(at, message["content"])
     if "content" in message:

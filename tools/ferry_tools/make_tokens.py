@@ -125,7 +125,7 @@ def tokenise(question: Question, source: Path, tokens: ModelTokenizer, writer: t
         for made, fraction in samples_of_file(question, source, tokens):
             for error in made.refused:
                 if not question.skips:
-                    raise error
+                    raise DataError(f"{error}\n  try: data.on_error=skip leaves out such rows and counts them")
                 refused.add(error)
             writer.add(made)
             progress.add(len(made.lengths) + len(made.refused), fraction)

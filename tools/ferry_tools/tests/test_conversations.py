@@ -84,6 +84,10 @@ def test_a_list_per_key_is_a_list_of_turns():
         ({"messages": [user("u"), NULL]}, "turn 2 of 'messages': expected role and content, or from and value; found"),
         ({"messages": [user("u"), NULL]}, "content is null"),
         ({"messages": [user("u"), {"role": "assistant", "content": 3}]}, "turn 2 of 'messages': 'content' is int"),
+        (
+            {"messages": [user("u"), assistant("a"), {"role": "Assitant", "content": "b"}]},
+            "turn 3 of 'messages': the role 'Assitant' is not known; did you mean 'assistant'?",
+        ),
         ({"messages": [{"speaker": "x"}]}, "expected role and content, or from and value; found speaker"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "a part of its content is no text"),
         ({"conversations": [{"from": "bard", "value": "x"}]}, "'bard' is not known; expected one of system, human"),
@@ -109,6 +113,11 @@ def test_what_is_wrong_names_the_turn(value, message):
     with pytest.raises(RowError) as error:
         row(value)
     assert str(error.value).startswith("d:1: ") and message in str(error.value)
+
+
+def test_a_role_that_is_like_no_other_is_the_templates_to_know():
+    turns = [user("u"), {"role": "ipython", "content": "3"}, assistant("a")]
+    assert row({"messages": turns}) == Chat(turns)
 
 
 def test_a_history_that_only_later_rows_have_is_refused():

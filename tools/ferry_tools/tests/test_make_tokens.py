@@ -156,7 +156,8 @@ def test_the_first_of_several_bad_rows_is_named_whatever_is_wrong_with_it(make, 
     template = path.with_suffix(".jinja")
     refuse = "{% if m.content == '{{' %}{{ raise_exception('no') }}{% endif %}"
     template.write_text("{% for m in messages %}" + refuse + "{{ m.content }}{% endfor %}")
-    with pytest.raises(DataError, match="data.jsonl:2: the chat template refuses the conversation: no"):
+    said = r"data.jsonl:2: the chat template refuses the conversation: no\n  try: data.on_error=skip leaves out such rows"
+    with pytest.raises(DataError, match=said):
         make(path, chat_template=str(template))
 
 
