@@ -192,6 +192,29 @@ std::optional<FittingChange> fitting(FittingChange change, const Answerer& answe
   return std::nullopt;
 }
 
+// As much more DRAM for ferry as a plan then uses, where the host has it: states that find no room
+// there crowd the devices.
+std::optional<FittingChange> more_of_the_host(const PlanQuestion& question,
+                                              const Answerer& answer) {
+  if (question.shared || question.host_budget >= question.machine.host.memory) return std::nullopt;
+  FittingChange change;
+  change.question = question;
+  change.question.host_budget = question.machine.host.memory;
+  const AnswerWithoutRemedies found = answer(change.question);
+  const auto* planned = std::get_if<Planned>(&found);
+  if (planned == nullptr) return std::nullopt;
+  Bytes taken;
+  for (const PlaceId id : planned->plan.places.ids()) {
+    if (planned->plan.places[id].kind == PlaceKind::host) taken = peak_bytes(*planned, id);
+  }
+  taken = std::min(round_up(taken, 1_MiB), question.machine.host.memory);
+  if (taken <= question.host_budget) return std::nullopt;  // a longer search found another way
+  change.question.host_budget = taken;
+  change.memory = taken - question.host_budget;
+  change.text = "budget.host: " + bytes_text(taken);
+  return fitting(std::move(change), answer);
+}
+
 // The largest smaller micro-batch that fits, with as many more of them.
 std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question,
                                                    const Answerer& answer) {
@@ -299,6 +322,7 @@ std::vector<FittingChange> changes_of_size(const PlanQuestion& question, const S
     if (change) changes.push_back(std::move(*change));
   };
   offer(MoreMemory(question, answer).grow(lacking));
+  if (lacking.kind == PlaceKind::device) offer(more_of_the_host(question, answer));
   offer(with_a_drive(question, answer));
   if (!question.model.blocks.empty()) {  // a profile written by hand is of one batch shape
     offer(smaller_micro_batches(question, answer));

@@ -22,13 +22,14 @@ struct FittingChange {
 /// How a changed question is answered.
 using Answerer = std::function<AnswerWithoutRemedies(const PlanQuestion&)>;
 
-/// Changes that make the question fit: a larger budget where it lacks, a drive where it has none,
-/// smaller micro-batches with the same tokens per step, shorter sequences, another strategy,
-/// activations by choice. The least loss of speed per token first, then the least memory; at most
-/// three, a drive among them where one helps. Requires: the question has a profile.
+/// Changes that make the question fit: a larger budget where it lacks, more of the host's DRAM
+/// where a device lacks, a drive where there is none, smaller micro-batches with the same tokens
+/// per step, shorter sequences, another strategy, activations by choice. The least loss of speed
+/// per token first, then the least memory; at most three, a drive among them where one helps.
+/// Requires: the question has a profile.
 std::vector<FittingChange> find_changes(const PlanQuestion& question, const Shortage& lacking);
 
-/// The first four kinds of them alone, for questions that `answer` answers.
+/// The first five kinds of them alone, for questions that `answer` answers.
 std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question,
                                                 const Shortage& lacking, const Answerer& answer);
 

@@ -55,7 +55,7 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   for (int d = 0; d < device_count(); ++d) most = std::max(most, device_limit(asked_, d));
   if (asked_.mode != PlanMode::train) return {{most, true}};
   stand_on(Bytes{});
-  const Plan plan = write_stream_plan(question_, chain_, as_asked(least_memory_));
+  const Plan plan = write(as_asked(least_memory_));
   Bytes least;
   for (const PlaceId id : plan.places.ids()) {
     if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));

@@ -102,7 +102,7 @@ bool StreamSearch::has_drives() const { return drive_array(question_.machine).co
 // `in_dram`: the schedule of least memory with everything there.
 StreamSearch::Attempt StreamSearch::find_homes(Attempt in_dram) {
   constexpr int kRounds = 6;
-  Bytes needed = host_peak(write_stream_plan(question_, chain_, least_memory_));
+  Bytes needed = host_peak(write(least_memory_));
   Attempt attempt = std::move(in_dram);
   for (int round = 0; round < kRounds && attempt.lacking; ++round) {
     resting_ = {};
@@ -186,12 +186,11 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
       return {StreamDraft{std::move(schedule), verdict.rung, verdict.at_least}, std::nullopt};
     }
   }
-  if (faster_than && written_ > kMostWritten) return {};
+  if (faster_than && is_tired()) return {};
   Verdict& verdict = tried_[key];
   verdict = {};
   verdict.rung = rung_;
-  Plan plan = write_stream_plan(question_, chain_, schedule);
-  if (std::ssize(plan.tasks) > kLargePlan) written_ += std::ssize(plan.tasks);
+  Plan plan = write(schedule);
   std::vector<Shortage> lacking = shortages(plan);
   if (!lacking.empty()) {
     verdict.lacking = std::move(lacking.front());
@@ -211,6 +210,14 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   if ((!best_ || draft.step() < best_->step()) && fits_asked(plan)) best_ = draft;
   return {std::move(draft), std::nullopt};
 }
+
+Plan StreamSearch::write(const StreamSchedule& schedule) {
+  Plan plan = write_stream_plan(question_, chain_, schedule);
+  if (std::ssize(plan.tasks) > kLargePlan) written_ += std::ssize(plan.tasks);
+  return plan;
+}
+
+bool StreamSearch::is_tired() const { return written_ > kMostWritten; }
 
 /// Of a verdict of a lower rung.
 bool StreamSearch::holds_here(const Verdict& verdict) const {
@@ -411,6 +418,7 @@ StreamDraft StreamSearch::best_policies(StreamDraft draft, PolicyTrials trials) 
 
 StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule schedule,
                                            PolicyTrials trials) {
+  if (is_tired()) return draft;
   const bool to_drives = trials.leaving == Leaving::for_drives;
   schedule = at_rest(std::move(schedule), to_drives);
   schedule.policies = {};
@@ -444,7 +452,7 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
   const auto [known, is_new] = ideals_.try_emplace(key_of(schedule) + (swaps_to_drive ? "d" : ""));
   Ideal& ideal = known->second;
   if (!is_new) return ideal;
-  Plan plan = write_stream_plan(question_, chain_, schedule);
+  Plan plan = write(schedule);
   ideal.free_dram = host_limit(question_) - host_peak(plan);
   for (Task& task : plan.tasks) {
     if (task.kind != TaskKind::backward) continue;

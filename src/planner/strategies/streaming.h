@@ -115,6 +115,10 @@ class StreamSearch {
   StreamDraft neighbouring(StreamDraft draft, bool lands);
   int device_count() const { return static_cast<int>(asked_.machine.devices.size()); }
 
+  /// The schedule's plan, counted where it is large.
+  Plan write(const StreamSchedule& schedule);
+  /// Whether the search has written so much that nothing else is tried.
+  bool is_tired() const;
   bool holds_here(const Verdict& verdict) const;
   Shortage lacking_here(Shortage lacking);
   bool fits_asked(const Plan& plan) const;
