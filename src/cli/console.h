@@ -16,6 +16,7 @@ class Console final : public TrainObserver {
   void phase(const std::string& what) override { phases_.phase(what); }
   void progress(const Progress& progress) override { phases_.progress(progress); }
   void steps_begin() override { stop_.steps_begin(); }
+  void in_step(const Progress& progress) override { phases_.passing(progress); }
   void step(const StepReport& report) override;
   void warning(const std::string& text) override { phases_.phase("warning: " + text); }
   void evaluated(int step, double loss) override;

@@ -57,6 +57,35 @@ TEST(PhaseLines, APhaseShorterThanASecondHasNoEnd) {
   EXPECT_EQ(file.take(), "saving  10 tensors\n");
 }
 
+TEST(PhaseLines, AStepIsSeenOnceItHasTakenTwoSeconds) {
+  ScreenForTests terminal(80);
+  PhaseLines lines(terminal.screen());
+  lines.passing({"step 7", 1, 41, "tasks"});
+  terminal.now += seconds(1.9);
+  lines.passing({"step 7", 3, 41, "tasks"});
+  EXPECT_EQ(terminal.take(), "");
+  terminal.now += seconds(0.1);
+  lines.passing({"step 7", 5, 41, "tasks"});
+  EXPECT_EQ(terminal.take(), "\r\033[Kstep 7  5 of 41 tasks  2 tasks/s  left 18s");
+  terminal.now += seconds(18);
+  lines.passing({"step 7", 41, 41, "tasks"});
+  EXPECT_EQ(terminal.take(), "\r\033[K");
+  lines.passing({"step 8", 1, 41, "tasks"});
+  terminal.now += seconds(1);
+  lines.passing({"step 8", 41, 41, "tasks"});
+  EXPECT_EQ(terminal.take(), "");
+}
+
+TEST(PhaseLines, AFileHasNoWordOfWhatPasses) {
+  ScreenForTests file(std::nullopt);
+  PhaseLines lines(file.screen());
+  lines.passing({"step 7", 1, 40, "tasks"});
+  file.now += seconds(60);
+  lines.passing({"step 7", 20, 40, "tasks"});
+  lines.passing({"step 7", 40, 40, "tasks"});
+  EXPECT_EQ(file.take(), "");
+}
+
 TEST(PhaseLines, OneThingIsNotCounted) {
   ScreenForTests file(std::nullopt);
   PhaseLines lines(file.screen());

@@ -17,6 +17,7 @@ namespace {
 constexpr Micros kBetweenDraws{200'000};     // on a terminal
 constexpr Micros kBetweenLines{10'000'000};  // elsewhere
 constexpr Micros kWorthALine{1'000'000};     // what was shorter ends without one
+constexpr Micros kWorthWatching{2'000'000};  // what passes and is shorter is not seen
 constexpr int kLeastOfName = 12;             // columns that a name keeps when its line is cut
 constexpr int kUsualColumns = 80;            // where a terminal does not say
 constexpr const char* kEraseLine = "\r\033[K";
@@ -111,30 +112,48 @@ void PhaseLines::phase(const std::string& what) {
 void PhaseLines::progress(const Progress& progress) {
   const Micros now = screen_.now();
   const std::optional<int> columns = screen_.columns();
-  if (progress.what != what_) begin(progress, now, columns.has_value());
+  if (progress.what != what_) {
+    begin(progress, now, columns ? now - kBetweenDraws : now);
+    if (!columns) write_line(title(progress));
+  }
   if (progress.done >= progress.total) {
     end(progress, now);
     return;
   }
   if (now - shown_ < (columns ? kBetweenDraws : kBetweenLines)) return;
-  shown_ = now;
-  const std::string state = state_text(progress, progress.done - begin_, now - begun_);
-  if (!columns) {
-    write_line(what_ + state);
-    return;
+  if (columns) {
+    draw(progress, now, *columns);
+  } else {
+    shown_ = now;
+    write_line(what_ + state_text(progress, progress.done - begin_, now - begun_));
   }
-  const int most = *columns - 1;  // a line that fills its last column may wrap
-  const int room = std::max(most - columns_of(state), kLeastOfName);
-  screen_.write(kEraseLine + cut_to(cut_to(what_, room) + state, most));
-  in_place_ = true;
 }
 
-void PhaseLines::begin(const Progress& progress, Micros now, bool draws) {
+void PhaseLines::passing(const Progress& progress) {
+  const Micros now = screen_.now();
+  if (progress.what != what_) begin(progress, now, now + kWorthWatching - kBetweenDraws);
+  if (progress.done >= progress.total) {
+    clear();
+    what_.clear();
+  } else if (now - shown_ >= kBetweenDraws) {
+    if (const std::optional<int> columns = screen_.columns()) draw(progress, now, *columns);
+  }
+}
+
+void PhaseLines::begin(const Progress& progress, Micros now, Micros shown) {
   what_ = progress.what;
   begin_ = progress.done;
   begun_ = now;
-  shown_ = draws ? now - kBetweenDraws : now;
-  if (!draws) write_line(title(progress));
+  shown_ = shown;
+}
+
+void PhaseLines::draw(const Progress& progress, Micros now, int columns) {
+  const std::string state = state_text(progress, progress.done - begin_, now - begun_);
+  const int most = columns - 1;  // a line that fills its last column may wrap
+  const int room = std::max(most - columns_of(state), kLeastOfName);
+  screen_.write(kEraseLine + cut_to(cut_to(what_, room) + state, most));
+  shown_ = now;
+  in_place_ = true;
 }
 
 void PhaseLines::end(const Progress& progress, Micros now) {

@@ -43,12 +43,17 @@ class PhaseLines final : public PhaseListener {
 
   void progress(const Progress& progress) override;
 
+  /// Progress of what comes again and again, such as a step: drawn in place once it has taken two
+  /// seconds, and taken away at its end. Nothing where lines cannot be drawn in place.
+  void passing(const Progress& progress);
+
   /// Takes the line that is drawn in place away, before others print on the same terminal. The next
   /// report draws it again.
   void clear();
 
  private:
-  void begin(const Progress& progress, Micros now, bool draws);
+  void begin(const Progress& progress, Micros now, Micros shown);
+  void draw(const Progress& progress, Micros now, int columns);
   void end(const Progress& progress, Micros now);
   void write_line(const std::string& line);
 

@@ -50,9 +50,10 @@ BatchRules rules(const TrainSetup& setup, const TokenFile& file) {
 /// Adds up what the steps of one evaluation found.
 class Sum final : public Observer {
  public:
-  explicit Sum(const StepRunner& runner) : runner_(runner) {}
+  Sum(const StepRunner& runner, ProgressCount& count) : runner_(runner), count_(count) {}
 
   void step_finished(int step) override {
+    count_.advance(1);
     const std::int64_t learned = runner_.numbers(step).learned;
     loss_ += runner_.result(step).loss * static_cast<double>(learned);
     learned_ += learned;
@@ -62,6 +63,7 @@ class Sum final : public Observer {
 
  private:
   const StepRunner& runner_;
+  ProgressCount& count_;
   double loss_ = 0;
   std::int64_t learned_ = 0;
 };
@@ -97,11 +99,12 @@ StepNumbers Evaluation::make_numbers(int step) const {
   return numbers;
 }
 
-double Evaluation::loss() {
+double Evaluation::loss(PhaseListener& listener) {
   const std::int64_t per_step =
       static_cast<std::int64_t>(plan_.micro_batches) * plan_.micro_batch_size;
   const auto steps = static_cast<int>((batches_.rows() + per_step - 1) / per_step);
-  Sum sum(runner_);
+  ProgressCount count(listener, "evaluating", steps, "steps");
+  Sum sum(runner_, count);
   on_driving_thread(runner_.gives_way(), [&] { drive(plan_, {0, steps}, runner_, sum); });
   runner_.take_spans();  // only training's timeline is kept
   return sum.mean();

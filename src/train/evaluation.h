@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/progress.h"
 #include "data/batches.h"
 #include "data/tokens.h"
 #include "train/places.h"
@@ -19,7 +20,7 @@ class Evaluation {
   Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens);
 
   /// The mean loss over all learned tokens, each sample once. Only while nothing else is in flight.
-  double loss();
+  double loss(PhaseListener& listener);
 
  private:
   StepNumbers make_numbers(int step) const;

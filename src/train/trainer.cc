@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <deque>
 #include <numeric>
@@ -124,6 +125,7 @@ class Run final : public Observer {
   void restore();
 
   bool wants_step(int step) override;
+  void finished(TaskRun run) override;
   void step_finished(int step) override;
 
  private:
@@ -132,6 +134,7 @@ class Run final : public Observer {
   void run_steps();
   bool evaluation_is_due(int done) const;
   void evaluate();
+  double seconds_left() const;
   void watch_for_collapse(const StepReport& report);
   std::string after_divergence(const Diverged& error);
   std::string save_before_divergence();
@@ -164,11 +167,13 @@ class Run final : public Observer {
 
   int done_ = 0;
   const Clock::time_point begun_ = Clock::now();
-  int evaluated_ = 0;        // steps done when it was evaluated last, by an earlier run too
-  bool evaluating_ = false;  // now
-  bool stop_asked_ = false;  // and a step was not begun for it
+  int evaluated_ = 0;              // steps done when it was evaluated last, by an earlier run too
+  double evaluation_seconds_ = 0;  // that the last one of this run took
+  bool evaluating_ = false;        // now
+  bool stop_asked_ = false;        // and a step was not begun for it
   Clock::time_point last_finish_;
-  int driven_since_ = 0;  // the first step of the drive in progress
+  std::array<int, 2> finished_tasks_{};  // of the steps in flight, by parity
+  int driven_since_ = 0;                 // the first step of the drive in progress
   std::vector<Micros> step_times_;
   std::vector<double> token_rates_;      // tokens/s of each step
   std::deque<std::vector<Span>> spans_;  // of the last steps
@@ -378,6 +383,14 @@ void Run::measure_stall(int step, StepReport& report) const {
                      {"other", share(causes.other)}};
 }
 
+void Run::finished(TaskRun run) {
+  const auto tasks = std::ssize(setup_.plan.tasks);
+  const int finished = ++finished_tasks_[run.step % 2];
+  if (run.step == done_) {
+    observer_.in_step({"step " + std::to_string(done_ + 1), finished, tasks, "tasks"});
+  }
+}
+
 void Run::step_finished(int step) {
   const auto now = std::chrono::steady_clock::now();
   const Micros time{std::chrono::duration<double, std::micro>(now - last_finish_).count()};
@@ -386,6 +399,7 @@ void Run::step_finished(int step) {
   spans_.push_back(runner_.take_spans());
   if (spans_.size() > kTimelineSteps) spans_.pop_front();
   done_ = step + 1;
+  finished_tasks_[step % 2] = 0;
 
   const StepNumbers& numbers = runner_.numbers(step);
   const StepResult result = runner_.result(step);
@@ -401,7 +415,7 @@ void Run::step_finished(int step) {
                     .stall_by = {},
                     .peak_bytes = peaks(),
                     .drive_bytes = drives_.take(),
-                    .seconds_left = (median(step_times_) * (job_.train.steps - done_)).seconds()};
+                    .seconds_left = seconds_left()};
   for (const Batch& batch : numbers.batches) report.tokens += batch.tokens;
   measure_stall(step, report);
   for (const auto& [place, moved] : report.drive_bytes) {
@@ -421,6 +435,18 @@ void Run::step_finished(int step) {
   watch_for_collapse(report);
 }
 
+/// Of steps as they were so far, and of evaluations once one was made.
+double Run::seconds_left() const {
+  const int steps = job_.train.steps;
+  double seconds = (median(step_times_) * (steps - done_)).seconds();
+  if (evaluation_ && job_.train.eval_every > 0) {
+    const int every = job_.train.eval_every;
+    const int evaluated = evaluation_is_due(done_) ? done_ - 1 : done_;
+    seconds += evaluation_seconds_ * (steps / every - evaluated / every);
+  }
+  return seconds;
+}
+
 void Run::watch_for_collapse(const StepReport& report) {
   if (report.learned == 0) return;
   collapse_.step(report.step, report.loss, report.grad_norm);
@@ -431,10 +457,11 @@ void Run::watch_for_collapse(const StepReport& report) {
 }
 
 void Run::evaluate() {
-  observer_.phase("evaluating");
+  const auto begun = Clock::now();
   evaluating_ = true;
-  const double loss = evaluation_->loss();
+  const double loss = evaluation_->loss(observer_);
   evaluating_ = false;
+  evaluation_seconds_ = std::chrono::duration<double>(Clock::now() - begun).count();
   evaluated_ = done_;
   summary_.eval_loss = loss;
   log_->evaluated(done_, loss);

@@ -94,6 +94,8 @@ class TrainObserver : public PhaseListener {
  public:
   /// All is loaded; from now on there is work to lose.
   virtual void steps_begin() {}
+  /// How far the step is that is under way, in tasks.
+  virtual void in_step(const Progress& /*progress*/) {}
   virtual void step(const StepReport& /*report*/) {}
   /// Something that the run survives, and its owner should know.
   virtual void warning(const std::string& /*text*/) {}

@@ -15,15 +15,16 @@ from boxes import FERRY, descendants, machine, wait_for_ends
 
 STEPS = 6
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
-# The phases before the steps, each with how the line begins that is written when it is over.
+# What comes before the steps, each with how the line begins that is written when it is over.
 ENDS_WITH = {
     "starting": "tokenised rows",
     "tokenising": "tokenised rows",
     "measuring": "planning  ",
     "planning": "strategy ",
     "loading": "step  ",
+    "resuming": "step  ",
 }
-PHASES = (*ENDS_WITH, "steps", "evaluating", "saving")
+PHASES = ("starting", "tokenising", "measuring", "planning", "loading", "steps", "evaluating", "saving")
 
 
 @pytest.fixture(scope="module")
@@ -104,21 +105,17 @@ class Watched:
         if phase == "steps":
             return (out / "log.jsonl").exists() and "loss" in (out / "log.jsonl").read_text()
         if phase == "evaluating":
-            return self.said.read_text().rpartition("\nevaluating")[2] == "\n"
+            return self.said.read_text().rpartition("\n")[0].rpartition("\n")[2].startswith("evaluating")
         if phase == "saving":
             return any((out / "checkpoints").glob("*.tmp"))
         return self.has_line(f"{phase} ")
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_signal_in_any_phase_loses_nothing(box, chat, whole, tmp_path, phase, number):
-    trial = make_trial(box, chat, tmp_path)
-    if phase not in ("starting", "measuring"):  # measuring takes seconds
-        shutil.copytree(whole.cache / "measured", trial.cache / "measured")
-    said = tmp_path / "said"
+def signalled(trial: Trial, phase: str, number: signal.Signals, *flags: str) -> None:
+    """Trains until the phase is seen, sends the signal and waits for the end, which is as it should be."""
+    said = trial.folder / "said"
     with said.open("w") as stream:
-        command = [FERRY, "train", trial.file]
+        command = [FERRY, "train", trial.file, *flags]
         process = subprocess.Popen(command, stdout=stream, stderr=stream, env=trial.environment)
     watched, deadline = Watched(trial, process.pid, said), time.monotonic() + 120
     while not watched.is_in(phase):
@@ -132,7 +129,31 @@ def test_a_signal_in_any_phase_loses_nothing(box, chat, whole, tmp_path, phase, 
     assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130), said.read_text()
     wait_for_ends(tree)
 
+
+def ends_as(whole: Trial, trial: Trial) -> None:
+    """Trains to the end, from what is saved, with the weights of a run that nothing has ended."""
     trial.train(*(["--resume"] if any((trial.out / "checkpoints").glob("step-??????")) else []))
     for name, values in whole.tensors().items():
         assert torch.equal(values, trial.tensors()[name]), name
     assert not os.path.lexists(trial.out / "checkpoints" / f"step-{STEPS:06d}.tmp")
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_signal_in_any_phase_loses_nothing(box, chat, whole, tmp_path, phase, number):
+    trial = make_trial(box, chat, tmp_path)
+    if phase not in ("starting", "measuring"):  # measuring takes seconds
+        shutil.copytree(whole.cache / "measured", trial.cache / "measured")
+    signalled(trial, phase, number)
+    ends_as(whole, trial)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_a_signal_while_a_checkpoint_is_loaded_loses_nothing(box, chat, whole, tmp_path, number):
+    trial = make_trial(box, chat, tmp_path)
+    shutil.copytree(whole.cache, trial.cache)
+    signalled(trial, "saving", signal.SIGINT)
+    saved = sorted((trial.out / "checkpoints").iterdir())
+    signalled(trial, "resuming", number, "--resume")
+    assert sorted((trial.out / "checkpoints").iterdir()) == saved
+    ends_as(whole, trial)
