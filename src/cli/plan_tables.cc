@@ -288,17 +288,22 @@ std::string reasons(const Planned& planned) {
                bound.c_str(), gain);
 }
 
+std::string devices_text(const Machine& machine) {
+  const auto simulated = std::ranges::count(machine.devices, DeviceKind::sim, &MachineDevice::kind);
+  const bool all = simulated == std::ssize(machine.devices);
+  return counted(machine.devices.size(), all ? "simulated device" : "device");
+}
+
 }  // namespace
 
 std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   const Plan& plan = planned.plan;
   std::string text =
       plan.timing_only ? program_table(planned.report) : memory_table(question, planned);
-  text += print("strategy %s, %s on %s, %s, %s per step\n", plan.strategy.c_str(),
-                counted(stage_count(planned), "stage").c_str(),
-                counted(question.machine.devices.size(), "device").c_str(),
-                counted(plan.blocks.size(), "block").c_str(),
-                counted(plan.tasks.size(), "task").c_str());
+  text += print(
+      "strategy %s, %s on %s, %s, %s per step\n", plan.strategy.c_str(),
+      counted(stage_count(planned), "stage").c_str(), devices_text(question.machine).c_str(),
+      counted(plan.blocks.size(), "block").c_str(), counted(plan.tasks.size(), "task").c_str());
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
   if (const auto wear = drive_wear(question.machine, plan)) text += wear_line(*wear);

@@ -37,11 +37,11 @@ std::string start_table(const TrainSetup& setup, const EpochFigures& epoch, Byte
                      " parameters, " + to_string(setup.plan.precision) +
                      threads_text(setup.machine) + "\n";
   text += print(
-      "data        %s rows of %d positions: %s tokens, %.0f%% of them learned; %.0f%% "
+      "data        %s %s of %d positions: %s tokens, %.0f%% of them learned; %.0f%% "
       "padding; %s rows cut\n",
-      grouped(epoch.rows).c_str(), job.data.sequence, grouped(epoch.tokens).c_str(),
-      percent(epoch.learned, epoch.tokens), percent(positions - epoch.tokens, positions),
-      grouped(epoch.cut).c_str());
+      grouped(epoch.rows).c_str(), job.data.packing ? "packed rows" : "rows", job.data.sequence,
+      grouped(epoch.tokens).c_str(), percent(epoch.learned, epoch.tokens),
+      percent(positions - epoch.tokens, positions), grouped(epoch.cut).c_str());
   text += print("steps       %s of %s rows, about %s tokens each: %.3g epochs, %s as predicted\n",
                 grouped(job.train.steps).c_str(), grouped(rows).c_str(),
                 grouped(epoch.tokens * rows / epoch.rows).c_str(),
@@ -54,10 +54,9 @@ std::string start_table(const TrainSetup& setup, const EpochFigures& epoch, Byte
 }
 
 std::string step_line(const StepReport& report) {
-  std::string text =
-      print("step %5d/%d  loss %7.4f  lr %.2e  norm %7.3f  %6.0f tok/s  left %s", report.step,
-            report.steps, report.loss, report.lr, report.grad_norm, report.tokens_per_second(),
-            duration(report.seconds_left).c_str());
+  std::string text = print("step %5d/%d  loss %7.4f  lr %.2e  norm %7.3f  %6.0f tok/s  left %s",
+                           report.step, report.steps, report.loss, report.lr, report.grad_norm,
+                           report.tokens_per_second(), duration(report.seconds_left).c_str());
   for (const auto& [place, bytes] : report.peak_bytes) {
     text += print("  %s %s", place.c_str(), to_string(bytes).c_str());
   }

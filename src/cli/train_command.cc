@@ -197,7 +197,8 @@ void show_end(const TrainCommand& command, const TrainSummary& summary, Micros p
   if (summary.state == RunState::interrupted) {
     std::printf("to go on: %s\n", resume_line(command).c_str());
   } else {
-    std::printf("next: ferry generate %s --prompt \"...\"\n", summary.checkpoint.c_str());
+    std::printf("next: ferry generate %s --prompt \"...\"  (with --chat: a user's turn)\n",
+                summary.checkpoint.c_str());
   }
 }
 

@@ -53,6 +53,14 @@ TEST(FamiliarKeys, AKeyOfAnotherTrainerIsAnsweredWithFerrys) {
             "it 'train.steps': leave out -1");
 }
 
+TEST(FamiliarKeys, AJobOfAnotherTrainerIsAnsweredInOneGo) {
+  EXPECT_EQ(refusal("model: m\ntrain:\n  warmup_ratio: 0.1\nlearning_rate: 1e-5\nlora_r: 8\n"),
+            "job.yaml:3: unknown key 'warmup_ratio'; did you mean 'optim.warmup_ratio'?\n"
+            "job.yaml:4: unknown key 'learning_rate'; ferry calls it 'optim.lr'\n"
+            "job.yaml:5: unknown key 'lora_r'; ferry trains all parameters, without LoRA; leave it "
+            "out");
+}
+
 TEST(FamiliarKeys, AKeyWithoutItsSectionIsAnsweredWithTheWholeName) {
   for (const auto& [name, key] : std::vector<std::pair<std::string, std::string>>{
            {"lr", "optim.lr"}, {"seed", "train.seed"}, {"packing", "data.packing"}}) {

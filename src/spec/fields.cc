@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -21,6 +22,8 @@ constexpr double kLongestTime = 1e14;  // 3 years
 constexpr double kMostRate = 1e18;
 constexpr double kMostParameterRate = 1e15;
 constexpr double kMostFlops = 1e24;
+
+constexpr std::size_t kMostUnknown = 20;  // lines with unknown keys that are told
 
 std::string quoted(std::string text) {
   constexpr std::size_t kLongest = 60;
@@ -65,6 +68,12 @@ const Field* find_field(std::string_view name, std::span<const Field> fields) {
 
 std::string last_part(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));  // npos + 1 is 0
+}
+
+std::string in_lines(const std::map<int, std::string>& messages) {
+  std::string text;
+  for (const auto& [line, message] : messages) text += (text.empty() ? "" : "\n") + message;
+  return text;
 }
 
 // What a message says of `key`, which stands under `prefix` and is none: what it was or is called,
@@ -146,6 +155,7 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
     std::string prefix;
   };
   FieldLines lines;
+  std::map<int, std::string> unknown;  // by line; all are told: another trainer's job has many
   for (std::deque<Section> open = {{&map, ""}}; !open.empty(); open.pop_front()) {
     const auto [section, prefix] = open.front();
     if (section->kind == Node::Kind::null) continue;  // "train:" with nothing under it
@@ -164,12 +174,14 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
         lines[name] = value.key_line;
       } else if (is_section(name, fields)) {
         open.push_back({&value, name + "."});
-      } else {
-        throw UserError(place_of(source, value.key_line) + ": unknown key " + quoted(value.key) +
-                        hint(value.key, prefix, "", fields));
+      } else if (unknown.size() < kMostUnknown) {
+        unknown[value.key_line] += (unknown[value.key_line].empty() ? "" : "\n") +
+                                   place_of(source, value.key_line) + ": unknown key " +
+                                   quoted(value.key) + hint(value.key, prefix, "", fields);
       }
     }
   }
+  if (!unknown.empty()) throw UserError(in_lines(unknown));
   for (const Field& field : fields) {
     if (demand_required && field.required && !lines.contains(field.name)) {
       throw UserError(place_of(source, std::max(map.line, 1)) + ": '" + field.name +

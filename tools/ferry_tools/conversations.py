@@ -31,8 +31,10 @@ def messages_of(where: str, key: str, turns: object) -> list[dict]:
     """The turns under `key` as messages. Raises RowError that names the turn."""
     if isinstance(turns, dict):
         turns = turns_of_lists(where, key, turns)
-    if not isinstance(turns, list) or not turns:
+    if not isinstance(turns, list):
         raise RowError(f"{where}: '{key}' is not a list of turns")
+    if not turns:
+        raise RowError(f"{where}: '{key}' is empty; expected at least one turn")
     messages = []
     for number, turn in enumerate(turns, 1):
         at = f"{where}: turn {number} of '{key}'"

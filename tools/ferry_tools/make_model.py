@@ -1,5 +1,6 @@
 """`init`: a Hugging Face folder with random weights and a small tokenizer, made offline."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,14 @@ def configuration(arch: str, preset: Preset, end: int):
     return transformers.LlamaConfig(**settings)
 
 
+def give_usual_mode(folder: Path) -> None:
+    """safetensors leaves its files to their owner alone, whatever the process's mask says."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for file in folder.iterdir():
+        file.chmod(0o666 & ~mask)
+
+
 def make_model(folder: Path, arch: str, preset_name: str, seed: int, dtype: str, corpus: Path | None) -> dict:
     """Writes the folder and returns what it holds. Equal arguments give equal files."""
     if (folder / "config.json").exists():
@@ -134,6 +143,7 @@ def make_model(folder: Path, arch: str, preset_name: str, seed: int, dtype: str,
         pad_token=END,
         model_max_length=preset.positions,
     ).save_pretrained(folder)
+    give_usual_mode(folder)
     return {
         "path": str(folder.resolve()),
         "arch": arch,

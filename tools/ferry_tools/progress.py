@@ -16,7 +16,8 @@ def seconds_text(seconds: float) -> str:
 
 
 class Progress:
-    """Of one file. Says nothing of what is done before the first interval is over."""
+    """Of one file. A terminal shows its name at once, for libraries load for seconds; the first interval is told of
+    when it is over."""
 
     def __init__(self, name: str, stream: TextIO | None = None, clock=time.monotonic) -> None:
         self.name = name
@@ -26,6 +27,8 @@ class Progress:
         self.begin = self.said = clock()
         self.rows = 0
         self.has_line = False  # on a terminal: a line that the next one replaces
+        if self.is_terminal:
+            self._say(f"tokenising {name}", ends=False)
 
     def add(self, rows: int, fraction: float) -> None:
         """`rows` more are done; `fraction` of the file has been read."""

@@ -91,6 +91,8 @@ def test_init_makes_what_transformers_loads_and_generate_continues_a_chat_with_a
     from ferry_tools.generate import generate
 
     made = last_object(ferry_tools("init", "run/model", "--arch", "qwen3", "--dtype", "bf16"))
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (tmp_path / "run/model").iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"], "others may read what they may read of the rest"
     assert 3_000_000 < made["parameters"] < 6_000_000
     for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "run" / "model" / name).is_file()

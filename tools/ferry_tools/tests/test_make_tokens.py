@@ -233,7 +233,7 @@ FIRST = "tokenising x: 100 rows, 50 rows/s, 12%, 14 s left"
     "stream, said",
     [
         (io.StringIO(), [LATER, END]),
-        (Terminal(), ["", *(f"\033[K{line}" for line in (FIRST, LATER, END))]),
+        (Terminal(), ["", *(f"\033[K{line}" for line in ("tokenising x", FIRST, LATER, END))]),
     ],
 )
 def test_progress_is_rewritten_on_a_terminal_and_rare_elsewhere(stream, said):
@@ -256,6 +256,7 @@ def test_progress_keeps_to_the_width_of_a_terminal(monkeypatch):
     progress = Progress("a-file-with-a-rather-long-name.jsonl", stream, lambda: next(now))
     progress.add(100, 0.125)
     progress.done(9)
-    line, end = stream.getvalue().split("\r\033[K")[1:]
+    first, line, end = stream.getvalue().split("\r\033[K")[1:]
+    assert first == line
     assert line == "tokenising a-file-with-a-rather-long-n…" and len(line) == 39
     assert end == "tokenised a-file-with-a-rather-long-name.jsonl: 100 rows, 7 rows/s, 9 tokens in 14 s\n"

@@ -104,7 +104,7 @@ def test_crlf_and_a_missing_last_newline_are_accepted(tmp_path):
             b'{"question":"q","answer":"a"}\n{"question":"q"}\n',
             ":2: 'answer' is missing; expected keys question, answer (as in line 1)",
         ),
-        (b'{"messages":[]}\n', ":1: 'messages' is not a list of turns"),
+        (b'{"messages":[]}\n', ":1: 'messages' is empty; expected at least one turn"),
         (b'{"messages":[{"role":"user","content":"x"}]}\n', "nothing to learn"),
         (b'{"messages":[{"role":"user"}]}\n', ":1: turn 1 of 'messages': expected role and content"),
         (b'{"a":' * 100_000, ":1: not usable JSON"),
