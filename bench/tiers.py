@@ -6,7 +6,8 @@
 
 The model is a Llama with random weights (--hidden, --layers), the tokens are random; the drive is a folder (--drive), whose
 rates are measured in the same run. A row is the median of --rounds runs, all rows in turns, since a shared machine's speed
-moves. `step` is the mean of a run's steps after the first two: where steps overlap they end in pairs. `capped` wants root.
+moves. `step` is the mean of a run's steps after the first two: where steps overlap they end in pairs. `bound` is that of any
+plan, `busiest` of any order of this plan's tasks. `capped` wants root.
 """
 
 import argparse
@@ -53,7 +54,8 @@ class Outcome:
 
     step: float
     predicted: float
-    bound: float
+    bound: float  # of any plan
+    busiest: float  # what the plan's own tasks take of what they take most of, in the end the drive
     bytes_exact: bool
     read: float
     written: float
@@ -173,6 +175,7 @@ class Bench:
             step=sum(seconds) / len(seconds),
             predicted=summary["predicted_step_seconds"],
             bound=planned["lower_bound_seconds"],
+            busiest=planned["busiest_seconds"],
             bytes_exact=exact,
             read=moved["read"],
             written=moved["written"],
@@ -185,8 +188,8 @@ class Bench:
         for _ in range(self.asked.rounds):
             for name, row in rows.items():
                 runs[name].append(self.run(self.job(row, hosts[name])))
-        print("| placement | DRAM, GiB | read, written per step, GiB | as predicted | step | predicted | ratio | bound | step / bound |")
-        print("|---|---|---|---|---|---|---|---|---|")
+        print("| placement | DRAM, GiB | read, written per step, GiB | as predicted | step | predicted | ratio | bound | step / bound | busiest | step / busiest |")
+        print("|---|---|---|---|---|---|---|---|---|---|---|")
         for name, found in runs.items():
             of = sorted(found, key=lambda outcome: outcome.step / outcome.predicted)[len(found) // 2]
             cells = [
@@ -199,6 +202,8 @@ class Bench:
                 f"{of.step / of.predicted:.3f}",
                 f"{of.bound:.2f} s",
                 f"{of.step / of.bound:.3f}",
+                f"{of.busiest:.2f} s",
+                f"{of.step / of.busiest:.3f}",
             ]
             print("| " + " | ".join(cells) + " |")
         losses = {outcome.losses for found in runs.values() for outcome in found}
@@ -221,7 +226,8 @@ class Bench:
             for place, peak in summary["measured_peak_bytes"].items():
                 planned = summary["predicted_peak_bytes"][place]
                 print(f"{place}: measured {peak / (1 << 20):.1f}, planned {planned / (1 << 20):.1f} MiB")
-            print(f"step {outcome.step:.2f} s, predicted {outcome.predicted:.2f} s, bound {outcome.bound:.2f} s;", end=" ")
+            print(f"step {outcome.step:.2f} s, predicted {outcome.predicted:.2f} s, bound {outcome.bound:.2f} s,", end=" ")
+            print(f"busiest {outcome.busiest:.2f} s;", end=" ")
             print(f"read {outcome.read / GIB:.2f}, written {outcome.written / GIB:.2f} GiB per step, as predicted: {outcome.bytes_exact}")
             print(f"losses {outcome.losses[0]:.6f} to {outcome.losses[-1]:.6f} over {len(outcome.losses)} steps", end=" ")
             print("" if shown is None else "equal without a limit" if shown == outcome.losses else f"NOT those without a limit: {shown}")

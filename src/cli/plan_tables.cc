@@ -392,6 +392,7 @@ Json summary_of(const PlanQuestion& question, const Planned& planned, const std:
               {"lower_bound_seconds", planned.lower_bound.seconds()},
               {"gap", gap_of(step, planned.lower_bound)},
               {"critical", planned.prediction.busiest_name},
+              {"busiest_seconds", planned.prediction.busiest.seconds()},
               {"positions_per_second", or_null(positions_per_second(question, step))},
               {"bubble", mean_bubble(idle)},
               {"mapping", planned.report.mapping},
