@@ -72,9 +72,10 @@ endfunction()
 
 # With the environment that follows. The results are read by tests/count.py, which counts the cases.
 function(ferry_add_gtest name program)
-  add_test(NAME ${name} COMMAND ${program})
+  cmake_parse_arguments(arg "" "CONFIGURATION" "" ${ARGN})
+  add_test(NAME ${name} CONFIGURATIONS ${arg_CONFIGURATION} COMMAND ${program})
   set_tests_properties(${name} PROPERTIES
-    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml;${ARGN}")
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml;${arg_UNPARSED_ARGUMENTS}")
 endfunction()
 
 function(ferry_pytest name)

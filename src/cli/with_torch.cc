@@ -46,7 +46,8 @@ std::string block_key(const Question& question, const BlockSpec& block) {
   const ModelSpec& model = question.plan.model;
   const Job& job = question.job;
   const bool table = block.kind == BlockKind::embedding || block.kind == BlockKind::head;
-  return "block " + similarity_key(model, block) + (table && model.tied ? " tied" : "") + " norm " +
+  return "block, caches cold, " + similarity_key(model, block) +
+         (table && model.tied ? " tied" : "") + " norm " +
          std::to_string(static_cast<int>(model.norm)) + " activation " +
          std::to_string(static_cast<int>(model.activation)) + " positions " +
          std::to_string(static_cast<int>(model.positions)) +

@@ -14,7 +14,7 @@ namespace {
 TEST(Remedies, EachOneFitsAndIsTimed) {
   std::uint64_t shortages = 0;
   std::uint64_t remedies = 0;
-  for (std::uint64_t seed = 1; seed <= random_share(100); ++seed) {
+  for (std::uint64_t seed = 1; seed <= random_share(70); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlanQuestion question = random_question(seed);
     const AnswerWithoutRemedies answer = answer_question(question);
@@ -30,14 +30,14 @@ TEST(Remedies, EachOneFitsAndIsTimed) {
       EXPECT_EQ(must_fit(change.question).prediction.step, change.step);
     }
   }
-  expect_enough(shortages, 20);
+  expect_enough(shortages, 13);
   EXPECT_GT(remedies, shortages);
 }
 
 // A workspace was a byte larger after scaling than when estimated: another question.
 TEST(Remedies, APromiseIsWhatTheChangedJobThenGets) {
   std::uint64_t batches = 0;
-  for (std::uint64_t seed = 1; seed <= random_share(60); ++seed) {
+  for (std::uint64_t seed = 1; seed <= random_share(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlanQuestion question = random_question(seed);
     const PlanQuestion estimated = [&] {
@@ -58,7 +58,7 @@ TEST(Remedies, APromiseIsWhatTheChangedJobThenGets) {
       batches += change.text.starts_with("train.") || change.text.starts_with("data.") ? 1 : 0;
     }
   }
-  expect_enough(batches, 5);
+  expect_enough(batches, 3);
 }
 
 TEST(Remedies, ABudgetIsJustLargeEnough) {

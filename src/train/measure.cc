@@ -30,6 +30,8 @@ constexpr Bytes kLargestTable = 256_MiB;
 /// Blocks are timed in turns while together they take no more.
 constexpr Bytes kTimedTogether = 1_GiB;
 
+constexpr Bytes kLargestCache = 128_MiB;  // of a processor, about, or a GPU
+
 constexpr Micros kLeastPerBlock{2e6};
 
 /// A block that the device or the budget has no room for.
@@ -372,6 +374,15 @@ class BlockMeasurements {
     }
   }
 
+  /// Of other blocks' bytes, which a step touches between two runs of one, those that matter and
+  /// have room: kernels that find their weights in a cache are up to a third faster.
+  Bytes bytes_between_runs() const { return std::min(kLargestCache, request_.memory - together_); }
+
+  static Stopwatch::Work touching(const Device& device, Bytes others) {
+    if (others <= 0_B) return {};
+    return [slab = device.slab(others)] { slab.fill_(1); };
+  }
+
   /// Times the blocks that are on the device in turns, as far as their part of the time allows, and
   /// takes them off it.
   void time_together() {
@@ -397,11 +408,15 @@ class BlockMeasurements {
 
   void time(const std::vector<Stopwatch::Work>& works, Micros most,
             const std::vector<Seen*>& seen) const {
-    try {
-      const auto timings = measuring_.front().bench->watch.time(works, most);
-      for (std::size_t i = 0; i < timings.size(); ++i) seen[i]->timing = timings[i];
-    } catch (const c10::OutOfMemoryError&) {
-      // Each had room for its kernels beside fewer others: the first runs stand.
+    const Bench& bench = *measuring_.front().bench;
+    for (const Bytes others : {bytes_between_runs(), 0_B}) {
+      try {
+        const auto timings = bench.watch.time(works, most, touching(bench.device, others));
+        for (std::size_t i = 0; i < timings.size(); ++i) seen[i]->timing = timings[i];
+        return;
+      } catch (const c10::OutOfMemoryError&) {
+        // Without others; or each had room for its kernels beside fewer: the first runs stand.
+      }
     }
   }
 

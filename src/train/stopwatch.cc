@@ -49,17 +49,42 @@ Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
   return {since(start), core_time() - used};
 }
 
-std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, Micros most) const {
+// A work is enqueued while it runs, as in training. Cores are those of works that follow each
+// other.
+Stopwatch::Timing Stopwatch::run_after(const Work& between, const Work& work, int repeats) const {
+  const Timing warm = run(work, repeats);
+  DeviceEvent begun(device_, DeviceEvent::Timing::kOn), done(device_, DeviceEvent::Timing::kOn);
+  const auto timed = [&] {
+    begun.record(stream_);
+    work();
+    done.record(stream_);
+  };
+  Micros device;
+  for (int i = 0; i < repeats; ++i) {
+    run(between, 1);
+    run(timed, 1);
+    device += DeviceEvent::between(begun, done);
+  }
+  return {device, device * (warm.cores.count / std::max(warm.device.count, 1.0))};
+}
+
+std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, Micros most,
+                                               const Work& between) const {
   struct Samples {
     int repeats = 1;
     std::vector<double> device, cores;
   };
   std::vector<Samples> samples;
-  Micros left = most, round_length;
+  Micros left = most, round_length, before_each;
+  if (between) {
+    run(between, 1);
+    before_each = run(between, 1).device;
+  }
   for (const Work& work : works) {
     Micros once = run(work, 1).device;
     left = left - once;
     for (int i = 0; i < kWarmUps && once < kRoundLength; ++i) once = run(work, 1).device;
+    if (between) once += once + before_each;
     const double repeats = std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0);
     samples.push_back({static_cast<int>(repeats), {}, {}});
     round_length += once * samples.back().repeats;
@@ -69,7 +94,8 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, M
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < works.size(); ++i) {
       Samples& found = samples[i];
-      const Timing taken = run(works[i], found.repeats);
+      const Timing taken =
+          between ? run_after(between, works[i], found.repeats) : run(works[i], found.repeats);
       found.device.push_back(taken.device.count / found.repeats);
       found.cores.push_back(taken.cores.count / found.repeats);
     }

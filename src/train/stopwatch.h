@@ -32,8 +32,10 @@ class Stopwatch {
 
   /// The medians over a number of rounds in which every work has its turn: a bad moment of
   /// a shared machine meets one round of each, not most rounds of one. There are fewer rounds, one
-  /// at least, where all together would take longer than `most`.
-  std::vector<Timing> time(const std::vector<Work>& works, Micros most = kUnlimited) const;
+  /// at least, where all together would take longer than `most`. `between`, if there is one, is
+  /// done before every single work and not counted: it leaves caches as a work shall find them.
+  std::vector<Timing> time(const std::vector<Work>& works, Micros most = kUnlimited,
+                           const Work& between = {}) const;
 
   /// One run, and what it allocates at most beside what is alive.
   struct Weighed {
@@ -43,6 +45,8 @@ class Stopwatch {
   Weighed weigh(const Work& work) const;
 
  private:
+  Timing run_after(const Work& between, const Work& work, int repeats) const;
+
   Device& device_;
   const c10::Stream stream_;
 };

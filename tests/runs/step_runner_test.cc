@@ -532,5 +532,19 @@ TEST(Measure, AWorkHasARoundHoweverLittleTimeThereIs) {
   EXPECT_GE(runs, 2) << "once to see how long it takes, and a round";
 }
 
+TEST(Measure, WhatComesBetweenWorksIsNotCounted) {
+  const OpenDevices devices = open_devices(64_MiB, /*checked=*/false);
+  Device device = Device::open("sim:0");
+  const Stopwatch watch(device, device.stream("compute"));
+  const at::Tensor slab = device.slab(64_MiB);
+  int fills = 0;
+  const auto fill = [&] { ++fills, slab.fill_(1); };
+  watch.run(fill, 1);
+  const Micros filling = watch.run(fill, 1).device;
+  const Micros nothing = watch.time({[] {}}, Stopwatch::kUnlimited, fill).front().device;
+  EXPECT_LT(nothing, filling * 0.5);
+  EXPECT_GE(fills, 10) << "before every round's";
+}
+
 }  // namespace
 }  // namespace ferry

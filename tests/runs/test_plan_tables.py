@@ -148,6 +148,6 @@ def test_of_strategies_that_tie_the_explanation_says_so(job, fast_links):
 
 
 def test_no_line_is_wider_than_a_hundred_columns_or_ends_in_blanks(job, fast_links, tmp_path):
-    for changes in ([], [fast_links], [f"machine={tmp_path / 'drives.yaml'}"]):
-        text = ferry("plan", str(job), *changes, "--explain", "--passes", "--what-if", "-o", str(tmp_path / "p")).stdout
+    for changes in (fast_links, f"machine={tmp_path / 'drives.yaml'}"):
+        text = ferry("plan", str(job), changes, "--explain", "--passes", "--what-if", "-o", str(tmp_path / "p")).stdout
         assert [line for line in text.splitlines() if len(line) > WIDEST or line.endswith(" ")] == []
