@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -59,6 +60,13 @@ TEST(FamiliarKeys, AJobOfAnotherTrainerIsAnsweredInOneGo) {
             "job.yaml:4: unknown key 'learning_rate'; ferry calls it 'optim.lr'\n"
             "job.yaml:5: unknown key 'lora_r'; ferry trains all parameters, without LoRA; leave it "
             "out");
+}
+
+TEST(FamiliarKeys, OfManyInOneLineTwentyAreTold) {
+  std::string job = "{model: m";
+  for (int i = 0; i < 100; ++i) job += ", unheard" + std::to_string(i) + ": 1";
+  const std::string said = refusal(job + "}", {});
+  EXPECT_EQ(std::ranges::count(said, '\n'), 19) << said;
 }
 
 TEST(FamiliarKeys, AKeyWithoutItsSectionIsAnsweredWithTheWholeName) {

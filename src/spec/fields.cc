@@ -23,7 +23,7 @@ constexpr double kMostRate = 1e18;
 constexpr double kMostParameterRate = 1e15;
 constexpr double kMostFlops = 1e24;
 
-constexpr std::size_t kMostUnknown = 20;  // lines with unknown keys that are told
+constexpr std::size_t kMostUnknown = 20;  // keys that are told
 
 std::string quoted(std::string text) {
   constexpr std::size_t kLongest = 60;
@@ -70,7 +70,7 @@ std::string last_part(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));  // npos + 1 is 0
 }
 
-std::string in_lines(const std::map<int, std::string>& messages) {
+std::string in_lines(const std::multimap<int, std::string>& messages) {
   std::string text;
   for (const auto& [line, message] : messages) text += (text.empty() ? "" : "\n") + message;
   return text;
@@ -155,7 +155,7 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
     std::string prefix;
   };
   FieldLines lines;
-  std::map<int, std::string> unknown;  // by line; all are told: another trainer's job has many
+  std::multimap<int, std::string> unknown;  // by line; all are told: another trainer's job has many
   for (std::deque<Section> open = {{&map, ""}}; !open.empty(); open.pop_front()) {
     const auto [section, prefix] = open.front();
     if (section->kind == Node::Kind::null) continue;  // "train:" with nothing under it
@@ -175,9 +175,9 @@ FieldLines read_fields(const Node& map, std::span<const Field> fields, const std
       } else if (is_section(name, fields)) {
         open.push_back({&value, name + "."});
       } else if (unknown.size() < kMostUnknown) {
-        unknown[value.key_line] += (unknown[value.key_line].empty() ? "" : "\n") +
-                                   place_of(source, value.key_line) + ": unknown key " +
-                                   quoted(value.key) + hint(value.key, prefix, "", fields);
+        unknown.emplace(value.key_line, place_of(source, value.key_line) + ": unknown key " +
+                                            quoted(value.key) +
+                                            hint(value.key, prefix, "", fields));
       }
     }
   }
