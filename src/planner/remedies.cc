@@ -192,6 +192,18 @@ std::optional<FittingChange> fitting(FittingChange change, const Answerer& answe
   return std::nullopt;
 }
 
+// What the question's plan takes of the place of that kind; 0 where nothing fits.
+Bytes taken_of(PlaceKind kind, const PlanQuestion& question, const Answerer& answer) {
+  const AnswerWithoutRemedies found = answer(question);
+  Bytes taken;
+  if (const auto* planned = std::get_if<Planned>(&found)) {
+    for (const PlaceId id : planned->plan.places.ids()) {
+      if (planned->plan.places[id].kind == kind) taken = peak_bytes(*planned, id);
+    }
+  }
+  return taken;
+}
+
 // As much more DRAM for ferry as a plan then uses, where the host has it: states that find no room
 // there crowd the devices.
 std::optional<FittingChange> more_of_the_host(const PlanQuestion& question,
@@ -200,15 +212,9 @@ std::optional<FittingChange> more_of_the_host(const PlanQuestion& question,
   FittingChange change;
   change.question = question;
   change.question.host_budget = question.machine.host.memory;
-  const AnswerWithoutRemedies found = answer(change.question);
-  const auto* planned = std::get_if<Planned>(&found);
-  if (planned == nullptr) return std::nullopt;
-  Bytes taken;
-  for (const PlaceId id : planned->plan.places.ids()) {
-    if (planned->plan.places[id].kind == PlaceKind::host) taken = peak_bytes(*planned, id);
-  }
+  Bytes taken = taken_of(PlaceKind::host, change.question, answer);
   taken = std::min(round_up(taken, 1_MiB), question.machine.host.memory);
-  if (taken <= question.host_budget) return std::nullopt;  // a longer search found another way
+  if (taken <= question.host_budget) return std::nullopt;  // nothing fits, or another way
   change.question.host_budget = taken;
   change.memory = taken - question.host_budget;
   change.text = "budget.host: " + bytes_text(taken);
@@ -255,14 +261,8 @@ std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const An
   change.question = question;
   change.question.machine.drives = {
       {.name = "drive", .capacity = kRoomy, .read = possible.read, .write = possible.write}};
-  const AnswerWithoutRemedies found = answer(change.question);
-  const auto* planned = std::get_if<Planned>(&found);
-  if (planned == nullptr) return std::nullopt;
-  Bytes taken;
-  for (const PlaceId id : planned->plan.places.ids()) {
-    if (planned->plan.places[id].kind == PlaceKind::drive) taken = peak_bytes(*planned, id);
-  }
-  if (taken == Bytes{}) return std::nullopt;  // the search, which it made longer, found another way
+  Bytes taken = taken_of(PlaceKind::drive, change.question, answer);
+  if (taken == Bytes{}) return std::nullopt;  // nothing fits, or a longer search found another way
   taken = round_up(taken, taken < 10_GiB ? 1_MiB : 1_GiB);
   change.question.machine.drives.front().capacity = taken;
   const std::string read = quantity_text(possible.read.bytes_per_second, rate_units());
