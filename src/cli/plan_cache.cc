@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Counts up when the planner answers equal questions differently.
-constexpr int kPlannerVersion = 10;
+constexpr int kPlannerVersion = 11;
 
 // Everything that an answer depends on, as text.
 std::string question_text(const PlanQuestion& question) {

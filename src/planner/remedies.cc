@@ -252,30 +252,41 @@ std::string gib_text(Bytes bytes) {
                                           : mib_text(bytes);
 }
 
-// A drive as large as its plan then needs.
-std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
-  constexpr Bytes kRoomy{std::int64_t{1} << 50};
-  if (!question.possible_drive || !question.machine.drives.empty()) return std::nullopt;
+FittingChange drive_of(const PlanQuestion& question, Bytes capacity) {
   const PossibleDrive& possible = *question.possible_drive;
   FittingChange change;
   change.question = question;
   change.question.machine.drives = {
-      {.name = "drive", .capacity = kRoomy, .read = possible.read, .write = possible.write}};
-  Bytes taken = taken_of(PlaceKind::drive, change.question, answer);
-  if (taken == Bytes{}) return std::nullopt;  // nothing fits, or a longer search found another way
-  taken = round_up(taken, taken < 10_GiB ? 1_MiB : 1_GiB);
-  change.question.machine.drives.front().capacity = taken;
+      {.name = "drive", .capacity = capacity, .read = possible.read, .write = possible.write}};
   const std::string read = quantity_text(possible.read.bytes_per_second, rate_units());
   const std::string write = quantity_text(possible.write.bytes_per_second, rate_units());
-  change.memory = taken;
+  change.memory = capacity;
   if (possible.here) {
-    change.text = "budget.drive: " + gib_text(taken);
+    change.text = "budget.drive: " + gib_text(capacity);
     if (!possible.measured) change.assumed = "a drive that reads " + read + ", writes " + write;
   } else {
-    change.text = "budget.drive: {capacity: " + gib_text(taken) + ", read: " + read +
+    change.text = "budget.drive: {capacity: " + gib_text(capacity) + ", read: " + read +
                   ", write: " + write + "}";
   }
-  return fitting(std::move(change), answer);
+  return change;
+}
+
+// A drive as large as its plan then needs, or the schedule that decides what fits.
+std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
+  constexpr Bytes kRoomy{std::int64_t{1} << 50};
+  constexpr int kRounds = 2;
+  if (!question.possible_drive || !question.machine.drives.empty()) return std::nullopt;
+  Bytes taken = taken_of(PlaceKind::drive, drive_of(question, kRoomy).question, answer);
+  if (taken == Bytes{}) return std::nullopt;  // nothing fits, or a longer search found another way
+  for (int round = 0; round < kRounds; ++round) {
+    taken = round_up(taken, taken < 10_GiB ? 1_MiB : 1_GiB);
+    std::variant<FittingChange, Shortage> tried = try_change(drive_of(question, taken), answer);
+    if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
+    const Shortage& lacking = std::get<Shortage>(tried);
+    if (lacking.kind != PlaceKind::drive) break;
+    taken = lacking.need;
+  }
+  return std::nullopt;
 }
 
 // Whether a question fits is decided by recomputing everything.

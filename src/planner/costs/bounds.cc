@@ -74,12 +74,29 @@ Micros link_time(const PlanQuestion& question, double bytes, bool up) {
   return from_seconds(bytes / rate);
 }
 
+// With clipping: between a step's last update and its norm, all backwards of blocks of which the
+// norm knows. The block updated last has its forwards behind its update, and each micro-batch's
+// backward, from the head on, behind those.
+Micros behind_updates(const PlanQuestion& question, const Chain& chain) {
+  if (!question.clips) return {};
+  Micros backward;
+  bool counts = false;  // from the first trainable block on
+  for (const ChainBlock& block : chain.blocks) {
+    counts = counts || block.trainable;
+    if (counts) backward += least_backward(block);
+  }
+  const auto devices = static_cast<double>(question.machine.devices.size());
+  return backward * (question.micro_batches / devices);
+}
+
 // What has to move because it does not fit. States that a device updates rest on that device; all
 // others are updated on the host, so their weights go up and their sums come down; and what neither
 // devices nor DRAM hold rests on the drives, where every byte is read and written once per step.
+// When clipping has its norm, all whole sums are somewhere, too.
 Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
   constexpr double kMost = std::numeric_limits<double>::infinity();
   double states = 0;
+  double waiting = 0;            // sums
   double weights_share = kMost;  // the least over blocks, of W + S
   double sums_share = kMost;
   double update_micros = kMost;  // of the host, per byte of W + S
@@ -87,6 +104,7 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
     const auto at_rest = static_cast<double>((block.weights + block.states).count);
     if (!block.trainable || at_rest <= 0) continue;
     states += at_rest;
+    if (question.clips) waiting += static_cast<double>(landing_sum(block).count);
     weights_share = std::min(weights_share, static_cast<double>(block.weights.count) / at_rest);
     sums_share = std::min(sums_share, static_cast<double>(landing_sum(block).count) / at_rest);
     update_micros = std::min(update_micros, block.host_update.count / at_rest);
@@ -96,21 +114,25 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
     devices += static_cast<double>(device_limit(question, d).count);
   }
   const double on_host = std::max(0.0, states - devices);  // updated there
-  if (on_host <= 0) return {};
-  Micros bound{on_host * update_micros};
-  bound = std::max(bound, link_time(question, on_host * weights_share, true));
-  bound = std::max(bound, link_time(question, on_host * sums_share, false));
-
   const auto host = static_cast<double>(host_limit(question).count);
-  const double on_drives = std::max(0.0, on_host - host);
-  if (const DriveArray drives = drive_array(question, chain); drives.count > 0) {
+  const double on_drives = std::max(0.0, states + waiting - devices - host);
+  const Micros behind = behind_updates(question, chain);
+  Micros bound;
+  double through_dram = 2 * on_drives;
+  if (on_host > 0) {
+    through_dram += on_host * (weights_share + sums_share);
+    bound = Micros{on_host * update_micros} + behind;
+    bound = std::max(bound, link_time(question, on_host * weights_share, true));
+    bound = std::max(bound, link_time(question, on_host * sums_share, false));
+  }
+  if (const DriveArray drives = drive_array(question, chain); drives.count > 0 && on_drives > 0) {
     const Micros reads = from_seconds(on_drives / drives.read.bytes_per_second);
     const Micros writes = from_seconds(on_drives / drives.write.bytes_per_second);
     bound = std::max(bound, drives.duplex ? std::max(reads, writes) : reads + writes);
+    bound = std::max(bound, reads + behind);
   }
   if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
-    const double moved = on_host * (weights_share + sums_share) + 2 * on_drives;
-    bound = std::max(bound, from_seconds(moved / dram.bytes_per_second));
+    bound = std::max(bound, from_seconds(through_dram / dram.bytes_per_second));
   }
   return bound;
 }

@@ -91,6 +91,12 @@ bool StreamSearch::offer_all(const Offers& offers) {
   ideals_.clear();
   Attempt least = try_schedule(least_memory_, {});
   FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
+  if (!std::exchange(is_staged_, true)) {
+    least.draft = passes_.run(pass_name::kUpdates, std::move(*least.draft), [&](StreamDraft given) {
+      return best_staging(std::move(given));
+    });
+    least_memory_ = least.draft->schedule;
+  }
   offered_.offer(std::move(*least.draft));
   return offers.schedules();
 }

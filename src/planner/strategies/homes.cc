@@ -2,89 +2,142 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <utility>
 
 namespace ferry {
 namespace {
 
-// All gradient sums of a step.
-Bytes all_sums(const PlanQuestion& question, const Chain& chain) {
-  Bytes sums;
-  if (question.mode != PlanMode::train) return sums;
-  for (const ChainBlock& block : chain.blocks) sums += landing_sum(block);
-  return sums;
-}
+constexpr Bytes kEverything{std::int64_t{1} << 62};
 
 class Eviction {
  public:
-  Eviction(const PlanQuestion& question, const Chain& chain, StreamSchedule& schedule)
-      : question_(question), chain_(chain), schedule_(schedule) {
-    schedule_.homes.assign(chain.size(), {});
+  /// Of what rests on no device. Optimizer states of more than `largest` stay in DRAM, so that the
+  /// slots through which states pass are no larger.
+  Eviction(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule,
+           Bytes largest = kEverything)
+      : question_(question), chain_(chain), largest_(largest), schedule_(schedule) {
+    schedule_.homes.resize(chain.size());
     schedule_.activations_on_drive.assign(chain.size(), false);
+    schedule_.gradients_on_drive = false;
   }
 
   /// Moves one thing after the other until `freed()` covers `lack`; the lack grows with the slots
   /// through which values of the drives pass.
   void run(Bytes lack) {
+    lack_ = lack;
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
-    if (!question_.clips) pass_sums_through_ring(lack);
-    for (std::size_t b = chain_.size(); b-- > 0 && freed_ < lack + staging();) {
-      schedule_.homes[b].state_on_drive = chain_.blocks[b].trainable;
-      freed_ += chain_.blocks[b].states;
-      most_states_ = std::max(most_states_, chain_.blocks[b].states);
+    const bool sums_first = !question_.clips || schedule_.sums_leave_first;
+    if (sums_first) pass_sums_through_ring();
+    for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
+      const ChainBlock& block = chain_.blocks[b];
+      if (!may_leave(b) || block.states > largest_) continue;
+      schedule_.homes[b].state_on_drive = true;
+      move(block.states, kReadAndWritten);
+      most_states_ = std::max(most_states_, block.states);
     }
-    if (question_.clips) pass_sums_through_ring(lack);
+    if (!sums_first) pass_sums_through_ring();
     const bool train = question_.mode == PlanMode::train;
-    for (std::size_t b = 1; b < chain_.size() && train && freed_ < lack + staging(); ++b) {
+    for (std::size_t b = 1; b < chain_.size() && train && !is_enough(); ++b) {
       schedule_.activations_on_drive[b] = true;
-      freed_ += chain_.activation * question_.micro_batches;
+      move(chain_.activation * question_.micro_batches, kReadAndWritten);
       most_activation_ = chain_.activation * 2;
     }
-    for (std::size_t b = chain_.size(); b-- > 0 && freed_ < lack + staging();) {
-      schedule_.homes[b].weight_on_drive = chain_.blocks[b].trainable;
-      freed_ += chain_.blocks[b].weights;
+    for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
+      if (!may_leave(b)) continue;
+      schedule_.homes[b].weight_on_drive = true;
+      move(chain_.blocks[b].weights, kReadTwiceAndWritten);
       most_weights_ = std::max(most_weights_, chain_.blocks[b].weights);
     }
   }
 
+  bool is_enough() const { return freed_ >= lack_ + staging(); }
+  /// Between DRAM and drives per step, about.
+  Bytes traffic() const { return traffic_; }
+  const StreamSchedule& schedule() const { return schedule_; }
+
  private:
-  void pass_sums_through_ring(Bytes lack) {
-    const Bytes sums = all_sums(question_, chain_);
-    if (freed_ >= lack + staging() || sums == Bytes{}) return;
-    schedule_.gradients_on_drive = true;
-    freed_ += sums;
-    for (const ChainBlock& block : chain_.blocks) {
-      most_sum_ = std::max(most_sum_, landing_sum(block));
+  static constexpr int kReadAndWritten = 2;
+  static constexpr int kReadTwiceAndWritten = 3;
+
+  bool may_leave(std::size_t block) const {
+    return chain_.blocks[block].trainable && !schedule_.homes[block].on_device;
+  }
+
+  void move(Bytes bytes, int times) {
+    freed_ += bytes;
+    traffic_ += bytes * times;
+  }
+
+  void pass_sums_through_ring() {
+    if (is_enough() || question_.mode != PlanMode::train) return;
+    Bytes sums;
+    for (const BlockId b : chain_.blocks.ids()) {
+      if (schedule_.homes[b.index()].on_device) continue;
+      sums += landing_sum(chain_.blocks[b]);
+      most_sum_ = std::max(most_sum_, landing_sum(chain_.blocks[b]));
     }
+    if (sums == Bytes{}) return;
+    schedule_.gradients_on_drive = true;
+    move(sums, question_.clips ? kReadAndWritten : 0);
   }
 
   Bytes staging() const {
-    return (most_states_ + most_sum_ + most_activation_ + most_weights_) * schedule_.staging_slots;
+    const Bytes weights = schedule_.updates_read_apart ? most_weights_ * 2 : most_weights_;
+    return (most_states_ + most_sum_ + most_activation_ + weights) * schedule_.staging_slots;
   }
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  StreamSchedule& schedule_;
+  const Bytes largest_;
+  StreamSchedule schedule_;
+  Bytes lack_;
   Bytes freed_;
+  Bytes traffic_;
   Bytes most_states_;
   Bytes most_sum_;
   Bytes most_activation_;
   Bytes most_weights_;
 };
 
+// What the host has no part in, of blocks at home on devices.
+Bytes rests_on_devices(const Chain& chain, const StreamSchedule& schedule) {
+  Bytes bytes;
+  for (std::size_t b = 0; b < schedule.homes.size(); ++b) {
+    const ChainBlock& block = chain.blocks[b];
+    if (schedule.homes[b].on_device) bytes += block.weights + block.states + landing_sum(block);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void rest_all_on_drives(const PlanQuestion& question, const Chain& chain,
                         StreamSchedule& schedule) {
-  constexpr Bytes kEverything{std::int64_t{1} << 62};
-  Eviction(question, chain, schedule).run(kEverything);
+  Eviction eviction(question, chain, schedule);
+  eviction.run(kEverything);
+  schedule = eviction.schedule();
 }
 
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule) {
-  if (needed <= limit) return;
+  Bytes lack = needed - rests_on_devices(chain, schedule) - limit;
+  if (lack <= Bytes{}) return;
   // Alignment of slots, and what is kept of sums in the ring.
-  const Bytes margin = Bytes{4096} * static_cast<std::int64_t>(4 * chain.size());
-  Eviction(question, chain, schedule).run(needed - limit + margin);
+  lack += Bytes{4096} * static_cast<std::int64_t>(4 * chain.size());
+  std::set<Bytes> sizes;
+  for (const ChainBlock& block : chain.blocks) sizes.insert(block.states);
+  std::optional<Eviction> least;
+  for (const Bytes largest : sizes | std::views::reverse) {
+    Eviction eviction(question, chain, schedule, largest);
+    eviction.run(lack);
+    if (least && !eviction.is_enough()) break;
+    if (!least || eviction.traffic() < least->traffic()) least.emplace(std::move(eviction));
+  }
+  schedule = least->schedule();
 }
 
 }  // namespace ferry

@@ -1,4 +1,5 @@
-// The place pass: what rests in DRAM and what on the drives, by value density.
+// The place pass: what rests in DRAM and what on the drives, by value density, of what rests on no
+// device.
 //
 // A byte of DRAM saves per step: hi16 (W) two reads and a write, optimizer states (S) and spilled
 // gradient sums one read and one write, a checkpoint one write and one read (the table of
@@ -12,11 +13,13 @@
 
 namespace ferry {
 
-/// Everything that can leave DRAM leaves it.
+/// Everything that can leave DRAM leaves it. `schedule`: homes on devices as they are.
 void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamSchedule& schedule);
 
 /// Moves to the drives what does not fit, given that the plan with everything in DRAM takes
-/// `needed` bytes of the host's `limit`. Nothing when it fits.
+/// `needed` bytes of the host's `limit`; what the schedule has at home on devices takes none of
+/// them. Nothing when it fits. A few large states, of embeddings, may stay where the slots that
+/// they would pass through take more than they do.
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule);
 

@@ -36,6 +36,9 @@ bool leaves_device(ActivationPolicy policy) {
 std::string key_of(const StreamSchedule& schedule) {
   std::string key =
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
+  if (schedule.sums_leave_first) key += 'g';
+  if (schedule.updates_read_apart) key += 'w';
+  key += 's' + std::to_string(schedule.staging_slots);
   if (std::ranges::any_of(schedule.policies, leaves_device))
     key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
@@ -88,8 +91,7 @@ StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Hom
 std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
   least_memory_ = with_slots(std::move(least_memory), kLeastActivationSlots);
   least_memory_.policies = asked_policies(least_memory_);
-  Attempt attempt = try_schedule(least_memory_, {});
-  if (has_drives()) attempt = find_homes(std::move(attempt));
+  const Attempt attempt = has_drives() ? find_homes() : try_schedule(least_memory_, {});
   tried_.clear();
   fastest_ = kNever;
   best_.reset();
@@ -98,50 +100,53 @@ std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
 
 bool StreamSearch::has_drives() const { return drive_array(question_.machine).count > 0; }
 
-// Moves to the drives what DRAM does not hold; a little more where slots of the rings add up.
-// `in_dram`: the schedule of least memory with everything there.
-StreamSearch::Attempt StreamSearch::find_homes(Attempt in_dram) {
-  constexpr int kRounds = 6;
-  Bytes needed = host_peak(write(least_memory_));
-  Attempt attempt = std::move(in_dram);
-  for (int round = 0; round < kRounds && attempt.lacking; ++round) {
-    resting_ = {};
-    rest_by_value(question_, chain_, needed, host_limit(question_), resting_);
+// With drives: of the schedule of least memory, what DRAM does not hold or all that can leave it.
+StreamSearch::Attempt StreamSearch::find_homes() {
+  needed_ = host_peak(write(least_memory_));
+  for (const ChainBlock& block : chain_.blocks) {
+    swap_slots_ = std::max(swap_slots_, slot_size(block.saved));
+  }
+  swap_slots_ =
+      swap_slots_ * (with_roomy_saved_ring(least_memory_).saved_slots * least_memory_.devices);
+  Attempt attempt;
+  for (const Resting resting : {Resting::by_value, Resting::on_drives}) {
+    resting_ = resting;
     tried_.clear();
     attempt = try_schedule(least_memory_, {});
     if (!attempt.lacking || attempt.lacking->kind != PlaceKind::host) break;
-    needed += attempt.lacking->need - attempt.lacking->have;
   }
-  if (!attempt.lacking) {
-    rest_with_swaps(needed);
-    tried_.clear();
-    if (try_schedule(least_memory_, {}).lacking) with_swaps_.reset();
-    return attempt;
-  }
-  resting_ = {};
-  rest_all_on_drives(question_, chain_, resting_);
-  tried_.clear();
-  return try_schedule(least_memory_, {});
+  return attempt;
 }
 
 // What leaves the devices for the drives passes through slots in DRAM, for which more moves there.
-void StreamSearch::rest_with_swaps(Bytes needed) {
-  Bytes slot;
-  for (const ChainBlock& block : chain_.blocks) slot = std::max(slot, block.saved);
-  const int slots = with_roomy_saved_ring(least_memory_).saved_slots * least_memory_.devices;
-  rest_by_value(question_, chain_, needed + slot_size(slot) * slots, host_limit(question_),
-                with_swaps_.emplace());
+StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
+  schedule.homes.clear();
+  if (schedule.on_devices != HomeCounts{}) {
+    schedule.homes = DeviceHomes(chain_, schedule).homes({}, schedule.on_devices);
+  }
+  schedule.gradients_on_drive = false;
+  schedule.activations_on_drive.clear();
+  if (resting_ == Resting::by_value) {
+    const Bytes beside = schedule.left_free + (swaps_to_drive ? swap_slots_ : Bytes{});
+    rest_by_value(question_, chain_, needed_ + beside, host_limit(question_), schedule);
+  } else if (resting_ == Resting::on_drives) {
+    rest_all_on_drives(question_, chain_, schedule);
+  }
+  return schedule;
 }
 
-StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
-  const StreamSchedule& resting = swaps_to_drive && with_swaps_ ? *with_swaps_ : resting_;
-  schedule.homes = resting.homes;
-  if (schedule.on_devices != HomeCounts{}) {
-    schedule.homes = DeviceHomes(chain_, schedule).homes(resting.homes, schedule.on_devices);
-  }
-  schedule.gradients_on_drive = resting.gradients_on_drive;
-  schedule.activations_on_drive = resting.activations_on_drive;
-  return schedule;
+// What the schedule has in DRAM beside what rests there, and slots of rings, add up to more than
+// was left for them. Returns whether another rest leaves more.
+bool StreamSearch::leave_free(StreamSchedule& schedule, const Shortage& lacking) const {
+  if (resting_ != Resting::by_value || lacking.kind != PlaceKind::host) return false;
+  StreamSchedule leaving = schedule;
+  leaving.left_free += lacking.need - lacking.have;
+  leaving = as_asked(leaving);
+  const bool differs = leaving.homes != schedule.homes ||
+                       leaving.gradients_on_drive != schedule.gradients_on_drive ||
+                       leaving.activations_on_drive != schedule.activations_on_drive;
+  if (differs) schedule = std::move(leaving);
+  return differs;
 }
 
 /// At rest, with the policies that the job asks for if it does.
@@ -156,9 +161,14 @@ StreamSchedule StreamSearch::as_asked(const StreamSchedule& offered) const {
 // ---- attempts ----
 
 void StreamSearch::offer(StreamSchedule schedule) {
+  schedule = staged(std::move(schedule));
   const Micros best = offered_.best().step();
   Attempt attempt = try_longest_ring(schedule, kRoomyRing, best);
   if (attempt.draft) offered_.offer(std::move(*attempt.draft));
+}
+
+void StreamSearch::offer_for_homes(StreamSchedule regular) {
+  regular_.push_back(staged(std::move(regular)));
 }
 
 StreamDraft StreamSearch::faster_of(StreamDraft draft, const StreamSchedule& schedule) {
@@ -176,13 +186,17 @@ std::optional<Micros> StreamSearch::step_of(const StreamSchedule& schedule, Byte
 // strategy answers.
 StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
                                                  std::optional<Micros> faster_than) {
-  StreamSchedule schedule = as_asked(offered);
+  StreamSchedule schedule = offered;
+  schedule.left_free = {};
+  schedule = as_asked(schedule);
   const std::string key = key_of(schedule);
   if (const auto known = tried_.find(key); known != tried_.end() && holds_here(known->second)) {
     const Verdict& verdict = known->second;
     if (verdict.lacking) return {std::nullopt, lacking_here(*verdict.lacking)};
     if (faster_than && verdict.at_least >= *faster_than) return {};
     if (verdict.is_exact) {
+      schedule.left_free = verdict.left_free;
+      schedule = as_asked(schedule);
       return {StreamDraft{std::move(schedule), verdict.rung, verdict.at_least}, std::nullopt};
     }
   }
@@ -192,6 +206,11 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   verdict.rung = rung_;
   Plan plan = write(schedule);
   std::vector<Shortage> lacking = shortages(plan);
+  while (!lacking.empty() && leave_free(schedule, lacking.front())) {
+    plan = write(schedule);
+    lacking = shortages(plan);
+  }
+  verdict.left_free = schedule.left_free;
   if (!lacking.empty()) {
     verdict.lacking = std::move(lacking.front());
     return {std::nullopt, lacking_here(*verdict.lacking)};
@@ -291,15 +310,32 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
     const Resource& resource = plan.resources[id];
     if (resource.kind == ResourceKind::host) {
       busy[id] = busy[id] - most.updates * memory;
-    } else if (resource.kind == ResourceKind::copy) {
-      const Bytes limit =
-          of_drive(resource) ? Bytes{} : limit_of(asked_, plan.places[resource.place].name);
-      const double here = of_drive(resource) ? memory : static_cast<double>(limit.count);
-      const double rate = of_drive(resource) ? resource.rate : fastest_link;
-      busy[id] = from_seconds(std::max(0.0, moved[id] - most.copies * here) / rate);
+    } else if (resource.kind == ResourceKind::copy && !of_drive(resource)) {
+      const Bytes limit = limit_of(asked_, plan.places[resource.place].name);
+      const double spared = most.copies * static_cast<double>(limit.count);
+      busy[id] = from_seconds(std::max(0.0, moved[id] - spared) / fastest_link);
     }
   }
-  return *std::ranges::max_element(busy) >= *question_.faster_than;
+  const Micros drives = least_on_drives(memory * (1 + most.copies));
+  return std::max(drives, *std::ranges::max_element(busy)) >= *question_.faster_than;
+}
+
+// What the drives take for what rests there whatever visits and refinement are, where devices spare
+// DRAM so many bytes: each byte is read and written. Without clipping sums pass it by; checkpoints
+// may stay on the devices.
+Micros StreamSearch::least_on_drives(double spared) const {
+  if (resting_ == Resting::in_dram) return {};
+  Bytes passing =
+      chain_.activation * static_cast<std::int64_t>(chain_.size()) * question_.micro_batches;
+  for (const ChainBlock& block : chain_.blocks) {
+    if (!question_.clips) passing += landing_sum(block);
+  }
+  const Bytes rest = needed_ - passing - host_limit(question_);
+  const double bytes = std::max(0.0, static_cast<double>(rest.count) - spared);
+  const DriveArray drives = drive_array(question_, chain_);
+  const Micros read = from_seconds(bytes / drives.read.bytes_per_second);
+  const Micros write = from_seconds(bytes / drives.write.bytes_per_second);
+  return drives.duplex ? std::max(read, write) : read + write;
 }
 
 // What a job asks of every block, wherever it can.
@@ -358,8 +394,9 @@ StreamDraft StreamSearch::with_policies(StreamDraft draft, PolicyTrials trials) 
 StreamDraft StreamSearch::refine_rings_and_updates(StreamDraft draft) {
   draft = passes_.run(pass_name::kRings, std::move(draft),
                       [&](StreamDraft given) { return best_rings(std::move(given)); });
-  return passes_.run(pass_name::kUpdates, std::move(draft),
-                     [&](StreamDraft given) { return best_updates(std::move(given)); });
+  return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
+    return best_staging(best_updates(std::move(given)));
+  });
 }
 
 /// Other lengths of the rings of activations and of what leaves the devices. Either may be the
@@ -408,6 +445,34 @@ StreamDraft StreamSearch::best_updates(StreamDraft draft) {
   StreamSchedule landed = draft.schedule;
   landed.updates_as_landed = true;
   return faster_of(std::move(draft), landed);
+}
+
+/// As the schedule of least memory passes what goes to updates and back.
+StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
+  schedule.updates_read_apart = least_memory_.updates_read_apart;
+  schedule.sums_leave_first = least_memory_.sums_leave_first;
+  schedule.staging_slots = least_memory_.staging_slots;
+  return schedule;
+}
+
+/// What passes between DRAM and drives on the way to updates and back. A single slot is what the
+/// strategy has by its definition.
+StreamDraft StreamSearch::best_staging(StreamDraft draft) {
+  constexpr std::array kStagingSlots = {2, 4, 6};
+  if (!draft.schedule.uses_drives() || draft.schedule.staging_slots == 1) return draft;
+  const auto without_and_with = [&](bool StreamSchedule::*choice) {
+    StreamSchedule turned = draft.schedule;
+    turned.*choice = !(turned.*choice);
+    draft = faster_of(std::move(draft), turned);
+  };
+  without_and_with(&StreamSchedule::updates_read_apart);
+  if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
+  for (const int slots : kStagingSlots) {
+    StreamSchedule resized = draft.schedule;
+    resized.staging_slots = slots;
+    draft = faster_of(std::move(draft), resized);
+  }
+  return draft;
 }
 
 StreamDraft StreamSearch::best_policies(StreamDraft draft, PolicyTrials trials) {

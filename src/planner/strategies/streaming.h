@@ -62,7 +62,7 @@ class StreamSearch {
   void offer(StreamSchedule schedule);
 
   /// More visits to try homes with, whatever is the fastest of what was offered.
-  void offer_for_homes(StreamSchedule regular) { regular_.push_back(std::move(regular)); }
+  void offer_for_homes(StreamSchedule regular);
 
   /// The draft, or the schedule on the rung in progress, with its own ring lengths, when that is
   /// faster.
@@ -99,6 +99,7 @@ class StreamSearch {
     Micros at_least;        // its step
     bool is_exact = false;  // which is simulated
     bool is_roomy = false;  // as it would be with more memory
+    Bytes left_free;        // by the schedule with which it fits the host
     Bytes rung;
   };
 
@@ -126,11 +127,15 @@ class StreamSearch {
   Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
                            std::optional<Micros> faster_than);
   bool lost(const StreamSchedule& schedule, const Plan& plan) const;
+  Micros least_on_drives(double spared) const;
   ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
 
-  Attempt find_homes(Attempt in_dram);
-  void rest_with_swaps(Bytes needed);
+  /// Where what rests on no device does.
+  enum class Resting { in_dram, by_value, on_drives };
+
+  Attempt find_homes();
   bool has_drives() const;
+  bool leave_free(StreamSchedule& schedule, const Shortage& lacking) const;
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
   StreamSchedule as_asked(const StreamSchedule& offered) const;
 
@@ -167,6 +172,8 @@ class StreamSearch {
   StreamDraft best_rings(StreamDraft draft);
   StreamDraft neighbouring_rings(StreamDraft draft);
   StreamDraft best_updates(StreamDraft draft);
+  StreamSchedule staged(StreamSchedule schedule) const;
+  StreamDraft best_staging(StreamDraft draft);
 
   int all_activations() const;
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;
@@ -176,10 +183,12 @@ class StreamSearch {
   PlanQuestion question_;  // with the devices of the rung
   const Chain& chain_;
   Passes passes_;
-  const bool homes_;                          // on devices too
-  StreamSchedule resting_;                    // where things rest; no visits
-  std::optional<StreamSchedule> with_swaps_;  // likewise when activations leave for the drives
-  StreamSchedule least_memory_;
+  const bool homes_;  // on devices too
+  Resting resting_ = Resting::in_dram;
+  Bytes needed_;      // of DRAM, by the schedule of least memory with everything there
+  Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
+  StreamSchedule least_memory_;  // from the first rung on with the best staging
+  bool is_staged_ = false;
   std::map<std::string, Verdict> tried_;  // by key_of()
   std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
   std::ptrdiff_t written_ = 0;            // tasks of large plans

@@ -43,6 +43,7 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   }
   weights_ = make_ring(weight, schedule.staging_slots);
   states_ = make_ring(states, schedule.staging_slots);
+  if (reads_apart()) updated_ = make_ring(weight, schedule.staging_slots);
   if (schedule.gradients_on_drive) sums_ = make_ring(sum, schedule.staging_slots);
   if (std::ranges::find(schedule.activations_on_drive, true) !=
       schedule.activations_on_drive.end()) {
@@ -93,6 +94,18 @@ InstanceId HostStore::weight(BlockId block) {
   if (!home_of(block).weight_on_drive) return home;
   return staged(weights_, builder_.value(ValueKind::weight, block, -1), home,
                 builder_.queues().drives->weights_read);
+}
+
+bool HostStore::reads_apart() const {
+  return schedule_.updates_read_apart && residence_.updates_wait();
+}
+
+InstanceId HostStore::weight_to_update(BlockId block) {
+  if (!reads_apart()) return weight(block);
+  const InstanceId home = builder_.home(ValueKind::weight, block);
+  if (!home_of(block).weight_on_drive) return home;
+  return staged(updated_, builder_.value(ValueKind::weight, block, -1), home,
+                builder_.queues().drives->states_read);
 }
 
 InstanceId HostStore::state(BlockId block) {
@@ -170,7 +183,7 @@ InstanceId HostStore::activation(ValueId value) {
 
 void HostStore::update(BlockId block, InstanceId scale) {
   const InstanceId landed = sum(residence_.update_sum(block.number()), block);
-  const InstanceId weights = weight(block);
+  const InstanceId weights = weight_to_update(block);
   const InstanceId states = state(block);
   builder_.update(block, builder_.queues().update, {weights, states, landed, scale});
   const BlockHome& home = home_of(block);

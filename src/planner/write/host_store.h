@@ -65,6 +65,8 @@ class HostStore {
   /// The value in its ring, read from `home` unless it still is there.
   InstanceId staged(SlotRing& ring, ValueId value, InstanceId home, ResourceId queue);
   InstanceId state(BlockId block);
+  bool reads_apart() const;
+  InstanceId weight_to_update(BlockId block);
 
   PlanBuilder& builder_;
   const Chain& chain_;
@@ -76,6 +78,7 @@ class HostStore {
   Bytes drive_end_;  // likewise
   SlotRing weights_{{}, {}, 0};
   SlotRing states_{{}, {}, 0};
+  SlotRing updated_{{}, {}, 0};  // W, where updates read it apart
   SlotRing sums_{{}, {}, 0};
   SlotRing activations_{{}, {}, 0};
   SlotRing saved_{{}, {}, 0};

@@ -84,11 +84,18 @@ struct StreamSchedule {
   std::vector<BlockHome> homes;  // per block; empty: everything on the host
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
+  /// With clipping, and where DRAM is short: sums rest on the drives before any optimizer state
+  /// does. They are written during backward, when the drives may idle.
+  bool sums_leave_first = false;
+  /// Updates that wait read W through slots and a queue of their own, so that the next forward's
+  /// need not wait behind the last update's.
+  bool updates_read_apart = false;
   std::vector<bool> activations_on_drive;  // per block, its input; empty: none
   ActivationPolicies policies =
       {};               // per block: kept on the device, elsewhere meanwhile, or computed again
   int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
                         // many for what goes on to the drives
+  Bytes left_free;      // of DRAM, beside what rests there
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
   /// The plan has the drives' place even if it has nothing for them: the plan beside it has.
   bool names_drives = false;

@@ -1,0 +1,151 @@
+#include "planner/strategies/homes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "plan/verify.h"
+#include "planner/sample_questions.h"
+#include "planner/strategies/streaming.h"
+#include "planner/write/edges.h"
+#include "planner/write/sample_schedules.h"
+#include "planner/write/stream_plan.h"
+
+namespace ferry {
+namespace {
+
+constexpr Bytes kEmbedding = 12_MiB;
+constexpr Bytes kLayer = 2_MiB;
+
+// Twelve blocks whose optimizer states are of one size, between an embedding and a head of another.
+struct Sample {
+  explicit Sample(bool clips) {
+    question = sample_question({.layers = 6}, {}, 2);
+    question.clips = clips;
+    chain = make_chain(question);
+    for (ChainBlock& block : chain.blocks) {
+      const bool layer = &block != &chain.blocks.front() && &block != &chain.blocks.back();
+      block.states = layer ? kLayer : kEmbedding;
+      block.weights = Bytes{block.states.count / 5};
+      block.gradients = block.weights * 2;
+      all += block.states + block.weights + block.gradients;
+    }
+  }
+
+  StreamSchedule resting(Bytes limit, StreamSchedule schedule = {}) const {
+    rest_by_value(question, chain, all, limit, schedule);
+    return schedule;
+  }
+
+  // Optimizer states.
+  Bytes on_drives(const StreamSchedule& schedule) const {
+    Bytes bytes;
+    for (const BlockId b : chain.blocks.ids()) {
+      if (home_of_block(schedule, b).state_on_drive) bytes += chain.blocks[b].states;
+    }
+    return bytes;
+  }
+
+  PlanQuestion question;
+  Chain chain;
+  Bytes all;
+};
+
+TEST(Homes, WhatFitsStaysInDram) {
+  const Sample sample(true);
+  EXPECT_FALSE(sample.resting(sample.all).uses_drives());
+}
+
+// Three slots for an embedding's states take more than the embeddings' states themselves do.
+TEST(Homes, StatesOfEmbeddingsStayWhereSlotsForThemWouldTakeMore) {
+  const Sample sample(true);
+  const StreamSchedule resting = sample.resting(sample.all - 10_MiB);
+  EXPECT_FALSE(resting.homes.front().state_on_drive);
+  EXPECT_FALSE(resting.homes.back().state_on_drive);
+  // What is missing, three slots of a layer's states, and what alignment may take of one more.
+  EXPECT_EQ(sample.on_drives(resting), 10_MiB + 4 * kLayer);
+  EXPECT_FALSE(resting.gradients_on_drive);
+}
+
+TEST(Homes, WithNextToNoDramEmbeddingsLeaveIt) {
+  const Sample sample(true);
+  const StreamSchedule resting = sample.resting(1_MiB);
+  EXPECT_TRUE(resting.homes.front().state_on_drive);
+  EXPECT_TRUE(resting.homes.front().weight_on_drive);
+}
+
+TEST(Homes, WhatRestsOnDevicesTakesNoDram) {
+  const Sample sample(true);
+  StreamSchedule schedule;
+  schedule.homes.resize(sample.chain.size());
+  for (int b : {1, 2, 3}) schedule.homes[b] = {.on_device = true};
+  const StreamSchedule resting = sample.resting(sample.all - 10_MiB, schedule);
+  const StreamSchedule without = sample.resting(sample.all - 10_MiB);
+  EXPECT_TRUE(resting.homes[1].on_device);
+  EXPECT_FALSE(resting.homes[1].state_on_drive);
+  // W, S and G of three layers: 16/10 of 6 MiB, 9.6 of the 10 that are missing.
+  EXPECT_EQ(sample.on_drives(resting), 4 * kLayer);
+  EXPECT_LT(sample.on_drives(resting), sample.on_drives(without));
+}
+
+TEST(Homes, SumsLeaveBeforeStatesWhereNothingWaitsOrTheScheduleSaysSo) {
+  StreamSchedule sums_first;
+  sums_first.sums_leave_first = true;
+  for (const bool clips : {false, true}) {
+    const Sample sample(clips);
+    const StreamSchedule resting =
+        sample.resting(sample.all - 1_MiB, clips ? sums_first : StreamSchedule{});
+    EXPECT_TRUE(resting.gradients_on_drive);
+    EXPECT_EQ(sample.on_drives(resting), 0_B);
+  }
+  const Sample sample(true);
+  EXPECT_FALSE(sample.resting(sample.all - 1_MiB).gradients_on_drive);
+}
+
+// W.b as an update on the host reads it, of every copy from the drives.
+std::vector<std::string> queues_of_weights(const Plan& plan, TaskKind reader) {
+  std::vector<std::string> queues;
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::copy) continue;
+    const ResourceId queue = task.resource;
+    const InstanceId to = task.writes.front();
+    const bool from_drive =
+        plan.places[plan.instances[task.reads.front()].place].kind == PlaceKind::drive;
+    if (!from_drive || plan.values[plan.instances[to].value].kind != ValueKind::weight) continue;
+    const bool is_read = std::ranges::any_of(plan.tasks, [&](const Task& other) {
+      return other.kind == reader && std::ranges::count(other.reads, to) > 0;
+    });
+    if (is_read) queues.push_back(plan.resources[queue].name);
+  }
+  return queues;
+}
+
+TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {
+  PlanQuestion question = sample_question({.layers = 3}, {}, 2);
+  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB}};
+  question.machine.drives.front().read = question.machine.drives.front().write = {1e9};
+  question.clips = true;
+  const Chain chain = make_chain(question);
+  std::mt19937 random(1);
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
+  schedule.visits = random_visits(chain, 1, 2, random);
+  rest_all_on_drives(question, chain, schedule);
+  for (const bool apart : {false, true}) {
+    schedule.updates_read_apart = apart;
+    Plan plan = write_stream_plan(question, chain, schedule);
+    order_accesses(plan);
+    const std::optional<Violation> violation = verify(plan);
+    ASSERT_FALSE(violation) << violation->message;
+    const std::vector<std::string> queues = queues_of_weights(plan, TaskKind::update);
+    ASSERT_GT(queues.size(), 0u);
+    const std::string expected = apart ? "ssd0.states_read" : "ssd0.weights_read";
+    EXPECT_EQ(std::ranges::count(queues, expected), std::ssize(queues)) << apart;
+  }
+}
+
+}  // namespace
+}  // namespace ferry
