@@ -1,13 +1,14 @@
-"""Tokens per second of ferry beside DeepSpeed on the CPU: same model, tokens, threads, clipping; fp32 on both sides.
+"""Tokens per second of ferry beside DeepSpeed on the CPU: same model, tokens, threads, clipping; bf16 with fp32 masters on both.
 
     python3 -m venv ds && ds/bin/pip install torch==2.13.0 transformers==5.23.0 --extra-index-url https://download.pytorch.org/whl/cpu
     apt-get install libaio-dev && ds/bin/pip install --no-build-isolation deepspeed==0.19.8
     .venv/bin/python bench/beside_deepspeed.py --deepspeed ds/bin/python [--hidden 640 --layers 10] [--micro-batches 1] [--rounds 3]
 
 Its own virtual environment, since DeepSpeed brings packages along that ferry does not want. The first run compiles its
-operators for some minutes; they are kept. Four runs per round, in turns: ZeRO-2 with the optimizer in DRAM beside ferry with
-an eighth of the states on the device, and ZeRO-Infinity with everything on the drive beside ferry with DRAM for a third of the
-states and the same drive. Both compute blocks again in backward where they have to. Steps after the first two count.
+operators for some minutes; they are kept. bf16, since DeepSpeed reads weights from a drive in nothing else. Four runs per round,
+in turns, ferry with device memory for an eighth of the states: ZeRO-2 with the optimizer in DRAM beside ferry with all of it, and
+ZeRO-Infinity with everything on the drive beside ferry with DRAM for a third of the states and the same drive. Both compute blocks
+again in backward where they have to. Steps after the first two count.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def train_by_deepspeed(asked: dict) -> None:
 
     torch.set_num_threads(asked["threads"])
     deepspeed.init_distributed(dist_backend="gloo")
-    model = AutoModelForCausalLM.from_pretrained(asked["model"], dtype=torch.float32, attn_implementation="sdpa")
+    model = AutoModelForCausalLM.from_pretrained(asked["model"], dtype=torch.bfloat16, attn_implementation="sdpa")
     model.config.use_cache = False
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
     model.train()
@@ -60,6 +61,8 @@ def train_by_deepspeed(asked: dict) -> None:
         "gradient_accumulation_steps": asked["micro_batches"],
         "gradient_clipping": CLIP,
         "steps_per_print": 10**9,
+        "bf16": {"enabled": True},
+        "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
         "optimizer": {"type": "AdamW", "params": {"lr": LR, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0}},
@@ -91,7 +94,7 @@ class Beside:
         self.tiers, self.folder, self.asked = tiers, folder, asked
         os.environ["FERRY_CACHE"] = str(folder / "cache")
         os.environ["PYTHONPATH"] = str(tiers.ROOT / "tools")
-        made = [sys.executable, tiers.__file__, "--make", str(folder / "base"), str(asked.hidden), str(asked.layers)]
+        made = [sys.executable, tiers.__file__, "--make", str(folder / "base"), str(asked.hidden), str(asked.layers), "bf16"]
         self.parameters = int(subprocess.run(made, check=True, capture_output=True, text=True).stdout)
         pick = random.Random(1)
         self.rows = [[pick.randrange(tiers.VOCABULARY) for _ in range(SEQUENCE)] for _ in range(64)]
@@ -124,7 +127,7 @@ class Beside:
         states = 12 * self.parameters
         budget = {"device": f"{states // 8} B"}
         if on_drive:
-            budget = {"host": f"{states // 3} B", "drive": {"path": str(self.folder / "drive"), "capacity": f"{2 * states} B"}}
+            budget |= {"host": f"{states // 3} B", "drive": {"path": str(self.folder / "drive"), "capacity": f"{2 * states} B"}}
         job = {
             "model": str(self.folder / "base"),
             "data": {"train": str(self.folder / "data.tokens"), "sequence": SEQUENCE, "shuffle": False},
@@ -132,7 +135,7 @@ class Beside:
                 "steps": self.asked.steps,
                 "micro_batches": self.asked.micro_batches,
                 "micro_batch_size": MICRO_BATCH,
-                "precision": "fp32",
+                "precision": "bf16",
             },
             "optim": {"lr": LR, "betas": [0.9, 0.999], "weight_decay": 0.0, "clip": CLIP, "schedule": "constant", "warmup_steps": 0},
             "budget": budget,
@@ -144,7 +147,9 @@ class Beside:
         self.tiers.ferry("train", "job.yaml", folder=self.folder)
         log = [json.loads(line) for line in (self.folder / "run/log.jsonl").read_text().splitlines()]
         log = [line for line in log if "loss" in line]
-        return {"times": [line["step_seconds"] for line in log], "losses": [line["loss"] for line in log]}
+        drives = json.loads((self.folder / "run/summary.json").read_text()).get("drives", {})
+        moved = {way: sum(drive["measured"][way] / drive["steps"] for drive in drives.values()) for way in ("read", "written")}
+        return {"times": [line["step_seconds"] for line in log], "losses": [line["loss"] for line in log], "drive": moved}
 
 
 def main() -> None:
@@ -172,8 +177,10 @@ def main() -> None:
                     times.setdefault(f"{who}, {tier}", []).extend(outcome["times"][WARM_UP:])
                     seconds = " ".join(f"{second:.2f}" for second in outcome["times"])
                     losses = f"{outcome['losses'][0]:.5f} to {outcome['losses'][-1]:.5f}"
-                    versions = outcome.get("versions", "")
-                    print(f"{turn} {who}, {tier}: {seconds} s; losses {losses}; load {os.getloadavg()[0]:.1f} {versions}", flush=True)
+                    print(f"{turn} {who}, {tier}: {seconds} s; losses {losses}; load {os.getloadavg()[0]:.1f}", end="")
+                    if on_drive and "drive" in outcome:
+                        print("; per step {read:.3g} B read, {written:.3g} B written".format(**outcome["drive"]), end="")
+                    print("", outcome.get("versions", ""), flush=True)
         median = {name: statistics.median(seconds) for name, seconds in times.items()}
         for name, seconds in median.items():
             print(f"{name}: {tokens / seconds:.0f} tokens/s")

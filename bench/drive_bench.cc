@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "measure.h"
+#include "spec/host_limits.h"
 #include "store/drive_space.h"
 #include "store/host_slab.h"
 #include "store/rates.h"
@@ -106,9 +107,10 @@ void measure(const std::filesystem::path& folder, Bytes size, int repeats) {
                   error.what());
     }
   }
-  const auto rates = measure_drive(folder, size);
+  const auto rates = measure_drive(folder, size, cores_by_affinity());
   print_figure("measure_drive write", rates ? rates->write * 1e-6 : 0, "MB/s");
   print_figure("measure_drive read", rates ? rates->read * 1e-6 : 0, "MB/s");
+  print_figure("lost to it of computing threads", rates ? rates->cores : 0, "cores");
 }
 
 }  // namespace

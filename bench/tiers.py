@@ -70,8 +70,8 @@ def ferry(*arguments: object, folder: Path, enter=None) -> str:
     return done.stdout
 
 
-def make_model(folder: Path, hidden: int, layers: int) -> int:
-    """A Llama in fp32 in `folder`; returns its number of parameters."""
+def make_model(folder: Path, hidden: int, layers: int, precision: str) -> int:
+    """A Llama in `folder`, with weights of the precision; returns its number of parameters."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -88,7 +88,7 @@ def make_model(folder: Path, hidden: int, layers: int) -> int:
             tie_word_embeddings=False,
         )
     )
-    model.save_pretrained(folder)
+    model.to(torch.bfloat16 if precision == "bf16" else torch.float32).save_pretrained(folder)
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -106,7 +106,7 @@ class Bench:
         self.folder, self.asked = folder, asked
         os.environ["FERRY_CACHE"] = str(folder / "cache")  # rates are measured anew
         os.environ["PYTHONPATH"] = str(ROOT / "tools")
-        sizes = (str(folder / "base"), str(asked.hidden), str(asked.layers))
+        sizes = (str(folder / "base"), str(asked.hidden), str(asked.layers), "fp32")
         made = subprocess.run([sys.executable, __file__, "--make", *sizes], check=True, capture_output=True, text=True)
         self.parameters = int(made.stdout)
         self.states = 12 * self.parameters
@@ -237,7 +237,7 @@ class Bench:
 
 def main() -> None:
     if sys.argv[1:2] == ["--make"]:  # in a process of its own, whose memory goes with it
-        print(make_model(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))
+        print(make_model(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", choices=["ablation", "placements", "capped"])

@@ -26,7 +26,7 @@ DriveFacts drive_facts(const std::string& folder, Bytes size) {
           .free = free,
           .major_number = major(status.st_dev),
           .minor_number = minor(status.st_dev),
-          .rates = measure_drive(folder, size)};
+          .rates = measure_drive(folder, size, cores_by_affinity())};
 }
 
 PrecisionChoice precision_of(const MachineDevice& device) {

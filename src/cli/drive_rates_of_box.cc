@@ -8,6 +8,7 @@
 #include "cli/drive_rates.h"
 #include "cli/measurements.h"
 #include "cli/print.h"
+#include "spec/host_limits.h"
 #include "spec/topology.h"
 
 namespace ferry {
@@ -35,14 +36,14 @@ std::string key_of(const fs::path& folder) {
   if (statvfs(folder.c_str(), &system) != 0) {
     throw system_error("cannot look at " + folder.string(), errno);
   }
-  return print("drive %s, file system %lx, %s", drive_of(folder).c_str(), system.f_fsid,
-               to_string(kMeasured).c_str());
+  return print("drive %s, file system %lx, %s, both ways at once", drive_of(folder).c_str(),
+               system.f_fsid, to_string(kMeasured).c_str());
 }
 
 std::optional<DriveRates> kept_rates(const std::string& key) {
-  const auto kept = find_measurement(key, {"read", "write"});
+  const auto kept = find_measurement(key, {"read", "write", "cores"});
   if (!kept) return std::nullopt;
-  return DriveRates{kept->figures.at("read"), kept->figures.at("write")};
+  return DriveRates{kept->figures.at("read"), kept->figures.at("write"), kept->figures.at("cores")};
 }
 
 std::optional<DriveRates> measured(const fs::path& folder, PhaseListener& listener) {
@@ -50,9 +51,10 @@ std::optional<DriveRates> measured(const fs::path& folder, PhaseListener& listen
   if (const auto kept = kept_rates(key)) return kept;
   listener.phase("measuring the drive of " + folder.string() + ": " + to_string(kMeasured) +
                  " written and read, up to 4 times");
-  const auto rates = measure_drive(folder, kMeasured);
+  const auto rates = measure_drive(folder, kMeasured, cores_by_affinity());
   if (!rates) return std::nullopt;
-  keep_measurement(key, {.figures = {{"read", rates->read}, {"write", rates->write}}});
+  keep_measurement(
+      key, {.figures = {{"read", rates->read}, {"write", rates->write}, {"cores", rates->cores}}});
   listener.phase(
       print("the drive of %s reads %.3g GB/s and writes %.3g GB/s (kept); rates may fall "
             "once a cache of the drive is full",

@@ -165,6 +165,16 @@ DriveArray unequal_array(const std::vector<Drive>& drives, Room room, bool duple
   return array;
 }
 
+// A drive that the slowest of the array holds up takes no more than its part.
+double cores_of(const std::vector<Drive>& drives, const Shares& shares, Rate read) {
+  double cores = 0;
+  for (std::size_t i = 0; i < drives.size(); ++i) {
+    if (shares[i] <= 0) continue;
+    cores += drives[i].cores * shares[i] * read.bytes_per_second / drives[i].read.bytes_per_second;
+  }
+  return cores;
+}
+
 std::optional<Bytes> endurance_of(const std::vector<Drive>& drives, const Shares& shares) {
   constexpr double kMost = 9e18;  // of 64 bits
   std::optional<Bytes> least;
@@ -204,6 +214,7 @@ DriveArray drive_array(const Machine& machine, Bytes need) {
     if (has_rates(machine.drives[i])) shares[i] = array.shares[part++];
   }
   array.endurance = endurance_of(machine.drives, shares);
+  array.cores = cores_of(machine.drives, shares, array.read);
   array.shares = std::move(shares);
   return array;
 }

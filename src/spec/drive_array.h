@@ -17,6 +17,7 @@ struct DriveArray {
   Rate read;
   Rate write;
   bool duplex = false;  // reads and writes do not share the drives' time
+  double cores = 0;     // Drive::cores of all that it keeps busy
   /// That may be written until the first drive of which it is known has been worn out.
   std::optional<Bytes> endurance;
   /// Of every row, in the order of Machine::drives; they add up to 1 (all 0 where `count` is 0).

@@ -181,5 +181,14 @@ TEST(DriveArray, RatesFarApartStayFinite) {
   EXPECT_GT(array.read.bytes_per_second, 0);
 }
 
+TEST(DriveArray, TakesTheCoresOfTheDrivesThatItKeepsBusy) {
+  Machine machine;
+  machine.drives = {drive({6.0, 3.0}, 1_GiB), drive({6.0, 3.0}, 1_GiB)};
+  for (Drive& one : machine.drives) one.cores = 0.3;
+  EXPECT_NEAR(drive_array(machine).cores, 0.6, 1e-9);
+  machine.drives[1].read = {};  // no rates, no share
+  EXPECT_NEAR(drive_array(machine).cores, 0.3, 1e-9);
+}
+
 }  // namespace
 }  // namespace ferry

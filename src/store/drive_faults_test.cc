@@ -15,6 +15,8 @@
 namespace ferry {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::chrono::milliseconds kLimit{60};
 
 DriveSpace::Setup on(FaultyDrives& drives, std::vector<DriveSpace::Part> parts) {
@@ -193,6 +195,27 @@ TEST(DriveFaults, ADriveThatCannotBeOpenedIsRefused) {
     throw ResourceError(folder.string() + ": cannot use a file there");
   };
   EXPECT_THROW(DriveSpace{std::move(setup)}, ResourceError);
+}
+
+// Sixteen requests one after the other are ahead of the one; first come, first served would move
+// all of them before it.
+TEST(DriveFaults, ASmallTransferDoesNotWaitForALargeOne) {
+  FaultyDrives drives({.fault = DriveFault::delay, .count = 1'000, .delay = 10ms});
+  DriveSpace::Setup setup = on(drives, {{"/nvme0", 1}});
+  setup.request = 4_KiB;
+  setup.in_flight = 1;
+  setup.time_limit = 10s;
+  DriveSpace space(std::move(setup));
+  HostSlab slab(64_KiB);
+  const auto begin = [&](Bytes size, std::promise<void>& done) {
+    space.write(0_B, slab.at(0_B, size), [&done](std::exception_ptr) { done.set_value(); });
+    return done.get_future();
+  };
+  std::promise<void> large, small;
+  const std::future<void> large_done = begin(64_KiB, large);
+  begin(4_KiB, small).wait();
+  EXPECT_EQ(large_done.wait_for(0s), std::future_status::timeout);
+  large_done.wait();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 
 #include "base/check.h"
@@ -70,7 +71,8 @@ void DriveQueue::post(std::vector<Piece> pieces) {
     for (Piece& piece : pieces) piece.transfer->settle(ended);
     return;
   }
-  std::ranges::move(pieces, std::back_inserter(inbox_));
+  inbox_.emplace_back(std::make_move_iterator(pieces.begin()),
+                      std::make_move_iterator(pieces.end()));
   inbox_filled_.notify_all();
   engine_->wake();
 }
@@ -140,7 +142,9 @@ void DriveQueue::serve() {
 void DriveQueue::refuse(const std::exception_ptr& failure) {
   while (true) {
     take_new();
-    for (const Piece& piece : std::exchange(waiting_, {})) piece.transfer->settle(failure);
+    for (const Pieces& pieces : std::exchange(waiting_, {})) {
+      for (const Piece& piece : pieces) piece.transfer->settle(failure);
+    }
     std::unique_lock lock(mutex_);
     const auto has_new = [this] { return !inbox_.empty() || !registrations_.empty(); };
     inbox_filled_.wait(lock, [&] { return closing_ || has_new(); });
@@ -155,11 +159,11 @@ void DriveQueue::refuse(const std::exception_ptr& failure) {
 /// Empties the inbox; returns whether the queue is being closed.
 bool DriveQueue::take_new() {
   std::unique_lock lock(mutex_);
-  const std::vector<Piece> pieces = std::exchange(inbox_, {});
+  std::vector<Pieces> transfers = std::exchange(inbox_, {});
   std::vector<Registration> registrations = std::exchange(registrations_, {});
   const bool closing = closing_;
   lock.unlock();
-  for (const Piece& piece : pieces) waiting_.push_back(piece);
+  std::ranges::move(transfers, std::back_inserter(waiting_));
   for (Registration& registration : registrations) {
     registration.answer.set_value(engine_->use_memory(registration.memory));
   }
@@ -168,8 +172,11 @@ bool DriveQueue::take_new() {
 
 void DriveQueue::start_waiting() {
   while (!free_.empty() && !waiting_.empty()) {
-    Piece piece = std::move(waiting_.front());
+    Pieces transfer = std::move(waiting_.front());
     waiting_.pop_front();
+    Piece piece = std::move(transfer.front());
+    transfer.pop_front();
+    if (!transfer.empty()) waiting_.push_back(std::move(transfer));
     if (piece.memory.empty() || piece.transfer->failed()) {
       piece.transfer->settle(nullptr);  // an error that another piece has met is told by that one
       continue;

@@ -80,6 +80,8 @@ class DriveQueue {
   /// Waits until the engine is open; throws why it is not. Before anything else is called.
   void wait_open();
 
+  /// A transfer's pieces here, at least one. Transfers share the drive: each has a piece begun in
+  /// turn, as the simulator divides a drive among copies (base/fair_share.h).
   void post(std::vector<Piece> pieces);
   /// Returns when the engine knows the memory, or why nothing came of that.
   std::string use_memory(std::span<std::byte> memory);
@@ -96,6 +98,7 @@ class DriveQueue {
     std::size_t moved = 0;
     Clock::duration since{};  // by age_
   };
+  using Pieces = std::deque<Piece>;
   struct Registration {
     std::span<std::byte> memory;
     std::promise<std::string> answer;
@@ -122,13 +125,13 @@ class DriveQueue {
 
   mutable std::mutex mutex_;  // guards the inbox: everything up to the next blank line
   std::condition_variable inbox_filled_;
-  std::vector<Piece> inbox_;
+  std::vector<Pieces> inbox_;  // by transfer
   std::vector<Registration> registrations_;
   bool closing_ = false;
   std::exception_ptr ended_;  // why the thread takes no more pieces
 
   // The thread's own.
-  std::deque<Piece> waiting_;
+  std::deque<Pieces> waiting_;                  // transfers in turn, each with a piece at least
   std::vector<std::optional<Flight>> flights_;  // by token
   std::vector<std::size_t> free_;               // tokens
   Clock::time_point looked_;

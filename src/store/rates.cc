@@ -1,6 +1,8 @@
 #include "store/rates.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -34,6 +37,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kPasses = 5;
 constexpr std::size_t kDrivePasses = 3;
 constexpr double kDriveTime = 3;            // seconds after which no further pass begins
+constexpr double kComputing = 0.2;          // seconds beside the drive, and as long alone
+constexpr std::size_t kSlowdowns = 5;       // of which the median counts
 constexpr Bytes kBlock = 8_MiB;             // large enough for the full rate of every drive
 constexpr std::size_t kBlocksInFlight = 4;  // a drive needs several to be busy all the time
 constexpr Bytes kSpaceKept = 64_MiB;        // left to others on a drive that is nearly full
@@ -93,8 +98,8 @@ void fill(std::span<std::byte> block, std::uint64_t seed) {
   }
 }
 
-/// Moves all blocks of a space, a few at a time, through memory for kBlocksInFlight that outlives
-/// the space: after an error some may be under way.
+/// Moves blocks of a space, a few at a time, through memory for kBlocksInFlight that outlives the
+/// space: after an error some may be under way.
 class Blocks {
  public:
   Blocks(DriveSpace& space, std::span<std::byte> memory) : space_(space), memory_(memory) {
@@ -102,51 +107,47 @@ class Blocks {
     space_.use_memory(memory_);
   }
 
-  /// Seconds until all blocks are on the drive.
-  double write_all() {
-    return run([this](Bytes at, std::span<std::byte> buffer, DriveSpace::Done done) {
-      stamp(buffer, at.count);
-      space_.write(at, buffer, std::move(done));
-    });
-  }
-
-  double read_all() {
-    const auto read = [this](Bytes at, std::span<std::byte> buffer, DriveSpace::Done done) {
-      space_.read(at, buffer, std::move(done));
-    };
-    return run(read, [this](Bytes at, std::span<const std::byte> buffer) {
-      std::int64_t found = -1;
-      std::memcpy(&found, buffer.data(), sizeof(found));
-      if (found != at.count) {
-        throw ResourceError(space_.traffic().parts.front().folder.string() +
-                            ": the drive returned other bytes than were written");
-      }
-    });
+  /// Each in seconds.
+  double write_all() { return move_all(IoKind::write); }
+  double read_all() { return move_all(IoKind::read); }
+  /// Reads the first half of the blocks and writes the others at the same time.
+  double exchange() {
+    const Bytes half{space_.size().count / 2};
+    std::vector<Move> moves;
+    for (Bytes at; at < half; at += kBlock) {
+      moves.push_back({IoKind::read, at});
+      moves.push_back({IoKind::write, half + at});
+    }
+    return run(moves);
   }
 
  private:
-  using Start = std::function<void(Bytes, std::span<std::byte>, DriveSpace::Done)>;
-  using Check = std::function<void(Bytes, std::span<const std::byte>)>;
+  struct Move {
+    IoKind kind;
+    Bytes at;
+  };
 
-  double run(const Start& start, const Check& check = {}) {
+  double move_all(IoKind kind) {
+    std::vector<Move> moves;
+    for (Bytes at; at < space_.size(); at += kBlock) moves.push_back({kind, at});
+    return run(moves);
+  }
+
+  double run(const std::vector<Move>& moves) {
     const auto begin = Clock::now();
-    std::deque<std::pair<Bytes, std::future<void>>> moving;  // buffers in turn
-    const auto buffer_of = [this](Bytes at) {
-      const auto length = static_cast<std::size_t>(kBlock.count);
-      const auto turn = static_cast<std::size_t>(at.count / kBlock.count % kBlocksInFlight);
-      return memory_.subspan(turn * length, length);
-    };
+    std::deque<std::future<void>> moving;  // the last of those that began
+    std::size_t done = 0;
     const auto finish_first = [&] {
-      const Bytes at = moving.front().first;
-      moving.front().second.get();
+      moving.front().get();
       moving.pop_front();
-      if (check) check(at, buffer_of(at));
+      const std::size_t turn = done++;
+      if (moves[turn].kind == IoKind::read) check(buffer_of(turn), moves[turn].at);
     };
-    for (Bytes at; at < space_.size(); at += kBlock) {
+    for (std::size_t turn = 0; turn < moves.size(); ++turn) {
       if (moving.size() == kBlocksInFlight) finish_first();
       const auto moved = std::make_shared<std::promise<void>>();
-      moving.emplace_back(at, moved->get_future());
-      start(at, buffer_of(at), [moved](std::exception_ptr error) {
+      moving.push_back(moved->get_future());
+      start(moves[turn], buffer_of(turn), [moved](std::exception_ptr error) {
         error ? moved->set_exception(std::move(error)) : moved->set_value();
       });
     }
@@ -154,9 +155,85 @@ class Blocks {
     return seconds_since(begin);
   }
 
+  std::span<std::byte> buffer_of(std::size_t turn) const {
+    const auto length = static_cast<std::size_t>(kBlock.count);
+    return memory_.subspan(turn % kBlocksInFlight * length, length);
+  }
+
+  void start(const Move& move, std::span<std::byte> buffer, DriveSpace::Done done) {
+    if (move.kind == IoKind::read) return space_.read(move.at, buffer, std::move(done));
+    stamp(buffer, move.at.count);
+    space_.write(move.at, buffer, std::move(done));
+  }
+
+  void check(std::span<const std::byte> buffer, Bytes at) const {
+    std::int64_t found = -1;
+    std::memcpy(&found, buffer.data(), sizeof(found));
+    if (found != at.count) {
+      throw ResourceError(space_.traffic().parts.front().folder.string() +
+                          ": the drive returned other bytes than were written");
+    }
+  }
+
   DriveSpace& space_;
   const std::span<std::byte> memory_;
 };
+
+/// Threads that compute as one kernel after the other does: each its part, all of about 50
+/// microseconds, and none goes on before all are done. So what holds up one holds up all.
+class ComputingThreads {
+ public:
+  explicit ComputingThreads(int threads) : threads_(threads) {
+    try {
+      for (int i = 0; i < threads; ++i) {
+        team_.emplace_back([this](const std::stop_token& stop) { compute(stop); });
+      }
+    } catch (const std::system_error& error) {
+      throw ResourceError("cannot start " + std::to_string(threads) + " threads: " + error.what());
+    }
+  }
+
+  /// Kernels since the beginning.
+  double kernels() const { return static_cast<double>(arrived_ / threads_); }
+
+ private:
+  void compute(const std::stop_token& stop) {
+    constexpr int kPassesOfPart = 64;
+    std::array<float, 4096> values;
+    values.fill(1);
+    while (true) {
+      for (int pass = 0; pass < kPassesOfPart; ++pass) {
+        for (float& value : values) value = value * 0.999F + 0.001F;
+        std::atomic_signal_fence(std::memory_order_seq_cst);  // no pass is left out
+      }
+      const std::int64_t round = arrived_++ / threads_;
+      while (arrived_ / threads_ == round) {
+        if (stop.stop_requested()) return;
+      }
+    }
+  }
+
+  const int threads_;
+  std::atomic<std::int64_t> arrived_ = 0;
+  std::vector<std::jthread> team_;
+};
+
+/// By which share computing threads slow down while the drive is busy, in one of several turns.
+double slowdown(Blocks& blocks, const ComputingThreads& threads) {
+  const auto rate_during = [&](const auto& work) {
+    const double before = threads.kernels();
+    const auto begin = Clock::now();
+    work();
+    return (threads.kernels() - before) / seconds_since(begin);
+  };
+  const double beside = rate_during([&] {
+    const auto begin = Clock::now();
+    while (seconds_since(begin) < kComputing) blocks.exchange();
+  });
+  const double alone =
+      rate_during([] { std::this_thread::sleep_for(std::chrono::duration<double>(kComputing)); });
+  return std::max(0.0, 1 - beside / alone);
+}
 
 }  // namespace
 
@@ -186,9 +263,9 @@ double dram_bandwidth(Bytes memory, int threads) {
   return 3.0 * sizeof(double) * static_cast<double>(count) / seconds[1 + kPasses / 2];
 }
 
-std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size) {
-  FERRY_CHECK(size > 0_B, "a test file needs a size");
-  const Bytes length = round_up(size, kBlock);
+std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size, int threads) {
+  FERRY_CHECK(size > 0_B && threads > 0, "a test file needs a size, computing needs threads");
+  const Bytes length = round_up(size, 2 * kBlock);
   if (const Bytes have = free_space(folder); length + kSpaceKept > have) {
     throw ResourceError(folder.string() + ": a test file of " + to_string(length) + " needs " +
                         to_string(length + kSpaceKept) + ", the drive has " + to_string(have) +
@@ -200,14 +277,22 @@ std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size) {
   Blocks blocks(space, memory.bytes());
   // A run writes the same space again and again: what a first write costs on top is paid once.
   blocks.write_all();
-  std::vector<double> writing, reading;  // seconds, in turns: a shared drive's speed moves
+  std::vector<double> writing, reading, exchanging;  // seconds, in turns: its speed moves
   const auto begin = Clock::now();
   while (writing.empty() || (writing.size() < kDrivePasses && seconds_since(begin) < kDriveTime)) {
     writing.push_back(blocks.write_all());
     reading.push_back(blocks.read_all());
+    exchanging.push_back(blocks.exchange());
   }
-  const auto bytes = static_cast<double>(length.count);
-  return DriveRates{.read = bytes / median(reading), .write = bytes / median(writing)};
+  const double apart = (median(writing) + median(reading)) / 2;
+  const double together = std::min(1.0, apart / median(exchanging));
+  const double bytes = static_cast<double>(length.count) * together;
+  std::vector<double> slowdowns;
+  const ComputingThreads computing(threads);
+  for (std::size_t i = 0; i < kSlowdowns; ++i) slowdowns.push_back(slowdown(blocks, computing));
+  return DriveRates{.read = bytes / median(reading),
+                    .write = bytes / median(writing),
+                    .cores = threads * median(slowdowns)};
 }
 
 }  // namespace ferry

@@ -15,18 +15,25 @@ namespace ferry {
 /// measured. Throws ResourceError when the machine refuses the memory.
 double dram_bandwidth(Bytes memory, int threads);
 
-/// Bytes per second of large sequential transfers that bypass the page cache.
+/// Bytes per second of large sequential transfers that bypass the page cache, while the drive reads
+/// and writes: most drives lose something by that, and a step does both nearly all the time. What
+/// computing threads lose beside it is more than this process's own time where a hypervisor moves
+/// the bytes.
 struct DriveRates {
   double read = 0;
   double write = 0;
+  double cores = 0;  // that computing threads lose while the drive moves at these rates
 };
 
 /// Writes `size` bytes, rounded up to whole blocks, into a DriveSpace in `folder`, then writes and
-/// reads them again in turns as training does, up to three times in a few seconds; medians. Nothing
-/// is left of it however the program ends. Returns nothing when the file system refuses O_DIRECT:
-/// then what would be measured is DRAM. Requires: size > 0.
-/// Throws UserError when there is no such folder, ResourceError when space or permission is
-/// lacking, or the drive fails or returns other bytes.
-std::optional<DriveRates> measure_drive(const std::filesystem::path& folder, Bytes size);
+/// reads them again and does half of either at once, up to three times in a few seconds. The rates
+/// are the medians, less what they lose beside each other: where half of the bytes read and half
+/// written take longer than half of both times, both rates are lower by that. Then `threads`
+/// compute, now beside the drive and now alone. Nothing is left of it however the program ends.
+/// Returns nothing when the file system refuses O_DIRECT: then what would be measured is DRAM.
+/// Requires: size > 0, threads > 0. Throws UserError when there is no such folder, ResourceError
+/// when space or permission is lacking, or the drive fails or returns other bytes.
+std::optional<DriveRates> measure_drive(const std::filesystem::path& folder, Bytes size,
+                                        int threads);
 
 }  // namespace ferry

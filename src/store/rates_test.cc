@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::string error_of(const fs::path& folder, Bytes size) {
   try {
-    measure_drive(folder, size);
+    measure_drive(folder, size, 2);
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -31,16 +31,18 @@ TEST(Rates, AStreamOverMemoryHasARate) {
 
 TEST(Rates, ADriveIsMeasuredAndNothingIsLeft) {
   const TemporaryFolders folders(1);
-  const auto rates = measure_drive(folders[0], 9_MiB);
+  const auto rates = measure_drive(folders[0], 9_MiB, 2);
   if (rates) {  // not on a file system without O_DIRECT
     EXPECT_GT(rates->read, 0);
     EXPECT_GT(rates->write, 0);
+    EXPECT_GE(rates->cores, 0);
+    EXPECT_LE(rates->cores, 2);
   }
   EXPECT_TRUE(fs::is_empty(folders[0]));
 }
 
 TEST(Rates, AFolderThatIsNotThereIsTheUsersError) {
-  EXPECT_THROW(measure_drive("/nowhere/at/all", 1_MiB), UserError);
+  EXPECT_THROW(measure_drive("/nowhere/at/all", 1_MiB, 2), UserError);
   EXPECT_THROW(free_space("/nowhere/at/all"), UserError);
 }
 
@@ -55,7 +57,7 @@ TEST(Rates, AFileLargerThanTheDriveIsRefusedWithNeedAndHave) {
 
 TEST(Rates, AFailedMeasurementLeavesNothing) {
   const TemporaryFolders folders(1);
-  if (!measure_drive(folders[0], 1_MiB)) GTEST_SKIP() << "no O_DIRECT here";
+  if (!measure_drive(folders[0], 1_MiB, 2)) GTEST_SKIP() << "no O_DIRECT here";
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit usual{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);

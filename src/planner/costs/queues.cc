@@ -132,6 +132,7 @@ class QueueMaker {
     const PoolId writes = array.duplex ? add_pool(plan_, name + ".writes", 1.0) : reads;
     const auto add = [&](const std::string& queue, PoolId pool, Rate rate, bool down) {
       std::vector<Draw> draws = {{pool, 1.0}};
+      if (array.cores > 0) draws.push_back({cores_, array.cores / (array.duplex ? 2 : 1)});
       if (dram_) draws.push_back({*dram_, rate.bytes_per_second});
       add_root_draws(draws, array, rate, down);
       return add_resource(plan_,

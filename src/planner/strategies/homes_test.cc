@@ -123,11 +123,27 @@ std::vector<std::string> queues_of_weights(const Plan& plan, TaskKind reader) {
   return queues;
 }
 
-TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {
+PlanQuestion question_with_drive() {
   PlanQuestion question = sample_question({.layers = 3}, {}, 2);
   question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB}};
   question.machine.drives.front().read = question.machine.drives.front().write = {1e9};
   question.clips = true;
+  return question;
+}
+
+// The sample's device computes on the host's two cores.
+TEST(Homes, ADriveThatTakesCoresSlowsDownWhatComputes) {
+  PlanQuestion question = question_with_drive();
+  question.host_budget = 512_KiB;  // the least, but for a little
+  question.strategy = "fuyou";
+  use_round_costs(question);
+  const Micros free = must_fit(question).prediction.step;
+  question.machine.drives.front().cores = 1.5;
+  EXPECT_GT(must_fit(question).prediction.step, free);
+}
+
+TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {
+  const PlanQuestion question = question_with_drive();
   const Chain chain = make_chain(question);
   std::mt19937 random(1);
   StreamSchedule schedule;
