@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Counts up when the planner answers equal questions differently.
-constexpr int kPlannerVersion = 11;
+constexpr int kPlannerVersion = 12;
 
 // Everything that an answer depends on, as text.
 std::string question_text(const PlanQuestion& question) {
@@ -113,6 +113,8 @@ std::optional<Planned> find_cached_plan(const PlanQuestion& question) {
     planned.prediction = simulate(planned.plan);
     planned.lower_bound = {kept.at("lower_bound").get<double>()};
     planned.candidates = candidates_from(kept.at("candidates"));
+    planned.expected = {kept.at("expected").get<double>()};
+    planned.clipped_step = {kept.at("clipped_step").get<double>()};
     return planned;
   } catch (const std::exception&) {  // not there or damaged: it is made again
     return std::nullopt;
@@ -124,6 +126,8 @@ void cache_plan(const PlanQuestion& question, const Planned& planned) {
   Json kept{{"question", asked},
             {"lower_bound", planned.lower_bound.count},
             {"candidates", candidates_json(planned)},
+            {"expected", planned.expected.count},
+            {"clipped_step", planned.clipped_step.count},
             {"report", report_json(planned.report)},
             {"plan", to_text(planned.plan)}};
   if (planned.evaluation) kept["evaluation"] = to_text(*planned.evaluation);

@@ -313,7 +313,14 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   if (const auto positions = positions_per_second(question, step)) {
     text += print(", %.*f positions/s", *positions < 10 ? 2 : 0, *positions);
   }
-  return text + "\n";
+  text += "\n";
+  const auto ahead = std::ranges::count(plan.tasks, TaskKind::redo, &Task::kind);
+  if (ahead > 0) {
+    text += print("%s updated ahead of the step's norm; a step that is clipped takes %s\n",
+                  counted(static_cast<std::size_t>(ahead), "block").c_str(),
+                  to_string(planned.clipped_step).c_str());
+  }
+  return text;
 }
 
 std::string explanation(const Planned& planned) {
@@ -351,7 +358,7 @@ std::string more_memory_table(const Planned& planned, const std::vector<MoreMemo
   std::string text =
       print("%-16s %10s %10s %10s  %s\n", "with more memory", "more", "then", "step", "saves");
   for (const MoreMemory& row : rows) {
-    const double share = row.saved.count / planned.prediction.step.count;
+    const double share = row.saved.count / planned.expected.count;
     const std::string saves = share < kWorthASay
                                   ? "0.00 s: limited by " + planned.prediction.busiest_name
                                   : print("%s, %.1f%%", to_string(row.saved).c_str(), share * 100);
@@ -388,6 +395,8 @@ Json summary_of(const PlanQuestion& question, const Planned& planned, const std:
               {"strategy", plan.strategy},
               {"timing_only", plan.timing_only},
               {"step_seconds", step.seconds()},
+              {"clipped_step_seconds",
+               planned.clipped_step > Micros{} ? Json(planned.clipped_step.seconds()) : Json()},
               {"first_step_seconds", planned.prediction.first_step.seconds()},
               {"lower_bound_seconds", planned.lower_bound.seconds()},
               {"gap", gap_of(step, planned.lower_bound)},
@@ -426,7 +435,7 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
                                      {"strategy", row.strategy},
                                      {"step_seconds", row.step.seconds()},
                                      {"saved_seconds", row.saved.seconds()},
-                                     {"saved", row.saved.count / planned.prediction.step.count}});
+                                     {"saved", row.saved.count / planned.expected.count}});
   }
   object["what_if"] = Json::array();
   for (const Variation& variation : variations) {

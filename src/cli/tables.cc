@@ -82,8 +82,8 @@ std::string summary_table(const TrainSummary& summary, Micros predicted_step) {
   for (const auto& [place, predicted] : summary.predicted_drive_bytes) {
     const auto found = summary.drive_bytes.find(place);
     const auto moved = [&](const char* what, Bytes DriveBytes::*bytes) {
-      if (found == summary.drive_bytes.end() || summary.drive_steps == 0) return;
-      const Bytes per_step{(found->second.*bytes).count / summary.drive_steps};
+      if (found == summary.drive_bytes.end() || summary.steps_here == 0) return;
+      const Bytes per_step{(found->second.*bytes).count / summary.steps_here};
       if (predicted.*bytes == 0_B) return;
       row(place + " " + what, to_string(predicted.*bytes), to_string(per_step),
           static_cast<double>(per_step.count) / static_cast<double>((predicted.*bytes).count));
@@ -98,6 +98,10 @@ std::string summary_table(const TrainSummary& summary, Micros predicted_step) {
   if (summary.tokenising_peak > 0_B) part("  tokenising", summary.tokenising_peak);
   for (const auto& [drive, steps] : summary.drive_life_steps) {
     text += print("%s lasts %.0f such steps by its rated writes\n", drive.c_str(), steps);
+  }
+  if (summary.clipped_steps.value_or(0) > 0) {
+    text += print("%d of this run's %d steps were clipped\n", *summary.clipped_steps,
+                  summary.steps_here);
   }
   return text + print("%s tokens in %s of %s, median %.0f tok/s\n", grouped(summary.tokens).c_str(),
                       duration(summary.stepping_seconds).c_str(), duration(summary.seconds).c_str(),

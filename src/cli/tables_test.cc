@@ -62,5 +62,16 @@ TEST(Tables, ARunEndsWithItsTokensAndTimes) {
   EXPECT_TRUE(text.ends_with("102,400 tokens in 1m02s of 1m15s, median 1638 tok/s\n")) << text;
 }
 
+TEST(Tables, ARunSaysHowManyOfItsStepsWereClipped) {
+  TrainSummary summary;
+  summary.steps_here = 40;
+  const auto says = [&] { return summary_table(summary, from_seconds(1)); };
+  EXPECT_EQ(says().find("clipped"), std::string::npos);
+  summary.clipped_steps = 0;
+  EXPECT_EQ(says().find("clipped"), std::string::npos);
+  summary.clipped_steps = 3;
+  EXPECT_NE(says().find("3 of this run's 40 steps were clipped\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ferry

@@ -15,10 +15,14 @@ namespace {
 // team whose threads are disturbed still ends together.
 constexpr std::size_t kChunk = std::size_t{1} << 18;
 
-AdamWChunk whole(const Update& update) {
+// Likewise where the state before is kept or comes back: what is copied is still in a core's cache
+// when it is updated.
+constexpr std::size_t kCopiedChunk = std::size_t{1} << 15;
+
+AdamWChunk whole(const OptimizerState& state) {
   AdamWChunk chunk;
   std::size_t other = 0;  // the second span of the weight
-  if (const auto* split = std::get_if<SplitState>(&update.state)) {
+  if (const auto* split = std::get_if<SplitState>(&state)) {
     chunk.count = split->hi.size();
     other = split->lo.size();
     chunk.hi = split->hi.data();
@@ -27,13 +31,19 @@ AdamWChunk whole(const Update& update) {
     chunk.v = split->v.data();
     FERRY_CHECK(split->m.size() == other && split->v.size() == other, "m and v fit the weight");
   } else {
-    const auto& full = std::get<FullState>(update.state);
+    const auto& full = std::get<FullState>(state);
     chunk.count = other = full.weight.size();
     chunk.weight = full.weight.data();
     chunk.m = full.m.data();
     chunk.v = full.v.data();
     FERRY_CHECK(full.m.size() == other && full.v.size() == other, "m and v fit the weight");
   }
+  FERRY_CHECK(chunk.count == other, "the halves of a weight fit");
+  return chunk;
+}
+
+AdamWChunk whole(const Update& update) {
+  AdamWChunk chunk = whole(update.state);
   std::size_t gradients = 0;
   if (const auto* fp32 = std::get_if<std::span<const float>>(&update.gradient)) {
     chunk.gradient = fp32->data();
@@ -43,8 +53,22 @@ AdamWChunk whole(const Update& update) {
     chunk.gradient_bf16 = bf16.data();
     gradients = bf16.size();
   }
-  FERRY_CHECK(chunk.count == other && chunk.count == gradients, "the gradient fits the weight");
+  FERRY_CHECK(chunk.count == gradients, "the gradient fits the weight");
   return chunk;
+}
+
+/// Copies a state, not its gradient.
+void copy_state(const AdamWChunk& from, const AdamWChunk& to) {
+  FERRY_CHECK(from.count == to.count && (from.hi == nullptr) == (to.hi == nullptr),
+              "the original fits the state");
+  const auto copy = [&](const auto* source, auto* target) {
+    if (source != nullptr) std::copy_n(source, from.count, target);
+  };
+  copy(from.hi, to.hi);
+  copy(from.lo, to.lo);
+  copy(from.weight, to.weight);
+  copy(from.m, to.m);
+  copy(from.v, to.v);
 }
 
 AdamWChunk part(AdamWChunk chunk, std::size_t begin, std::size_t count) {
@@ -69,6 +93,32 @@ std::size_t first_non_finite(const AdamWChunk& chunk) {
   return i;
 }
 
+/// An update's arrays, for its pieces.
+class Run {
+ public:
+  explicit Run(const Update& update) : chunk_(whole(update)), again_(update.again) {
+    if (update.original) original_ = whole(*update.original);
+  }
+
+  std::size_t count() const { return chunk_.count; }
+  std::size_t piece() const { return original_ ? kCopiedChunk : kChunk; }
+
+  /// Returns whether every result is finite.
+  bool step(const AdamWFactors& factors, std::size_t begin, std::size_t count) const {
+    const AdamWChunk now = part(chunk_, begin, count);
+    if (original_) {
+      const AdamWChunk then = part(*original_, begin, count);
+      again_ ? copy_state(then, now) : copy_state(now, then);
+    }
+    return adamw_kernels()[0](factors, now);
+  }
+
+ private:
+  AdamWChunk chunk_;
+  std::optional<AdamWChunk> original_;
+  bool again_;
+};
+
 }  // namespace
 
 AdamWFactors adamw_factors(const AdamW& adamw, float gradient_scale, bool decay) {
@@ -92,23 +142,23 @@ AdamWFactors adamw_factors(const AdamW& adamw, float gradient_scale, bool decay)
 
 std::optional<std::size_t> adamw_step(const AdamW& adamw, const Update& update,
                                       float gradient_scale) {
-  const AdamWChunk chunk = whole(update);
-  if (adamw_kernels()[0](adamw_factors(adamw, gradient_scale, update.decay), chunk)) {
+  const Run run(update);
+  if (run.step(adamw_factors(adamw, gradient_scale, update.decay), 0, run.count())) {
     return std::nullopt;
   }
-  return first_non_finite(chunk);
+  return first_non_finite(whole(update));
 }
 
 std::optional<NonFinite> adamw_step(const AdamW& adamw, std::span<const Update> updates,
                                     float gradient_scale, WorkerTeam& team) {
   const AdamWFactors with_decay = adamw_factors(adamw, gradient_scale, true);
   const AdamWFactors without_decay = adamw_factors(adamw, gradient_scale, false);
-  std::vector<AdamWChunk> runs;
+  std::vector<Run> runs;
   std::vector<std::size_t> ends;  // of each update's pieces, in one numbering over all updates
   std::size_t pieces = 0;
   for (const Update& update : updates) {
-    runs.push_back(whole(update));
-    pieces += (runs.back().count + kChunk - 1) / kChunk;
+    runs.emplace_back(update);
+    pieces += (runs.back().count() + runs.back().piece() - 1) / runs.back().piece();
     ends.push_back(pieces);
   }
   const auto update_of = [&](std::size_t piece) {
@@ -116,22 +166,22 @@ std::optional<NonFinite> adamw_step(const AdamW& adamw, std::span<const Update> 
                                     ends.begin());
   };
   const auto begin_of = [&](std::size_t piece, std::size_t update) {
-    return (piece - (update == 0 ? 0 : ends[update - 1])) * kChunk;
+    return (piece - (update == 0 ? 0 : ends[update - 1])) * runs[update].piece();
   };
 
-  const AdamWKernel kernel = adamw_kernels()[0];
   std::mutex mutex;
   std::size_t bad = pieces;  // the first piece with a non-finite result; guarded by mutex
   team.for_each(pieces, [&](std::size_t piece) {
     const std::size_t update = update_of(piece);
     const AdamWFactors& factors = updates[update].decay ? with_decay : without_decay;
-    if (kernel(factors, part(runs[update], begin_of(piece, update), kChunk))) return;
+    if (runs[update].step(factors, begin_of(piece, update), runs[update].piece())) return;
     const std::lock_guard lock(mutex);
     bad = std::min(bad, piece);
   });
   if (bad == pieces) return std::nullopt;
   const std::size_t update = update_of(bad), begin = begin_of(bad, update);
-  return NonFinite{update, begin + first_non_finite(part(runs[update], begin, kChunk))};
+  return NonFinite{
+      update, begin + first_non_finite(part(whole(updates[update]), begin, runs[update].piece()))};
 }
 
 }  // namespace ferry

@@ -37,12 +37,18 @@ struct FullState {
   std::span<float> weight, m, v;
 };
 
+using OptimizerState = std::variant<SplitState, FullState>;
+
 /// What one step does to one run of parameters (usually a tensor). Requires: all spans have one
 /// length and do not overlap; they stay valid during the call.
 struct Update {
-  std::variant<SplitState, FullState> state;
+  OptimizerState state;
   std::variant<std::span<const float>, std::span<const std::uint16_t>> gradient;  // fp32 or bf16
   bool decay = true;  // false: weight_decay does not apply, as for biases and norms
+  /// Of the same kind as `state`. What that was goes there first; or, `again`, comes from there, so
+  /// that an update that was made too early is made anew.
+  std::optional<OptimizerState> original = {};
+  bool again = false;
 };
 
 // clang-format off

@@ -261,6 +261,38 @@ TEST(AdamW, TheNumberOfThreadsChangesNoBit) {
   }
 }
 
+// An update that turned out to be too early is made again from what it found.
+TEST(AdamW, AnUpdateMadeAgainIsTheOneThatWouldHaveBeen) {
+  constexpr std::size_t kLong = 70001;  // several pieces
+  Twin run(kLong, 3), original(kLong, 4), expected(kLong, 3);
+  const Twin before = run;
+  const auto gradient = gradients(kLong, 5);
+  const auto step = [&](Twin& on, float scale, Twin* kept, bool again, WorkerTeam* team) {
+    std::vector<Update> updates = {{on.split(), gradient}, {on.full(), gradient}};
+    for (Update& update : updates) update.again = again;
+    if (kept != nullptr) {
+      updates[0].original = kept->split();
+      updates[1].original = kept->full();
+    }
+    if (team != nullptr) {
+      EXPECT_EQ(adamw_step(kStep, updates, scale, *team), std::nullopt);
+    } else {
+      for (const Update& update : updates) adamw_step(kStep, update, scale);
+    }
+  };
+  step(expected, 0.3F, nullptr, false, nullptr);
+  WorkerTeam team(2);
+  for (WorkerTeam* const by : {&team, static_cast<WorkerTeam*>(nullptr)}) {
+    run = before;
+    step(run, 1, &original, false, by);
+    EXPECT_EQ(original, before);
+    EXPECT_FALSE(run == expected);
+    step(run, 0.3F, &original, true, by);
+    EXPECT_EQ(run, expected);
+    EXPECT_EQ(original, before);
+  }
+}
+
 TEST(AdamW, OddSizesTouchNothingBeyondTheirEnd) {
   for (const std::size_t count : {0U, 1U, 2U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 127U, 129U}) {
     SCOPED_TRACE(count);

@@ -74,11 +74,13 @@ AnswerWithoutRemedies answer_without_remedies(const PlanQuestion& question) {
                       program.lower_bound,
                       program.prediction.busiest_name,
                       program.remark};
+  const Micros step = program.prediction.step;
   return Planned{.plan = std::move(program.plan),
                  .report = std::move(program.report),
                  .prediction = std::move(program.prediction),
                  .lower_bound = program.lower_bound,
-                 .candidates = {std::move(candidate)}};
+                 .candidates = {std::move(candidate)},
+                 .expected = step};
 }
 
 }  // namespace

@@ -80,6 +80,17 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place) {
   return workspace + (device ? round_up(slots, 512_B) : slots);
 }
 
+Plan clipped(Plan plan) {
+  IdVector<BlockId, Micros> updates(plan.blocks.size());
+  for (const Task& task : plan.tasks) {
+    if (task.kind == TaskKind::update) updates[task.block] = task.micros;
+  }
+  for (Task& task : plan.tasks) {
+    if (task.kind == TaskKind::redo) task.micros = updates[task.block];
+  }
+  return plan;
+}
+
 Micros full_speed_time(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::copy) return task.micros;
   const Resource& link = plan.resources[task.resource];

@@ -53,6 +53,7 @@ enum class ValueKind {
   clip,                 // C      the step's gradient scale, one fp32
   saved,                // K.b.m  what forward of block b keeps for backward of micro-batch m
   rounded,              // R.b    the finished G.b rounded once to bf16, where the plan does so
+  original,             // O.b    W.b and S.b as an update ahead of the step's norm found them
 };
 
 struct Value {
@@ -109,7 +110,10 @@ enum class TaskKind {
   copy,      // copy: reads one instance, writes another of the same value at another place
   clip,      // host, once: reads every N.b and L.m; writes C when the step clips
   update,    // host or compute: reads W.b, S.b, R.b if the plan has it, else G.b (and C when the
-             // step clips), writes W.b, S.b
+             // step clips), writes W.b, S.b. If the plan has O.b, on the host: ahead of C, as if
+             // that were 1; writes O.b, too
+  redo,      // host: reads W.b, S.b, O.b, R.b or G.b, and C; writes W.b, S.b: nothing where C is 1,
+             // else the update again, of O.b
   work,      // anything else that takes time, on any resource; in timing-only plans
 };
 
@@ -172,6 +176,9 @@ Bytes peak_bytes(const Plan& plan, PlaceId place);
 /// What `place` takes where several plans take turns: slots are taken once, the most that any plan
 /// has, and the most workspace comes beside them. Requires: equal places.
 Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
+
+/// The plan with the durations of a step that is clipped: each redo takes what its update took.
+Plan clipped(Plan plan);
 
 /// How long `task` takes when nothing slows it: micros, and for a copy latency + bytes / rate.
 Micros full_speed_time(const Plan& plan, const Task& task);

@@ -14,6 +14,7 @@ Purpose purpose_of(ValueKind kind) {
     case ValueKind::weight:
       return Purpose::weights;
     case ValueKind::state:
+    case ValueKind::original:
       return Purpose::optimizer;
     case ValueKind::gradient:
     case ValueKind::rounded:

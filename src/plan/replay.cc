@@ -137,8 +137,7 @@ void Replay::bring_home() {
         return slot_name(id) + " is at home in bytes that are also home to " + text(other);
       });
     }
-    range.bytes.write(range.begin, range.end, {plan_.instances[id].value, range.begin, 0, 0, true},
-                      RunId());
+    range.bytes.write(range.begin, range.end, {plan_.instances[id].value, range.begin}, RunId());
   }
 }
 
@@ -159,7 +158,7 @@ void Replay::run_task(int step, TaskId id) {
 Content Replay::read(InstanceId id) {
   const Range range = range_of(id);
   const Instance& instance = plan_.instances[id];
-  Content content{instance.value, range.begin, step_, 0, true};
+  Content content{instance.value, range.begin, step_};
   bool first = true;
   std::int64_t covered = range.begin;
   for (auto at = range.bytes.from(range.begin); at != range.bytes.end() && at->first < range.end;
@@ -223,8 +222,17 @@ void Replay::check_read(const Value& value, InstanceId id, const Content& found,
 
 void Replay::check_weights(const Value& value, InstanceId id, const Content& found) {
   int expected = 0;
+  const bool redoes = task().kind == TaskKind::redo;
   if (plan_.mode == PlanMode::train && plan_.blocks[value.block].trainable) {
-    expected = task().kind == TaskKind::update ? step_ : std::max(0, step_ - plan_.staleness);
+    const bool updates = task().kind == TaskKind::update;
+    expected = redoes ? step_ + 1 : updates ? step_ : std::max(0, step_ - plan_.staleness);
+  }
+  if (found.ahead != redoes) {
+    return report(Rule::staleness, [&] {
+      return " reads " + slot_name(id) +
+             (redoes ? ", which no update ahead of the norm has written"
+                     : ", which 'redo' may yet take back");
+    });
   }
   if (found.version == expected) return;
   report(Rule::staleness, [&] {
@@ -294,9 +302,14 @@ Content Replay::made(InstanceId id, const Content& copied) const {
     content.base = instance.offset.count;
     return content;
   }
-  Content content{instance.value, instance.offset.count, step_, 0, true};
-  if (task().kind == TaskKind::update) ++content.version;
-  if (value_of(id).kind == ValueKind::gradient) content.micro_batches = task().micro_batch + 1;
+  const ValueKind kind = value_of(id).kind;
+  Content content{instance.value, instance.offset.count, step_};
+  const bool updates = task().kind == TaskKind::update || task().kind == TaskKind::redo;
+  if (updates && kind != ValueKind::original) {
+    ++content.version;
+    content.ahead = task().kind == TaskKind::update && signatures_.updates_ahead(task().block);
+  }
+  if (kind == ValueKind::gradient) content.micro_batches = task().micro_batch + 1;
   return content;
 }
 

@@ -195,9 +195,10 @@ ValueId Sample::value_of(const Access& access) {
       return scale();
     case ValueKind::saved:
     case ValueKind::rounded:
+    case ValueKind::original:
       break;
   }
-  FERRY_UNREACHABLE("the samples keep and round nothing");
+  FERRY_UNREACHABLE("the samples keep and round nothing, and update nothing ahead");
 }
 
 class ResidentSample : Sample {

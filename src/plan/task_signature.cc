@@ -13,10 +13,14 @@ BlockId above(BlockId block) { return ++block; }
 }  // namespace
 
 TaskSignatures::TaskSignatures(const Plan& plan)
-    : plan_(plan), has_weight_(plan.blocks.size()), rounds_(plan.blocks.size()) {
+    : plan_(plan),
+      has_weight_(plan.blocks.size()),
+      rounds_(plan.blocks.size()),
+      ahead_(plan.blocks.size()) {
   for (const Value& value : plan.values) {
     if (value.kind == ValueKind::weight) has_weight_[value.block] = true;
     if (value.kind == ValueKind::rounded) rounds_[value.block] = true;
+    if (value.kind == ValueKind::original) ahead_[value.block] = true;
   }
   for (const BlockId b : plan.blocks.ids()) {
     if (plan.blocks[b].reads_weight.valid()) tied_.push_back(b);
@@ -55,6 +59,9 @@ void TaskSignatures::fill(TaskKind kind, BlockId block, int micro_batch,
       break;
     case TaskKind::update:
       fill_update(block, signature);
+      break;
+    case TaskKind::redo:
+      fill_redo(block, signature);
       break;
     case TaskKind::copy:
     case TaskKind::work:
@@ -175,13 +182,31 @@ void TaskSignatures::fill_clip(TaskSignature& signature) const {
   if (trains && plan_.clips) signature.writes.push_back({Part::clip, {ValueKind::clip, {}, -1}});
 }
 
+Access TaskSignatures::sum_of(BlockId block) const {
+  if (rounds_[block]) return {Part::rounded, {ValueKind::rounded, block, -1}};
+  return {Part::gradient, {ValueKind::gradient, block, -1}};
+}
+
 void TaskSignatures::fill_update(BlockId block, TaskSignature& signature) const {
   const Access weight{Part::weight, {ValueKind::weight, block, -1}};
   const Access state{Part::state, {ValueKind::state, block, -1}};
-  const Access sum{Part::gradient, {ValueKind::gradient, block, -1}};
-  const Access rounded{Part::rounded, {ValueKind::rounded, block, -1}};
-  signature.reads = {weight, state, rounds_[block] ? rounded : sum};
-  if (plan_.clips) signature.reads.push_back({Part::clip, {ValueKind::clip, {}, -1}});
+  signature.reads = {weight, state, sum_of(block)};
+  signature.writes = {weight, state};
+  if (ahead_[block]) {
+    signature.writes.push_back({Part::original, {ValueKind::original, block, -1}});
+  } else if (plan_.clips) {
+    signature.reads.push_back({Part::clip, {ValueKind::clip, {}, -1}});
+  }
+}
+
+void TaskSignatures::fill_redo(BlockId block, TaskSignature& signature) const {
+  const Access weight{Part::weight, {ValueKind::weight, block, -1}};
+  const Access state{Part::state, {ValueKind::state, block, -1}};
+  signature.reads = {weight,
+                     state,
+                     {Part::original, {ValueKind::original, block, -1}},
+                     sum_of(block),
+                     {Part::clip, {ValueKind::clip, {}, -1}}};
   signature.writes = {weight, state};
 }
 

@@ -39,9 +39,10 @@ enum class Part {
   clip,             // C
   saved,            // K.b.m
   rounded,          // R.b
+  original,         // O.b
 };
 
-inline constexpr std::size_t kParts = to_index(Part::rounded) + 1;
+inline constexpr std::size_t kParts = to_index(Part::original) + 1;
 
 /// Which tasks of the kind take a value.
 enum class When {
@@ -71,14 +72,14 @@ struct Listing {
 };
 
 /// The signatures of a plan's tasks. Keeps a reference: must not outlive the plan, whose blocks and
-/// values of kinds W and R must be complete.
+/// values of kinds W, R and O must be complete.
 class TaskSignatures {
  public:
   explicit TaskSignatures(const Plan& plan);
 
-  /// All that a load, forward, backward, clip or update of this block and micro-batch may read and
-  /// write; nothing for a copy, whose values are its own business. Fills `signature`, whose memory
-  /// is reused. Requires: block and micro-batch in range for the kind.
+  /// All that a load, forward, backward, clip, update or redo of this block and micro-batch may
+  /// read and write; nothing for a copy, whose values are its own business. Fills `signature`,
+  /// whose memory is reused. Requires: block and micro-batch in range for the kind.
   void fill(TaskKind kind, BlockId block, int micro_batch, TaskSignature& signature) const;
 
   using Where = std::function<InstanceId(const Access& access, bool write)>;
@@ -87,6 +88,9 @@ class TaskSignatures {
   /// value is, in the order of the lists, reads first. `keeps`: the plan keeps K.b.m. Without a
   /// `listing` the lists are in the order of the table.
   void write(Task& task, bool keeps, const Where& where, const Listing& listing = {}) const;
+
+  /// True when the block is updated ahead of the step's norm.
+  bool updates_ahead(BlockId block) const { return ahead_[block]; }
 
   /// True when the block adds to a gradient sum G.block: trainable, or a tied head.
   bool sums_gradient(BlockId block) const;
@@ -103,11 +107,14 @@ class TaskSignatures {
   void fill_backward(BlockId block, int micro_batch, TaskSignature& signature) const;
   void fill_clip(TaskSignature& signature) const;
   void fill_update(BlockId block, TaskSignature& signature) const;
+  void fill_redo(BlockId block, TaskSignature& signature) const;
+  Access sum_of(BlockId block) const;
   void add_weights(BlockId block, When when, TaskSignature& signature) const;
 
   const Plan& plan_;
   IdVector<BlockId, bool> has_weight_;  // the plan has a value W.block
   IdVector<BlockId, bool> rounds_;      // likewise R.block
+  IdVector<BlockId, bool> ahead_;       // likewise O.block
   std::vector<BlockId> tied_;           // heads that read another block's weights
 };
 

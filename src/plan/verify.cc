@@ -10,6 +10,7 @@
 #include "plan/findings.h"
 #include "plan/order.h"
 #include "plan/replay.h"
+#include "plan/task_signature.h"
 #include "plan/well_formed.h"
 #include "plan/words.h"
 
@@ -128,7 +129,9 @@ class StepCounts {
         loads_(micro_batches()),
         forwards_(plan.blocks.size(), std::vector<int>(micro_batches())),
         backwards_(forwards_),
-        updates_(plan.blocks.size()) {
+        updates_(plan.blocks.size()),
+        redos_(plan.blocks.size()),
+        signatures_(plan) {
     for (const Task& task : plan.tasks) count(task);
   }
 
@@ -147,7 +150,9 @@ class StepCounts {
   std::vector<int> loads_;                                    // by micro-batch
   IdVector<BlockId, std::vector<int>> forwards_, backwards_;  // by micro-batch
   IdVector<BlockId, int> updates_;
+  IdVector<BlockId, int> redos_;
   int clips_ = 0;
+  const TaskSignatures signatures_;
 };
 
 void StepCounts::count(const Task& task) {
@@ -163,6 +168,9 @@ void StepCounts::count(const Task& task) {
       break;
     case TaskKind::update:
       ++updates_[task.block];
+      break;
+    case TaskKind::redo:
+      ++redos_[task.block];
       break;
     case TaskKind::clip:
       ++clips_;
@@ -195,6 +203,8 @@ std::optional<Violation> StepCounts::find() const {
     if (updates_[b] != updates) {
       return expect(updates, updates_[b], "update of block " + to_string(b));
     }
+    const int redos = signatures_.updates_ahead(b) ? 1 : 0;
+    if (redos_[b] != redos) return expect(redos, redos_[b], "redo of block " + to_string(b));
   }
   if (clips_ != 1) return expect(1, clips_, "clip");
   return {};

@@ -72,11 +72,12 @@ class FormCheck {
   Finding memory() const;
   Finding tasks() const;
   bool may_round(BlockId block) const;
+  bool may_update_ahead(BlockId block) const;
   Finding rounds(const Task& task) const;
   Finding references(const Task& task) const;
   Finding tells_time(const Task& task) const;
   Finding indices(const Task& task) const;
-  Finding runs_on(const Task& task) const;
+  Finding runs_on(const Task& task, const TaskSignatures& signatures) const;
   Finding copy(const Task& task) const;
   Finding accesses(const Task& task, const std::vector<InstanceId>& instances,
                    const std::vector<Access>& known, const std::string& verb) const;
@@ -200,6 +201,9 @@ Finding FormCheck::values() const {
     if (value.kind == ValueKind::rounded && !may_round(value.block)) {
       return "value " + name + " is of no sum that the step rounds";
     }
+    if (value.kind == ValueKind::original && !may_update_ahead(value.block)) {
+      return "value " + name + " is of no block whose update waits for the step's norm";
+    }
     if (!seen.insert(name).second) return "two of one name: value " + name;
     if (value.kind == ValueKind::weight) has_weight[value.block] = true;
   }
@@ -214,6 +218,10 @@ Finding FormCheck::values() const {
 bool FormCheck::may_round(BlockId block) const {
   return plan_.mode == PlanMode::train && plan_.gradients == Precision::bf16 &&
          plan_.blocks[block].trainable;
+}
+
+bool FormCheck::may_update_ahead(BlockId block) const {
+  return plan_.mode == PlanMode::train && plan_.clips && plan_.blocks[block].trainable;
 }
 
 Finding FormCheck::memory() const {
@@ -246,7 +254,7 @@ Finding FormCheck::tasks() const {
       continue;
     }
     if (auto finding = indices(task)) return finding;
-    if (auto finding = runs_on(task)) return finding;
+    if (auto finding = runs_on(task, signatures)) return finding;
     if (task.kind == TaskKind::copy) {
       if (auto finding = copy(task)) return finding;
       continue;
@@ -262,7 +270,8 @@ Finding FormCheck::tasks() const {
 // Sums leave devices for their update rounded; only a device rounds what it reads itself.
 Finding FormCheck::rounds(const Task& task) const {
   const bool on_host = plan_.resources[task.resource].kind == ResourceKind::host;
-  if (task.kind != TaskKind::update || !on_host || plan_.gradients == Precision::fp32) return {};
+  const bool updates = task.kind == TaskKind::update || task.kind == TaskKind::redo;
+  if (!updates || !on_host || plan_.gradients == Precision::fp32) return {};
   const auto is_sum = [&](InstanceId id) { return value_of(id).kind == ValueKind::gradient; };
   if (std::ranges::none_of(task.reads, is_sum)) return {};
   return "task '" + task.name + "' updates on the host by the sum G." + to_string(task.block) +
@@ -306,7 +315,8 @@ Finding FormCheck::tells_time(const Task& task) const {
 
 Finding FormCheck::indices(const Task& task) const {
   const bool is_compute = task.kind == TaskKind::forward || task.kind == TaskKind::backward;
-  const bool needs_block = is_compute || task.kind == TaskKind::update;
+  const bool updates = task.kind == TaskKind::update || task.kind == TaskKind::redo;
+  const bool needs_block = is_compute || updates;
   const bool needs_micro_batch = is_compute || task.kind == TaskKind::load;
   const std::string name = "task '" + task.name + "'";
   if (needs_block && !plan_.blocks.has(task.block)) {
@@ -315,7 +325,7 @@ Finding FormCheck::indices(const Task& task) const {
   if (needs_micro_batch && (task.micro_batch < 0 || task.micro_batch >= plan_.micro_batches)) {
     return name + " is of no micro-batch of the plan";
   }
-  if (!is_compute && task.kind != TaskKind::update) return {};
+  if (!is_compute && !updates) return {};
   const PlanBlock& block = plan_.blocks[task.block];
   const bool trains = plan_.mode == PlanMode::train;
   if (!trains && task.kind != TaskKind::forward) {
@@ -324,18 +334,19 @@ Finding FormCheck::indices(const Task& task) const {
   if (trains && task.kind == TaskKind::forward && block.fused) {
     return name + " is a forward of the fused head, whose backward is its forward too";
   }
-  if (task.kind == TaskKind::update && !block.trainable) {
+  if (updates && !block.trainable) {
     return name + " updates block " + to_string(task.block) + ", which is not trainable";
   }
   return {};
 }
 
-Finding FormCheck::runs_on(const Task& task) const {
+Finding FormCheck::runs_on(const Task& task, const TaskSignatures& signatures) const {
   const Resource& resource = plan_.resources[task.resource];
   bool fits = false;
   switch (task.kind) {
     case TaskKind::load:
     case TaskKind::clip:
+    case TaskKind::redo:
       fits = resource.kind == ResourceKind::host;
       break;
     case TaskKind::forward:
@@ -346,7 +357,8 @@ Finding FormCheck::runs_on(const Task& task) const {
       fits = resource.kind == ResourceKind::copy;
       break;
     case TaskKind::update:
-      fits = resource.kind != ResourceKind::copy;
+      fits = resource.kind == ResourceKind::host ||
+             (resource.kind == ResourceKind::compute && !signatures.updates_ahead(task.block));
       break;
     case TaskKind::work:
       break;

@@ -17,10 +17,10 @@ inline constexpr std::array<std::string_view, 2> kModeWords = {"train", "evaluat
 inline constexpr std::array<std::string_view, 2> kPrecisionWords = {"bf16", "fp32"};
 inline constexpr std::array<std::string_view, 3> kPlaceWords = {"device", "host", "drive"};
 inline constexpr std::array<std::string_view, 3> kResourceWords = {"compute", "copy", "host"};
-inline constexpr std::array<std::string_view, 7> kTaskWords = {
-    "load", "forward", "backward", "copy", "clip", "update", "work"};
-inline constexpr std::array<std::string_view, 11> kValueWords = {"W", "S", "G", "N", "A", "dA",
-                                                                 "X", "L", "C", "K", "R"};
+inline constexpr std::array<std::string_view, 8> kTaskWords = {
+    "load", "forward", "backward", "copy", "clip", "update", "redo", "work"};
+inline constexpr std::array<std::string_view, 12> kValueWords = {"W", "S", "G", "N", "A", "dA",
+                                                                 "X", "L", "C", "K", "R", "O"};
 
 template <typename Enum, std::size_t kCount>
 std::string_view word_in(const std::array<std::string_view, kCount>& words, Enum value) {

@@ -98,8 +98,8 @@ TEST(Properties, DrivesNeverMakeAStrategySlower) {
     const PlanAnswer without = make_plan(question);
     if (!std::holds_alternative<Planned>(without)) continue;
     ASSERT_TRUE(std::holds_alternative<Planned>(with));
-    EXPECT_LE(std::get<Planned>(with).prediction.step.count,
-              std::get<Planned>(without).prediction.step.count * (1 + 1e-8));
+    EXPECT_LE(std::get<Planned>(with).expected.count,
+              std::get<Planned>(without).expected.count * (1 + 1e-8));
   }
 }
 
@@ -122,7 +122,7 @@ TEST(Properties, AStrategyThatIsTheSameAsAnotherMakesItsPlans) {
       Plan renamed = planned->plan;
       renamed.strategy = same;
       EXPECT_EQ(to_text(renamed), to_text(std::get<Planned>(other).plan));
-      EXPECT_EQ(planned->prediction.step, std::get<Planned>(other).prediction.step);
+      EXPECT_EQ(planned->expected, std::get<Planned>(other).expected);
       ++found[strategy.name];
     }
   }
@@ -143,13 +143,13 @@ TEST(Properties, AutoIsNoSlowerThanAnyStrategy) {
     question.strategy = "auto";
     const PlanAnswer chosen = make_plan(question);
     if (!std::holds_alternative<Planned>(chosen)) continue;
-    const Micros step = std::get<Planned>(chosen).prediction.step;
+    const Micros step = std::get<Planned>(chosen).expected;
     for (const Strategy& strategy : strategies()) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + strategy.name);
       question.strategy = strategy.name;
       const PlanAnswer alone = make_plan(question);
       if (const auto* planned = std::get_if<Planned>(&alone)) {
-        EXPECT_LE(step.count, planned->prediction.step.count * (1 + 1e-8));
+        EXPECT_LE(step.count, planned->expected.count * (1 + 1e-8));
       }
     }
   }
@@ -162,12 +162,12 @@ TEST(Properties, ALittleMoreMemoryDoesNotLoseTheBestPartition) {
     PlanQuestion question = random_question(seed, seed % 4 != 0);
     question.strategy = "mobius";
     question.options.without = "homes";  // which move by more
-    const Micros before = must_fit(question).prediction.step;
+    const Micros before = must_fit(question).expected;
     for (const int percent : {102, 115, 140}) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", percent " + std::to_string(percent));
       PlanQuestion roomier = question;
       set_device_budgets(roomier, Bytes{device_budget(question, 0).bytes.count * percent / 100});
-      EXPECT_LE(must_fit(roomier).prediction.step.count, before.count * (1 + 1e-8));
+      EXPECT_LE(must_fit(roomier).expected.count, before.count * (1 + 1e-8));
     }
   }
 }
@@ -212,8 +212,8 @@ TEST_P(More, NeverMakesAutoSlower) {
     if (!std::holds_alternative<Planned>(before)) continue;
     const PlanAnswer after = make_plan(with_more(question, GetParam()));
     ASSERT_TRUE(std::holds_alternative<Planned>(after));
-    EXPECT_LE(std::get<Planned>(after).prediction.step.count,
-              std::get<Planned>(before).prediction.step.count * (1 + 1e-8));
+    EXPECT_LE(std::get<Planned>(after).expected.count,
+              std::get<Planned>(before).expected.count * (1 + 1e-8));
   }
 }
 

@@ -88,15 +88,15 @@ std::vector<MoreMemory> what_more_memory_brings(const PlanQuestion& question, co
   const std::vector<Change> changes = changes_of(question);
   ProgressCount count(listener, "planning with more memory",
                       static_cast<std::int64_t>(changes.size()), "plans");
-  const Micros step = now.prediction.step;
+  const Micros step = now.expected;
   std::vector<MoreMemory> rows;
   for (const Change& change : changes) {
     MoreMemory row{change.what, change.more, change.then, now.plan.strategy, step, {}};
     const PlanAnswer answer = planner(change.question);
     const auto* planned = std::get_if<Planned>(&answer);
-    if (planned && planned->prediction.step < step) {
+    if (planned && planned->expected < step) {
       row.strategy = planned->plan.strategy;
-      row.step = planned->prediction.step;
+      row.step = planned->expected;
       row.saved = step - row.step;
     }
     rows.push_back(row);

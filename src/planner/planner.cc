@@ -114,7 +114,9 @@ class StrategySearch {
                    .report = std::move(best_->report),
                    .prediction = std::move(best_->prediction),
                    .lower_bound = lower_bound(question_, chain_),
-                   .candidates = std::move(candidates_)};
+                   .candidates = std::move(candidates_),
+                   .expected = expected(*best_),
+                   .clipped_step = best_->clipped_step};
   }
 
  private:
@@ -127,7 +129,7 @@ class StrategySearch {
       return;
     }
     PlanQuestion question = question_;
-    if (best_) question.faster_than = best_->prediction.step * (1 - kNoticeable);
+    if (best_) question.faster_than = expected(*best_) * (1 - kNoticeable);
     StrategyAnswer answer = strategy.plan(question, chain_);
     std::optional<Plan> evaluation;
     if (question_.evaluates) evaluation = add_evaluation(strategy, question, answer);
@@ -140,7 +142,7 @@ class StrategySearch {
       return;
     }
     StrategyPlan planned = std::get<StrategyPlan>(std::move(answer));
-    candidates_.push_back({strategy.name, true, planned.prediction.step,
+    candidates_.push_back({strategy.name, true, expected(planned),
                            strategy.lower_bound(question_, chain_), planned.prediction.busiest_name,
                            planned.remark, std::move(planned.passes)});
     if (wins(planned)) {
@@ -159,8 +161,11 @@ class StrategySearch {
   }
 
   bool wins(const StrategyPlan& planned) const {
-    return !best_ ||
-           planned.prediction.step.count < best_->prediction.step.count * (1 - kNoticeable);
+    return !best_ || expected(planned) < expected(*best_) * (1 - kNoticeable);
+  }
+
+  Micros expected(const StrategyPlan& planned) const {
+    return expected_step(question_, planned.prediction.step, planned.clipped_step);
   }
 
   /// Where the strategy's plan wins so far: the plan that evaluates beside it. `answer` is what the
@@ -202,7 +207,7 @@ std::vector<FittingChange> changes_of_plan(const PlanQuestion& question, const S
   if (const auto* planned = std::get_if<Planned>(&anew)) {
     return {{.text = "a new plan (ferry plan)",
              .question = question,
-             .step = planned->prediction.step,
+             .step = planned->expected,
              .memory = {}}};
   }
   return find_changes(question, lacking);

@@ -23,7 +23,7 @@ namespace ferry {
 struct Candidate {
   std::string strategy;
   bool fits = false;
-  Micros step;                          // predicted, steady state
+  Micros step;                          // expected, steady state
   Micros lower_bound;                   // no plan of this strategy is faster
   std::string binding;                  // the resource or pool that is busiest
   std::string remark;                   // why it lost, or which place lacks how much
@@ -38,6 +38,8 @@ struct Planned {
   Simulation prediction;
   Micros lower_bound;  // no schedule of any strategy is faster on this machine: docs/planner.md
   std::vector<Candidate> candidates;  // best first
+  Micros expected;           // the mean step, of which some may be clipped; plans are chosen by it
+  Micros clipped_step = {};  // predicted, where the plan updates ahead of the norm; 0: like others
 };
 
 struct Remedy {

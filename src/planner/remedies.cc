@@ -27,7 +27,7 @@ double micros_per_token(const FittingChange& change) {
 std::variant<FittingChange, Shortage> try_change(FittingChange change, const Answerer& answer) {
   AnswerWithoutRemedies found = answer(change.question);
   if (auto* lacking = std::get_if<Shortage>(&found)) return std::move(*lacking);
-  change.step = std::get<Planned>(found).prediction.step;
+  change.step = std::get<Planned>(found).expected;
   return change;
 }
 

@@ -27,7 +27,7 @@ TEST(Remedies, EachOneFitsAndIsTimed) {
     for (const FittingChange& change : changes) {
       SCOPED_TRACE(change.text);
       ++remedies;
-      EXPECT_EQ(must_fit(change.question).prediction.step, change.step);
+      EXPECT_EQ(must_fit(change.question).expected, change.step);
     }
   }
   expect_enough(shortages, 13);
@@ -54,7 +54,7 @@ TEST(Remedies, APromiseIsWhatTheChangedJobThenGets) {
       asked.profile = {};
       asked = with_estimated_profile(asked);
       EXPECT_TRUE(asked.profile == change.question.profile);
-      EXPECT_EQ(must_fit(asked).prediction.step, change.step);
+      EXPECT_EQ(must_fit(asked).expected, change.step);
       batches += change.text.starts_with("train.") || change.text.starts_with("data.") ? 1 : 0;
     }
   }
@@ -101,7 +101,7 @@ TEST(Remedies, MoreOfTheHostIsOneOfThemWhereADeviceLacks) {
   });
   ASSERT_NE(offered, lacking.remedies.end());
   question.host_budget = parse_bytes(offered->change.substr(std::string("budget.host: ").size()));
-  EXPECT_EQ(must_fit(question).prediction.step, offered->step);
+  EXPECT_EQ(must_fit(question).expected, offered->step);
 }
 
 // Streamed states in DRAM that has no room beside them, for gradient sums.
@@ -129,7 +129,7 @@ TEST(Remedies, ADriveIsOneOfThem) {
   const Bytes capacity = parse_bytes(offered->change.substr(std::string("budget.drive: ").size()));
   question.machine.drives = {
       {.name = "ssd0", .capacity = capacity, .read = {3e9}, .write = {1.5e9}}};
-  EXPECT_EQ(must_fit(question).prediction.step, offered->step);
+  EXPECT_EQ(must_fit(question).expected, offered->step);
 }
 
 TEST(Remedies, AMeasuredDriveAssumesNothing) {

@@ -93,11 +93,11 @@ class SplitSearch {
     const Bytes host = limit_ - each * simulated_;
     if (each <= Bytes{} || host < Bytes{}) return;
     PlanQuestion question = within(each, host);
-    if (best_) question.faster_than = best_->prediction.step;
+    if (best_) question.faster_than = best_->expected;
     AnswerWithoutRemedies answer = answer_(question);
     if (auto* lacking = std::get_if<Shortage>(&answer)) return remember(*lacking, each, host);
     Planned& planned = std::get<Planned>(answer);
-    if (!best_ || planned.prediction.step < best_->prediction.step) best_ = std::move(planned);
+    if (!best_ || planned.expected < best_->expected) best_ = std::move(planned);
   }
 
   /// Of what lacks at several splits, the least is told, as of all places together.

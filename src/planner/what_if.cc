@@ -31,7 +31,7 @@ Variation answer(const Change& change, const Planner& planner) {
   const Planned& planned = std::get<Planned>(found);
   result.fits = true;
   result.strategy = planned.plan.strategy;
-  result.step = planned.prediction.step;
+  result.step = planned.expected;
   const std::optional<double> tokens = tokens_of(question);
   result.positions_per_second.reset();
   if (tokens) result.positions_per_second = *tokens / result.step.seconds();

@@ -99,7 +99,8 @@ struct PlanJob {
   int chunks = 0;  // interleaved: stages per device; 0: two
   int round = 0;   // roundpipe: micro-batches per round; 0: chosen
   ActivationRule activations = ActivationRule::automatic;
-  std::string without;  // names of passes that do not run (pass_names.h), between commas
+  double clipped = 0.2;  // of the steps, the share whose gradients clipping is expected to scale
+  std::string without;   // names of passes that do not run (pass_names.h), between commas
 
   bool operator==(const PlanJob&) const = default;
 };

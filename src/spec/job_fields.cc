@@ -288,6 +288,11 @@ std::vector<Field> plan_fields(PlanJob& plan) {
                   "device, in DRAM or on the drives meanwhile, by every block that can; fuyou, "
                   "pure: what is swapped: chosen by cost, blocks' inputs only, or (swap, "
                   "swap-to-drive) everything"},
+      {.name = "plan.clipped",
+       .member = Real{&plan.clipped},
+       .most = 1,
+       .meaning = "with `optim.clip`: the share of the steps that are expected to be clipped; updates "
+                  "ahead of the norm pay off where it is small"},
       {.name = "plan.without",
        .member = &plan.without,
        .may_be_empty = true,

@@ -83,6 +83,7 @@ void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) {
     case TaskKind::load:
     case TaskKind::copy:
     case TaskKind::clip:
+    case TaskKind::redo:
     case TaskKind::work:
       FERRY_UNREACHABLE(task.name + " is no compute task");
   }

@@ -91,7 +91,9 @@ std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan
                                               int step) {
   IdVector<BlockId, TaskId> updates(plan.blocks.size());
   for (const TaskId id : plan.tasks.ids()) {
-    if (plan.tasks[id].kind == TaskKind::update) updates[plan.tasks[id].block] = id;
+    const Task& task = plan.tasks[id];
+    const bool updates_last = task.kind == TaskKind::update || task.kind == TaskKind::redo;
+    if (updates_last) updates[task.block] = id;
   }
   for (auto b = updates.size(); b-- > 0;) {
     const BlockId block{b};

@@ -25,6 +25,24 @@ void touch(std::span<const std::byte> slot, bool write, const Task& task) {
   simdev_host_access(slot.data(), Bytes{static_cast<std::int64_t>(slot.size())}, write, task.name);
 }
 
+struct StateSlots {
+  std::span<std::byte> weight, state;
+};
+
+/// `count` elements of a block from element `at` on, in slots laid out as W.b and S.b are.
+OptimizerState optimizer_state(Precision precision, const BlockLayout& layout,
+                               const StateSlots& slots, std::int64_t at, std::int64_t count) {
+  const bool split = precision == Precision::bf16;
+  const std::int64_t m_at = split ? layout.elements * 2 : 0, v_at = m_at + layout.elements * 4;
+  const auto m = elements<float>(slots.state, m_at + at * 4, count);
+  const auto v = elements<float>(slots.state, v_at + at * 4, count);
+  if (!split) return FullState{elements<float>(slots.weight, at * 4, count), m, v};
+  return SplitState{.hi = elements<std::uint16_t>(slots.weight, at * 2, count),
+                    .lo = elements<std::uint16_t>(slots.state, at * 2, count),
+                    .m = m,
+                    .v = v};
+}
+
 template <typename T>
 T read_scalar(std::span<const std::byte> bytes) {
   T value;
@@ -41,6 +59,7 @@ HostMath::HostMath(const ModelSpec& model, const Plan& plan, const Binding& bind
       binding_(binding),
       clip_(clip),
       operands_(operands_of(plan)),
+      bad_(model.blocks.size()),
       team_(update_threads) {}
 
 void HostMath::load(TaskId id, const StepNumbers& numbers) {
@@ -88,15 +107,16 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   if (scale.valid()) {
     const auto slot = binding_.host(scale);
     touch(slot, true, task);
-    const auto factor =
+    result.scale =
         static_cast<float>(clip_ > 0 ? std::min(1.0, clip_ / (result.grad_norm + 1e-6)) : 1.0);
-    std::memcpy(slot.data(), &factor, sizeof factor);
+    std::memcpy(slot.data(), &result.scale, sizeof result.scale);
   }
   return result;
 }
 
-void HostMath::update(TaskId id, const StepNumbers& numbers) {
+std::vector<Update> HostMath::updates_of(TaskId id) const {
   const Task& task = plan_.tasks[id];
+  const bool again = task.kind == TaskKind::redo;
   const Operands& parts = operands_[id];
   const BlockSpec& block = model_.blocks[task.block];
   const BlockLayout layout = layout_of(block);
@@ -106,37 +126,68 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   touch(weight, true, task);
   touch(state, true, task);
   touch(sum, false, task);
+  std::span<std::byte> original;
+  if (parts[Part::original].valid()) {
+    original = binding_.host(parts[Part::original]);
+    touch(original, !again, task);
+  }
 
-  const bool split = plan_.precision == Precision::bf16;
-  const std::int64_t m_at = split ? layout.elements * 2 : 0, v_at = m_at + layout.elements * 4;
   std::vector<Update> updates;
   for (std::size_t i = 0; i < block.params.size(); ++i) {
     const std::int64_t at = layout.offsets[i], count = block.params[i].numel();
-    const auto m = elements<float>(state, m_at + at * 4, count);
-    const auto v = elements<float>(state, v_at + at * 4, count);
-    Update update{.state = {}, .gradient = {}, .decay = block.params[i].decays()};
+    const auto state_in = [&](std::span<std::byte> weights, std::span<std::byte> states) {
+      return optimizer_state(plan_.precision, layout, {weights, states}, at, count);
+    };
+    Update update{.state = state_in(weight, state),
+                  .gradient = {},
+                  .decay = block.params[i].decays(),
+                  .again = again};
     if (rounded) {
       update.gradient = std::span<const std::uint16_t>(elements<std::uint16_t>(sum, at * 2, count));
     } else {
       update.gradient = std::span<const float>(elements<float>(sum, at * 4, count));
     }
-    if (split) {
-      update.state = SplitState{.hi = elements<std::uint16_t>(weight, at * 2, count),
-                                .lo = elements<std::uint16_t>(state, at * 2, count),
-                                .m = m,
-                                .v = v};
-    } else {
-      update.state = FullState{.weight = elements<float>(weight, at * 4, count), .m = m, .v = v};
+    if (!original.empty()) {
+      update.original = state_in(original.first(weight.size()), original.subspan(weight.size()));
     }
     updates.push_back(update);
   }
-  const InstanceId clip = parts[Part::clip];
+  return updates;
+}
+
+void HostMath::update(TaskId id, const StepNumbers& numbers) {
+  const Task& task = plan_.tasks[id];
+  const InstanceId clip = operands_[id][Part::clip];
   const float scale = clip.valid() ? read_scalar<float>(binding_.host(clip)) : 1.0F;
-  if (const auto bad = adamw_step(numbers.adamw, updates, scale, team_)) {
-    throw Diverged(block.params[bad->update].name + " is no longer finite at element " +
-                       std::to_string(bad->element) + " after its update",
-                   numbers.step);
+  const auto bad = adamw_step(numbers.adamw, updates_of(id), scale, team_);
+  if (operands_[id][Part::original].valid()) {
+    bad_[task.block] = bad;
+  } else if (bad) {
+    refuse(*bad, task, numbers);
   }
+}
+
+void HostMath::redo(TaskId id, const StepNumbers& numbers) {
+  const Task& task = plan_.tasks[id];
+  const auto scale = read_scalar<float>(binding_.host(operands_[id][Part::clip]));
+  auto bad = bad_[task.block];
+  if (scale != 1.0F) bad = adamw_step(numbers.adamw, updates_of(id), scale, team_);
+  if (bad) refuse(*bad, task, numbers);
+}
+
+void HostMath::take_back(TaskId update) {
+  const Operands& parts = operands_[update];
+  const auto weight = binding_.host(parts[Part::weight]), state = binding_.host(parts[Part::state]),
+             original = binding_.host(parts[Part::original]);
+  std::ranges::copy(original.first(weight.size()), weight.begin());
+  std::ranges::copy(original.subspan(weight.size()), state.begin());
+}
+
+void HostMath::refuse(const NonFinite& bad, const Task& task, const StepNumbers& numbers) const {
+  throw Diverged(model_.blocks[task.block].params[bad.update].name +
+                     " is no longer finite at element " + std::to_string(bad.element) +
+                     " after its update",
+                 numbers.step);
 }
 
 }  // namespace ferry

@@ -2,8 +2,10 @@
 // norm and loss, the optimizer. Runs on the threads of host queues.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "optim/adamw.h"
 #include "optim/worker_team.h"
 #include "plan/plan.h"
 #include "spec/layout.h"
@@ -18,6 +20,7 @@ namespace ferry {
 struct StepResult {
   double loss = 0;       // mean over the step's learned tokens
   double grad_norm = 0;  // of all gradients, before clipping
+  float scale = 1;       // what clipping multiplies gradients by
 };
 
 class HostMath {
@@ -35,15 +38,27 @@ class HostMath {
   StepResult clip(TaskId id, const StepNumbers& numbers);
 
   /// Updates block b's weights and states in place. Throws Diverged naming the tensor when a
-  /// weight would not be finite.
+  /// weight would not be finite. One ahead of the norm keeps in O.b what it found, and leaves what
+  /// is not finite to its redo.
   void update(TaskId id, const StepNumbers& numbers);
+  /// Where the gradients are scaled: the same again from O.b. Throws as update() does.
+  void redo(TaskId id, const StepNumbers& numbers);
+  /// Puts back what the block's update ahead of the norm found.
+  void take_back(TaskId update);
 
  private:
+  /// What the task does to the block's tensors, in their order.
+  std::vector<Update> updates_of(TaskId id) const;
+  [[noreturn]] void refuse(const NonFinite& bad, const Task& task,
+                           const StepNumbers& numbers) const;
+
   const ModelSpec& model_;
   const Plan& plan_;
   const Binding& binding_;
   const double clip_;
   const IdVector<TaskId, Operands> operands_;
+  /// Of a step's updates ahead of the norm, what was not finite in them.
+  IdVector<BlockId, std::optional<NonFinite>> bad_;
   WorkerTeam team_;
 };
 

@@ -40,7 +40,7 @@ nlohmann::json drives_json(const TrainSummary& summary) {
     if (moved == summary.drive_bytes.end()) continue;
     entry["measured"] = {{"read", moved->second.read.count},
                          {"written", moved->second.written.count}};
-    entry["steps"] = summary.drive_steps;
+    entry["steps"] = summary.steps_here;
     entry["io"] = summary.drive_io.at(place);
   }
   return object;
@@ -141,6 +141,7 @@ std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
   if (!summary.reason.empty()) object["reason"] = summary.reason;
   if (!summary.predicted_drive_bytes.empty()) object["drives"] = drives_json(summary);
   if (!summary.drive_life_steps.empty()) object["drive_life_steps"] = summary.drive_life_steps;
+  if (summary.clipped_steps) object["clipped_steps"] = *summary.clipped_steps;
   if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
   return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -237,11 +237,27 @@ void StepRunner::run_host_task(TaskRun run, const Task& task) {
       return;
     case TaskKind::update:
       return host_math_.update(run.task, step);
+    case TaskKind::redo:
+      return host_math_.redo(run.task, step);
     case TaskKind::forward:
     case TaskKind::backward:
     case TaskKind::copy:
     case TaskKind::work:
       FERRY_UNREACHABLE(task.name + " is no host task");
+  }
+}
+
+void StepRunner::take_back(int step) {
+  IdVector<BlockId, TaskId> redos(plan_.blocks.size());
+  for (const TaskId id : plan_.tasks.ids()) {
+    if (plan_.tasks[id].kind == TaskKind::redo) redos[plan_.tasks[id].block] = id;
+  }
+  for (const TaskId id : plan_.tasks.ids()) {
+    if (plan_.tasks[id].kind != TaskKind::update || last_runs_[id] != step) continue;
+    const TaskId redo = redos[plan_.tasks[id].block];
+    if (!redo.valid() || last_runs_[redo] == step) continue;
+    host_math_.take_back(id);
+    last_runs_[id] = step - 1;
   }
 }
 

@@ -71,6 +71,10 @@ class StepRunner final : public TaskRunner {
   /// task that failed did not run. Only while nothing is in flight.
   const IdVector<TaskId, int>& last_runs() const { return last_runs_; }
 
+  /// Puts back what updates of the step ahead of its norm found, where the norm was not reached;
+  /// such updates then count as not run. Only while nothing is in flight.
+  void take_back(int step);
+
   /// How often a device's clock was renewed, all together.
   int clock_renewals() const;
 

@@ -422,7 +422,10 @@ void Run::step_finished(int step) {
     summary_.drive_bytes[place].read += moved.read;
     summary_.drive_bytes[place].written += moved.written;
   }
-  ++summary_.drive_steps;
+  ++summary_.steps_here;
+  if (job_.optim.clip > 0) {
+    summary_.clipped_steps = summary_.clipped_steps.value_or(0) + (result.scale < 1 ? 1 : 0);
+  }
   summary_.final_loss = result.loss;
   summary_.tokens += report.tokens;
   summary_.stepping_seconds += report.step_seconds;
@@ -502,6 +505,7 @@ std::string Run::after_divergence(const Diverged& error) {
 std::string Run::save_before_divergence() {
   const std::string state = "the state after step " + std::to_string(done_);
   std::string lost;
+  runner_.take_back(done_);
   if (!is_untouched(setup_.plan, runner_.last_runs(), done_)) {
     lost = state + " is gone: updates had begun; ";
   } else if (const auto bad = first_bad_state(setup_.model, states_)) {

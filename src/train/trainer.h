@@ -71,16 +71,17 @@ struct TrainSummary {
   std::string reason;  // of a failure
   int steps_done = 0;
   double final_loss = 0;
-  std::optional<double> eval_loss;  // the last one
-  Micros measured_step;             // median after the warm-up steps
-  std::int64_t tokens = 0;          // of this run's steps: positions that are not padding
-  double tokens_per_second = 0;     // likewise; median over steps after the warm-up steps
-  double stepping_seconds = 0;      // in this run's steps
-  double seconds = 0;               // from train()'s begin to its end
+  std::optional<double> eval_loss;   // the last one
+  Micros measured_step;              // median after the warm-up steps
+  std::optional<int> clipped_steps;  // of this run's: whose gradients were scaled; none: no limit
+  std::int64_t tokens = 0;           // of this run's steps: positions that are not padding
+  double tokens_per_second = 0;      // likewise; median over steps after the warm-up steps
+  double stepping_seconds = 0;       // in this run's steps
+  double seconds = 0;                // from train()'s begin to its end
   std::map<std::string, Bytes> predicted_peak, measured_peak;  // per place
   DriveBytesByPlace predicted_drive_bytes;                     // per step
   DriveBytesByPlace drive_bytes;                   // of this run's steps, as drives counted
-  int drive_steps = 0;                             // so many
+  int steps_here = 0;                              // so many
   std::map<std::string, std::string> drive_io;     // how each place's drives are reached
   std::map<std::string, double> drive_life_steps;  // of places whose drives' endurance is known
   Bytes beside_plan;      // of the host's peak: what the process held beyond what the plan counts

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -16,6 +19,7 @@
 #include "planner/write/stream_plan.h"
 #include "report/report.h"
 #include "store/faulty_drive.h"
+#include "train/divergence.h"
 #include "training_sample.h"
 
 namespace ferry {
@@ -59,6 +63,7 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   schedule.spare_slots = static_cast<int>(random() % 3);
   schedule.spare_crossings = static_cast<int>(random() % 3);
   schedule.updates_as_landed = random() % 2 == 0;
+  schedule.updates_ahead = static_cast<int>(random() % (chain.size() + 1));
   if (drives == Drives::none) return schedule;
   put_on_drives(schedule.homes, random);
   schedule.gradients_on_drive = random() % 2 == 0;
@@ -136,6 +141,68 @@ TEST(StepRunnerWithHomes, RoundedSumsGiveOtherBits) {
   EXPECT_EQ(one.losses.front(), other.losses.front());  // forward takes weights as they are
   EXPECT_NE(one.losses.back(), other.losses.back());
   EXPECT_NEAR(one.losses.back(), other.losses.back(), 1e-3);
+}
+
+int count_redos(const Plan& plan) {
+  return static_cast<int>(std::ranges::count(plan.tasks, TaskKind::redo, &Task::kind));
+}
+
+// Some steps are clipped and some are not: the limit is between their norms.
+TEST(StepRunnerWithUpdatesAhead, GivesTheBitsOfUpdatesBehindTheNorm) {
+  int ahead = 0, clipped = 0, others = 0;
+  for (unsigned seed = 200; seed < 216; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Precision gradients = random() % 2 == 0 ? Precision::bf16 : Precision::fp32;
+    PlanQuestion asked = random_question(random, 1 << random() % 3, {3, gradients});
+    asked.clips = true;
+    const Plan one_device = planned(asked);
+    std::vector<double> norms = run(asked, one_device).norms;
+    std::ranges::sort(norms);
+    const double limit = (norms.at(1) + norms.at(2)) / 2;
+    const Outcome resident = run(asked, one_device, {}, {.clip = limit});
+    const Chain chain = make_chain(asked);
+    const StreamSchedule schedule = random_schedule(asked, chain, Drives::none, random);
+    const Plan plan = plan_of(asked, chain, schedule);
+    const Outcome found = run(asked, plan, {}, {.clip = limit});
+    expect_equal(found, resident);
+    EXPECT_EQ(found.norms, resident.norms);
+    if (count_redos(plan) == 0) continue;
+    ++ahead;
+    for (const double norm : found.norms) ++(norm > limit ? clipped : others);
+  }
+  EXPECT_GT(ahead, 8);
+  EXPECT_GT(clipped, 8);
+  EXPECT_GT(others, 8);
+}
+
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
+
+TEST(StepRunnerWithUpdatesAhead, AreTakenBackWhereTheNormIsNotFinite) {
+  PlanQuestion asked = training_question(1);
+  set_device_budgets(asked, 64_MiB);
+  const Chain chain = make_chain(asked);
+  std::mt19937 random(1);
+  StreamSchedule schedule = random_schedule(asked, chain, Drives::none, random);
+  schedule.homes.clear();
+  schedule.updates_ahead = static_cast<int>(chain.size());
+  const Plan plan = plan_of(asked, chain, schedule);
+  ASSERT_EQ(count_redos(plan), static_cast<int>(chain.size()));
+  Training training(asked, plan, /*checked=*/true);
+  const std::array<float, 1> bad = {std::numeric_limits<float>::quiet_NaN()};
+  training.states.write(StatePart::master, {BlockId(0), 0}, bad);
+  const auto before = bits_of(weights_of(asked.model, training.states));
+  Observer nobody_listens;
+  EXPECT_THROW(drive(plan, {0, 4}, training.runner, nobody_listens), Diverged);
+  EXPECT_FALSE(is_untouched(plan, training.runner.last_runs(), 0));
+  EXPECT_NE(bits_of(weights_of(asked.model, training.states)), before);
+  training.runner.take_back(0);
+  EXPECT_TRUE(is_untouched(plan, training.runner.last_runs(), 0));
+  EXPECT_EQ(bits_of(weights_of(asked.model, training.states)), before);
 }
 
 /// Gives the machine two drives, of unlike rates.

@@ -68,6 +68,7 @@ class Recorder final : public Observer {
 
   void step_finished(int step) override {
     outcome_.losses.push_back(runner_.result(step).loss);
+    outcome_.norms.push_back(runner_.result(step).grad_norm);
     if (step == 1) simdev_reset_stats();
   }
 
@@ -147,7 +148,7 @@ Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
       runner({.model = asked.model,
               .plan = given,
               .places = places,
-              .clip = 1.0,
+              .clip = conditions.clip,
               .update_threads = 1,
               .feed = [this](int step) { return numbers(step, plan->micro_batches); },
               .clock_life = {},
@@ -169,9 +170,10 @@ std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states) 
   return all;
 }
 
-Outcome run(const PlanQuestion& asked, const Plan& plan, const DriveAccess& access) {
+Outcome run(const PlanQuestion& asked, const Plan& plan, const DriveAccess& access,
+            const Conditions& conditions) {
   Outcome outcome;
-  Training training(asked, plan, /*checked=*/true, access);
+  Training training(asked, plan, /*checked=*/true, access, conditions);
   Recorder recorder(training.runner, outcome);
   const DriveCounts before = counts_of(training.places);
   drive(plan, {0, 4}, training.runner, recorder);

@@ -34,6 +34,7 @@ struct Conditions {
   std::optional<Bytes> lockable = {};  // of host memory; nothing: all counts as page-locked
   std::size_t launch_queue = 0;        // what may wait on a stream; 0: any number
   long most_launches = StepRunner::kMostLaunches;
+  double clip = 1.0;
 };
 
 /// `checked`: with poison, the hazard detector and strict mode.
@@ -64,6 +65,7 @@ struct Training {
 
 struct Outcome {
   std::vector<double> losses;
+  std::vector<double> norms;
   std::vector<float> weights;  // of all blocks, at the end
   std::vector<Hazard> hazards;
   DriveCounts drives;                  // what they moved in the four steps
@@ -72,7 +74,8 @@ struct Outcome {
 };
 
 /// Four steps of the plan, checked.
-Outcome run(const PlanQuestion& asked, const Plan& plan, const DriveAccess& access = {});
+Outcome run(const PlanQuestion& asked, const Plan& plan, const DriveAccess& access = {},
+            const Conditions& conditions = {});
 
 /// The master weights of all blocks.
 std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states);

@@ -89,6 +89,19 @@ Micros behind_updates(const PlanQuestion& question, const Chain& chain) {
   return backward * (question.micro_batches / devices);
 }
 
+// No more than the least of the larger of both over [0, most], where the one falls and the other
+// rises.
+template <typename Falling, typename Rising>
+Micros least_of_both(const Falling& falling, const Rising& rising, double most) {
+  constexpr int kHalvings = 60;
+  double low = 0;
+  for (int i = 0; i < kHalvings && falling(most) < rising(most); ++i) {
+    const double middle = (low + most) / 2;
+    (falling(middle) < rising(middle) ? most : low) = middle;
+  }
+  return falling(most);
+}
+
 // What has to move because it does not fit. States that a device updates rest on that device; all
 // others are updated on the host, so their weights go up and their sums come down; and what neither
 // devices nor DRAM hold rests on the drives, where every byte is read and written once per step.
@@ -117,19 +130,27 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
   const auto host = static_cast<double>(host_limit(question).count);
   const double on_drives = std::max(0.0, states + waiting - devices - host);
   const Micros behind = behind_updates(question, chain);
-  Micros bound;
+  const DriveArray drives = drive_array(question, chain);
+  // Of states of which so many bytes are updated ahead of the norm: DRAM has those twice then.
+  const auto moving = [&](double ahead) {
+    const double bytes = std::max(0.0, states + waiting + ahead - devices - host);
+    if (bytes <= 0) return Micros{};
+    if (drives.count == 0) return Micros{ahead > 0 ? kMost : 0};
+    const Micros reads = from_seconds(bytes / drives.read.bytes_per_second);
+    return std::max(read_and_written(drives, bytes), reads + behind);
+  };
+  const auto updating = [&](double ahead) {
+    return Micros{(on_host - ahead) * update_micros} + behind;
+  };
+  Micros bound = moving(0);
   double through_dram = 2 * on_drives;
   if (on_host > 0) {
     through_dram += on_host * (weights_share + sums_share);
-    bound = Micros{on_host * update_micros} + behind;
+    const double most = question.clips ? std::min(on_host, host / 2) : 0;
+    bound = std::max(bound, least_of_both(updating, moving, most));
+    bound = std::max(bound, Micros{on_host * update_micros});
     bound = std::max(bound, link_time(question, on_host * weights_share, true));
     bound = std::max(bound, link_time(question, on_host * sums_share, false));
-  }
-  if (const DriveArray drives = drive_array(question, chain); drives.count > 0 && on_drives > 0) {
-    const Micros reads = from_seconds(on_drives / drives.read.bytes_per_second);
-    const Micros writes = from_seconds(on_drives / drives.write.bytes_per_second);
-    bound = std::max(bound, drives.duplex ? std::max(reads, writes) : reads + writes);
-    bound = std::max(bound, reads + behind);
   }
   if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
     bound = std::max(bound, from_seconds(through_dram / dram.bytes_per_second));

@@ -190,6 +190,12 @@ Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, const D
   return QueueMaker(plan, question).make(devices, drives);
 }
 
+Micros read_and_written(const DriveArray& drives, double bytes) {
+  const Micros read = from_seconds(bytes / drives.read.bytes_per_second);
+  const Micros write = from_seconds(bytes / drives.write.bytes_per_second);
+  return drives.duplex ? std::max(read, write) : read + write;
+}
+
 DriveArray drive_array(const PlanQuestion& question, const Chain& chain) {
   Bytes need;
   for (const ChainBlock& block : chain.blocks) {

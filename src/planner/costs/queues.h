@@ -45,9 +45,16 @@ Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, const D
 /// weights, states and gradient sums.
 DriveArray drive_array(const PlanQuestion& question, const Chain& chain);
 
+/// In which the drives read and write so many bytes: one after the other, or, duplex, at once.
+Micros read_and_written(const DriveArray& drives, double bytes);
+
 /// Bytes of DRAM traffic per parameter of an update: reads G (fp32) or R (bf16), hi, lo, m, v,
 /// writes all but the sum.
 inline double update_traffic(Precision gradients) { return gradients == Precision::bf16 ? 26 : 28; }
+
+/// And of one ahead of the norm, beside: writes hi, lo, m, v as they were where a cache line has to
+/// be read before it is written.
+inline double keeping_traffic() { return 24; }
 
 /// What a plan may use of a device: its budget, as far as allocators can hand it out.
 Bytes device_limit(const PlanQuestion& question, int device);

@@ -42,6 +42,8 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     };
     if (homes_ && improve(neighbours)) has_more = true;
     if (offers.mapping && improve(offers.mapping)) has_more = true;
+    const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
+    if (rung.is_landing && improve(ahead)) has_more = true;
     if (!has_more && !wants_memory_) break;
   }
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
@@ -92,9 +94,8 @@ bool StreamSearch::offer_all(const Offers& offers) {
   Attempt least = try_schedule(least_memory_, {});
   FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
   if (!std::exchange(is_staged_, true)) {
-    least.draft = passes_.run(pass_name::kUpdates, std::move(*least.draft), [&](StreamDraft given) {
-      return best_staging(std::move(given));
-    });
+    least.draft = passes_.run(pass_name::kUpdates, std::move(*least.draft),
+                              [&](StreamDraft given) { return best_staging(std::move(given)); });
     least_memory_ = least.draft->schedule;
   }
   offered_.offer(std::move(*least.draft));

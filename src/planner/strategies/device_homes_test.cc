@@ -121,7 +121,7 @@ TEST_P(DeviceHomesOn, TheStepFallsFromAllStreamedToAllAtHome) {
     const PlanAnswer answer = make_plan(question);
     const auto* planned = std::get_if<Planned>(&answer);
     if (planned == nullptr) continue;
-    last = planned->prediction.step;
+    last = planned->expected;
     if (first == Micros{}) first = last;
     EXPECT_LE(last.count, before.count * (1 + kRounding));
     before = last;
@@ -129,7 +129,7 @@ TEST_P(DeviceHomesOn, TheStepFallsFromAllStreamedToAllAtHome) {
   EXPECT_LT(last.count, 0.6 * first.count);
   question.strategy = devices == 1 ? "resident" : "1f1b";
   set_device_budgets(question, 1_GiB);
-  EXPECT_LT(last.count, 1.15 * must_fit(question).prediction.step.count);
+  EXPECT_LT(last.count, 1.15 * must_fit(question).expected.count);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceHomesOn, testing::Values(1, 2, 4));

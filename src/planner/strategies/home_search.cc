@@ -161,6 +161,7 @@ StreamSchedule StreamSearch::for_fills(StreamSchedule visits, const StreamDraft&
   visits = with_slots(std::move(visits), kRoomyRing);
   visits.saved_slots = StreamSchedule{}.saved_slots;
   visits.updates_as_landed = draft.schedule.updates_as_landed;
+  visits.updates_ahead = draft.schedule.updates_ahead;
   return rest == Fills::sums_and_leave ? with_roomy_saved_ring(std::move(visits)) : visits;
 }
 

@@ -140,4 +140,9 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
   schedule = least->schedule();
 }
 
+Bytes host_peak(const Plan& plan) {
+  const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
+  return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
+}
+
 }  // namespace ferry

@@ -23,4 +23,7 @@ void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, Stream
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule);
 
+/// What the plan takes of DRAM.
+Bytes host_peak(const Plan& plan);
+
 }  // namespace ferry

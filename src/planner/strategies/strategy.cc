@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 
+#include "exec/simulator.h"
 #include "plan/purposes.h"
 
 namespace ferry {
@@ -20,6 +21,17 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 }
 
 }  // namespace
+
+Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_step) {
+  if (clipped_step == Micros{}) return step;
+  const double share = question.options.clipped;
+  return step * (1 - share) + clipped_step * share;
+}
+
+Micros clipped_step(const Plan& plan) {
+  if (std::ranges::find(plan.tasks, TaskKind::redo, &Task::kind) == plan.tasks.end()) return {};
+  return simulate(clipped(plan)).step;
+}
 
 std::vector<StageReport> stage_reports(const Machine& machine,
                                        const std::vector<StageVisit>& visits) {

@@ -47,7 +47,14 @@ struct StrategyPlan {
   std::string remark;  // how it was chosen, in a few words
   PlanReport report = {};
   std::vector<PassReport> passes = {};  // in the order of their first runs
+  Micros clipped_step = {};  // predicted, where the plan updates ahead of the norm; 0: like others
 };
+
+/// The mean of steps some of which are clipped (PlanJob::clipped). Plans are chosen by it.
+Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_step);
+
+/// What the plan predicts of a clipped step; 0: what it does of others.
+Micros clipped_step(const Plan& plan);
 
 /// The place that lacks most for the strategy's plan of least memory.
 struct Shortage {

@@ -12,7 +12,6 @@
 #include "planner/write/allocate.h"
 #include "planner/write/edges.h"
 #include "planner/write/stream_plan.h"
-#include "spec/drive_array.h"
 #include "spec/pass_names.h"
 
 namespace ferry {
@@ -38,6 +37,7 @@ std::string key_of(const StreamSchedule& schedule) {
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
   if (schedule.sums_leave_first) key += 'g';
   if (schedule.updates_read_apart) key += 'w';
+  key += 'n' + std::to_string(schedule.updates_ahead);
   key += 's' + std::to_string(schedule.staging_slots);
   if (std::ranges::any_of(schedule.policies, leaves_device))
     key += "k" + std::to_string(schedule.saved_slots);
@@ -70,11 +70,6 @@ Bytes limit_of(const PlanQuestion& question, const std::string& device) {
   return device_limit(question, static_cast<int>(at));
 }
 
-Bytes host_peak(const Plan& plan) {
-  const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
-  return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
-}
-
 }  // namespace
 
 StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes)
@@ -86,7 +81,7 @@ StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Hom
              passes_.has(pass_name::kHomes)),
       offered_(is_small_step(question, chain) ? 1 + kRunnersUp : 1) {}
 
-// ---- what fits, and where states rest ----
+// ---- what fits ----
 
 std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
   least_memory_ = with_slots(std::move(least_memory), kLeastActivationSlots);
@@ -96,66 +91,6 @@ std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
   fastest_ = kNever;
   best_.reset();
   return attempt.lacking;
-}
-
-bool StreamSearch::has_drives() const { return drive_array(question_.machine).count > 0; }
-
-// With drives: of the schedule of least memory, what DRAM does not hold or all that can leave it.
-StreamSearch::Attempt StreamSearch::find_homes() {
-  needed_ = host_peak(write(least_memory_));
-  for (const ChainBlock& block : chain_.blocks) {
-    swap_slots_ = std::max(swap_slots_, slot_size(block.saved));
-  }
-  swap_slots_ =
-      swap_slots_ * (with_roomy_saved_ring(least_memory_).saved_slots * least_memory_.devices);
-  Attempt attempt;
-  for (const Resting resting : {Resting::by_value, Resting::on_drives}) {
-    resting_ = resting;
-    tried_.clear();
-    attempt = try_schedule(least_memory_, {});
-    if (!attempt.lacking || attempt.lacking->kind != PlaceKind::host) break;
-  }
-  return attempt;
-}
-
-// What leaves the devices for the drives passes through slots in DRAM, for which more moves there.
-StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
-  schedule.homes.clear();
-  if (schedule.on_devices != HomeCounts{}) {
-    schedule.homes = DeviceHomes(chain_, schedule).homes({}, schedule.on_devices);
-  }
-  schedule.gradients_on_drive = false;
-  schedule.activations_on_drive.clear();
-  if (resting_ == Resting::by_value) {
-    const Bytes beside = schedule.left_free + (swaps_to_drive ? swap_slots_ : Bytes{});
-    rest_by_value(question_, chain_, needed_ + beside, host_limit(question_), schedule);
-  } else if (resting_ == Resting::on_drives) {
-    rest_all_on_drives(question_, chain_, schedule);
-  }
-  return schedule;
-}
-
-// What the schedule has in DRAM beside what rests there, and slots of rings, add up to more than
-// was left for them. Returns whether another rest leaves more.
-bool StreamSearch::leave_free(StreamSchedule& schedule, const Shortage& lacking) const {
-  if (resting_ != Resting::by_value || lacking.kind != PlaceKind::host) return false;
-  StreamSchedule leaving = schedule;
-  leaving.left_free += lacking.need - lacking.have;
-  leaving = as_asked(leaving);
-  const bool differs = leaving.homes != schedule.homes ||
-                       leaving.gradients_on_drive != schedule.gradients_on_drive ||
-                       leaving.activations_on_drive != schedule.activations_on_drive;
-  if (differs) schedule = std::move(leaving);
-  return differs;
-}
-
-/// At rest, with the policies that the job asks for if it does.
-StreamSchedule StreamSearch::as_asked(const StreamSchedule& offered) const {
-  const ActivationPolicies policies = asked_policies(offered);
-  StreamSchedule schedule =
-      at_rest(offered, std::ranges::count(policies, ActivationPolicy::swap_to_drive) > 0);
-  schedule.policies = policies;
-  return schedule;
 }
 
 // ---- attempts ----
@@ -222,7 +157,7 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
     if (verdict.at_least >= *faster_than) return {};
   }
   order_accesses(plan);
-  verdict.at_least = simulate(plan).step;
+  verdict.at_least = expected_step(question_, simulate(plan).step, clipped_step(plan));
   verdict.is_exact = true;
   fastest_ = std::min(fastest_, verdict.at_least);
   StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
@@ -297,6 +232,9 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
       if (task.micro_batch < 0) moved[task.resource] += static_cast<double>(task.bytes.count);
     } else if (task.kind == TaskKind::backward) {
       busy[task.resource] += least_backward(chain_.blocks[task.block]);
+    } else if (task.kind == TaskKind::update &&
+               plan.places[plan.resources[task.resource].place].kind == PlaceKind::host) {
+      busy[task.resource] += chain_.blocks[task.block].host_update;
     } else {
       busy[task.resource] += task.micros;
     }
@@ -318,24 +256,6 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
   }
   const Micros drives = least_on_drives(memory * (1 + most.copies));
   return std::max(drives, *std::ranges::max_element(busy)) >= *question_.faster_than;
-}
-
-// What the drives take for what rests there whatever visits and refinement are, where devices spare
-// DRAM so many bytes: each byte is read and written. Without clipping sums pass it by; checkpoints
-// may stay on the devices.
-Micros StreamSearch::least_on_drives(double spared) const {
-  if (resting_ == Resting::in_dram) return {};
-  Bytes passing =
-      chain_.activation * static_cast<std::int64_t>(chain_.size()) * question_.micro_batches;
-  for (const ChainBlock& block : chain_.blocks) {
-    if (!question_.clips) passing += landing_sum(block);
-  }
-  const Bytes rest = needed_ - passing - host_limit(question_);
-  const double bytes = std::max(0.0, static_cast<double>(rest.count) - spared);
-  const DriveArray drives = drive_array(question_, chain_);
-  const Micros read = from_seconds(bytes / drives.read.bytes_per_second);
-  const Micros write = from_seconds(bytes / drives.write.bytes_per_second);
-  return drives.duplex ? std::max(read, write) : read + write;
 }
 
 // What a job asks of every block, wherever it can.
@@ -436,41 +356,6 @@ StreamDraft StreamSearch::neighbouring_rings(StreamDraft draft) {
       resized.saved_slots += by;
       if (resized.saved_slots >= 1) draft = faster_of(std::move(draft), resized);
     }
-  }
-  return draft;
-}
-
-StreamDraft StreamSearch::best_updates(StreamDraft draft) {
-  if (!question_.clips || question_.mode != PlanMode::train) return draft;
-  StreamSchedule landed = draft.schedule;
-  landed.updates_as_landed = true;
-  return faster_of(std::move(draft), landed);
-}
-
-/// As the schedule of least memory passes what goes to updates and back.
-StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
-  schedule.updates_read_apart = least_memory_.updates_read_apart;
-  schedule.sums_leave_first = least_memory_.sums_leave_first;
-  schedule.staging_slots = least_memory_.staging_slots;
-  return schedule;
-}
-
-/// What passes between DRAM and drives on the way to updates and back. A single slot is what the
-/// strategy has by its definition.
-StreamDraft StreamSearch::best_staging(StreamDraft draft) {
-  constexpr std::array kStagingSlots = {2, 4, 6};
-  if (!draft.schedule.uses_drives() || draft.schedule.staging_slots == 1) return draft;
-  const auto without_and_with = [&](bool StreamSchedule::*choice) {
-    StreamSchedule turned = draft.schedule;
-    turned.*choice = !(turned.*choice);
-    draft = faster_of(std::move(draft), turned);
-  };
-  without_and_with(&StreamSchedule::updates_read_apart);
-  if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
-  for (const int slots : kStagingSlots) {
-    StreamSchedule resized = draft.schedule;
-    resized.staging_slots = slots;
-    draft = faster_of(std::move(draft), resized);
   }
   return draft;
 }
@@ -588,6 +473,7 @@ StrategyPlan StreamSearch::answer(const StreamDraft& draft, const std::string& r
   if (draft.schedule.uses_drives()) answer.remark += ", drives";
   answer.report.stages = stage_reports(asked_.machine, draft.schedule.visits);
   answer.passes = passes_.reports();
+  answer.clipped_step = clipped_step(answer.plan);
   return answer;
 }
 

@@ -174,6 +174,7 @@ class StreamSearch {
   StreamDraft best_updates(StreamDraft draft);
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
+  StreamDraft best_ahead(StreamDraft draft);
 
   int all_activations() const;
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;

@@ -49,10 +49,10 @@ void add_workspace(PlanQuestion& question, Bytes more) {
 // 142.4 s, and 124.8 s with a byte more: long rings fitted, so short ones were not tried.
 TEST(StreamSearch, AByteMoreWorkspaceMakesNoPlanFaster) {
   PlanQuestion question = large_question(96);
-  const Micros step = must_fit(question).prediction.step;
+  const Micros step = must_fit(question).expected;
   EXPECT_LT(step.seconds(), 125);
   add_workspace(question, 1_B);
-  EXPECT_GE(must_fit(question).prediction.step.count, step.count * (1 - 1e-9));
+  EXPECT_GE(must_fit(question).expected.count, step.count * (1 - 1e-9));
 }
 
 enum class Less { device, host, workspace, links, drives, speed };
@@ -104,7 +104,7 @@ TEST(StreamSearch, ALittleLessOfAnythingMakesNoPlanNoticeablyFaster) {
     question.strategy = kStreaming[seed % kStreaming.size()];
     const AnswerWithoutRemedies full = answer_question(question);
     if (!std::holds_alternative<Planned>(full)) continue;
-    const Micros step = std::get<Planned>(full).prediction.step;
+    const Micros step = std::get<Planned>(full).expected;
     for (const Less what :
          {Less::device, Less::host, Less::workspace, Less::links, Less::drives, Less::speed}) {
       for (const double part : {0.0, 0.001, 0.01}) {
@@ -115,7 +115,7 @@ TEST(StreamSearch, ALittleLessOfAnythingMakesNoPlanNoticeablyFaster) {
         if (planned == nullptr) continue;
         ++compared;
         const double allowed = question.strategy == "mobius" ? kOfHomes : kNoticeable;
-        EXPECT_GE(planned->prediction.step.count, step.count * (1 - allowed));
+        EXPECT_GE(planned->expected.count, step.count * (1 - allowed));
       }
     }
   }
@@ -137,10 +137,10 @@ TEST(StreamSearch, APassThatIsSwitchedOffDoesNotRun) {
   PlanQuestion question = large_question(24);
   using Names = std::vector<std::string>;
   EXPECT_EQ(passes_of(question), (Names{"schedules", "updates", "activations", "rings"}));
-  const Micros all = must_fit(question).prediction.step;
+  const Micros all = must_fit(question).expected;
   question.options.without = "rings, updates";
   EXPECT_EQ(passes_of(question), (Names{"schedules", "activations"}));
-  EXPECT_GT(must_fit(question).prediction.step, all);
+  EXPECT_GT(must_fit(question).expected, all);
   question.options.without = "activations,homes,rings,updates";
   EXPECT_EQ(passes_of(question), Names{"schedules"});
 }

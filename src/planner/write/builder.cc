@@ -69,6 +69,9 @@ ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
     case ValueKind::rounded:
       made.bytes = owner->rounded;
       break;
+    case ValueKind::original:
+      made.bytes = owner->weights + owner->states;
+      break;
     case ValueKind::norm:
       made.bytes = 8_B;
       break;
@@ -201,22 +204,47 @@ void PlanBuilder::clip(const Where& where) {
 }
 
 void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale) {
-  update(block, queue, {home(ValueKind::weight, block), home(ValueKind::state, block), sum, scale});
+  update(block, queue,
+         {home(ValueKind::weight, block), home(ValueKind::state, block), sum, scale, {}});
 }
 
 void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances& instances) {
   const ChainBlock& costs = chain_.blocks[block];
   const bool on_host = queue == queues_.update;
-  Task task = make(TaskKind::update, block, -1, false, [&](const Access& access, bool) {
-    if (access.part == Part::weight) return instances.weights;
-    if (access.part == Part::state) return instances.states;
-    return access.part == Part::clip ? instances.scale : instances.sum;
-  });
+  Task task = make_update(TaskKind::update, block, instances);
   task.name = numbered("U", block, -1);
   task.resource = queue;
   task.micros = on_host ? costs.host_update : costs.device_update;
+  if (instances.original.valid()) {
+    task.micros = task.micros * (1 + keeping_traffic() / update_traffic(question_.gradients));
+  }
   task.workspace = on_host ? Bytes{} : costs.device_update_workspace;
   plan_.tasks.push_back(std::move(task));
+}
+
+void PlanBuilder::redo(BlockId block, const UpdateInstances& instances) {
+  Task task = make_update(TaskKind::redo, block, instances);
+  task.name = numbered("redo", block, -1);
+  task.resource = queues_.update;
+  plan_.tasks.push_back(std::move(task));
+}
+
+Task PlanBuilder::make_update(TaskKind kind, BlockId block,
+                              const UpdateInstances& instances) const {
+  return make(kind, block, -1, false, [&](const Access& access, bool) {
+    switch (access.part) {
+      case Part::weight:
+        return instances.weights;
+      case Part::state:
+        return instances.states;
+      case Part::original:
+        return instances.original;
+      case Part::clip:
+        return instances.scale;
+      default:
+        return instances.sum;
+    }
+  });
 }
 
 void PlanBuilder::settle(Bytes host_end, int gradient_slots) {

@@ -45,7 +45,7 @@ class PlanBuilder {
 
   /// Lays out W.b and S.b of all blocks in block order from the place's first byte, 4096-aligned,
   /// as home instances. The same for every mode and strategy. Returns where they end. Requires:
-  /// values R.b are made, for the tasks' signatures are settled here.
+  /// values R.b and O.b are made, for the tasks' signatures are settled here.
   Bytes lay_out_home(PlaceId place);
   /// The same with each value at the place that `place_of` gives it; where each place's homes end.
   std::map<PlaceId, Bytes> lay_out_homes(
@@ -64,11 +64,15 @@ class PlanBuilder {
   /// Norms and losses are read in the order in which their instances were made.
   void clip(const Where& where);
 
-  /// What an update works on; `sum` is R.b if there is one, else G.b; `scale` is C, or none.
+  /// What an update works on; `sum` is R.b if there is one, else G.b; `scale` is C, or none;
+  /// `original` is O.b, or none.
   struct UpdateInstances {
-    InstanceId weights, states, sum, scale;
+    InstanceId weights, states, sum, scale, original;
   };
   void update(BlockId block, ResourceId queue, const UpdateInstances& instances);
+  /// Of an update on the host ahead of the norm. Takes no time: a step that is not clipped is what
+  /// a plan predicts.
+  void redo(BlockId block, const UpdateInstances& instances);
   /// The same where weights and states are at home.
   void update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale);
 
@@ -87,6 +91,7 @@ class PlanBuilder {
   /// A task with what it reads and writes; not yet in the plan, so that copies come before it.
   Task make(TaskKind kind, BlockId block, int micro_batch, bool keeps, const Where& where,
             const Listing& listing = {}) const;
+  Task make_update(TaskKind kind, BlockId block, const UpdateInstances& instances) const;
   void drop_unread_copies();
   void drop_unused_instances();
   void place_host_activations(Bytes host_end, int gradient_slots);

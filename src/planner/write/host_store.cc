@@ -20,6 +20,7 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   FERRY_CHECK(!schedule.uses_drives() || queues.drives, "the schedule needs drives");
   for (const BlockId b : chain.blocks.ids()) {
     if (residence.rounds(b.number())) builder.value(ValueKind::rounded, b, -1);
+    if (residence.updates_ahead(b.number())) builder.value(ValueKind::original, b, -1);
   }
   home_ends_ = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
     const BlockHome& home = home_of(block);
@@ -185,7 +186,13 @@ void HostStore::update(BlockId block, InstanceId scale) {
   const InstanceId landed = sum(residence_.update_sum(block.number()), block);
   const InstanceId weights = weight_to_update(block);
   const InstanceId states = state(block);
-  builder_.update(block, builder_.queues().update, {weights, states, landed, scale});
+  if (residence_.updates_ahead(block.number())) {
+    const InstanceId original = scalar(ValueKind::original, block, -1);
+    const PlanBuilder::UpdateInstances instances{weights, states, landed, scale, original};
+    if (scale.valid()) return builder_.redo(block, instances);
+    return builder_.update(block, builder_.queues().update, instances);
+  }
+  builder_.update(block, builder_.queues().update, {weights, states, landed, scale, {}});
   const BlockHome& home = home_of(block);
   const auto write_back = [&](InstanceId from, ValueKind kind) {
     builder_.copy(builder_.queues().drives->write, from, builder_.home(kind, block));

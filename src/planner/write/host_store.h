@@ -43,7 +43,8 @@ class HostStore {
   /// The same to read.
   InstanceId activation(ValueId value);
 
-  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or none.
+  /// Appends U.b with its reads from and writes to the drives. `scale`: C, or none; a block that is
+  /// updated ahead of the norm has both, the second time for its redo.
   void update(BlockId block, InstanceId scale);
 
   /// Where the homes end that are at the place.

@@ -24,6 +24,7 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
       device_(chain.size(), kNone),
       backward_device_(chain.size(), kNone),
       backward_visits_(chain.size()),
+      updates_ahead_(chain.size()),
       reads_weight_(schedule.devices, std::vector<bool>(chain.size())) {
   for (const StageVisit& visit : schedule.visits) {
     const bool backward = visit.direction != Direction::forward;
@@ -41,6 +42,29 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
     FERRY_CHECK(!rests || device_[b] != kSeveral, "a block at home on a device runs there alone");
     FERRY_CHECK(!home(b).sum_waits || backward_device_[b] != kSeveral,
                 "a sum that waits is of one device");
+  }
+  choose_updates_ahead();
+}
+
+// What passes through slots on its way from drives is not there any more when the norm is known.
+bool Residence::may_update_ahead(int block) const {
+  const BlockHome at = home(block);
+  return chain_.blocks[block].trainable && !at.on_device && !at.weight_on_drive &&
+         !at.state_on_drive && !gathers_sum(backward_device_[block], block);
+}
+
+// The first whose sums land.
+void Residence::choose_updates_ahead() {
+  if (!trains_ || !question_.clips || schedule_.gradients_on_drive) return;
+  int left = schedule_.updates_ahead;
+  for (const StageVisit& visit : schedule_.visits) {
+    if (visit.direction == Direction::forward || visit.end_batch < question_.micro_batches)
+      continue;
+    for (int b = visit.end - 1; b >= visit.first && left > 0; --b) {
+      if (!may_update_ahead(b)) continue;
+      updates_ahead_[b] = true;
+      --left;
+    }
   }
 }
 

@@ -48,6 +48,9 @@ class Residence {
   ValueKind update_sum(int block) const {
     return rounds(block) ? ValueKind::rounded : ValueKind::gradient;
   }
+  /// With clipping: the host updates the block when its sum lands, ahead of the norm, and keeps
+  /// what was there in O.
+  bool updates_ahead(int block) const { return updates_ahead_[block]; }
   /// No visit adds to a sum that another began, so none comes down before it is whole.
   bool lands_whole(int block) const { return backward_visits_[block] <= 1; }
   /// R has a slot of its own on the device.
@@ -74,6 +77,8 @@ class Residence {
 
  private:
   bool reads_weight(const StageVisit& visit, int block) const;
+  bool may_update_ahead(int block) const;
+  void choose_updates_ahead();
 
   const PlanQuestion& question_;
   const Chain& chain_;
@@ -81,7 +86,8 @@ class Residence {
   const bool trains_;
   std::vector<int> device_;
   std::vector<int> backward_device_;
-  std::vector<int> backward_visits_;             // by block
+  std::vector<int> backward_visits_;  // by block
+  std::vector<bool> updates_ahead_;
   std::vector<std::vector<bool>> reads_weight_;  // by device and block, tied heads included
 };
 

@@ -482,7 +482,7 @@ class StreamWriter {
   void land(std::size_t v, int b) {
     bring_sum_down(v, residence_.update_sum(b), b, residence_.updates_wait());
     landed_.push_back(b);
-    if (!residence_.updates_wait()) store_.update(b, {});
+    if (!residence_.updates_wait() || residence_.updates_ahead(b)) store_.update(b, {});
   }
 
   /// A tied head's whole sum, to where the block adds it whose weights it reads.

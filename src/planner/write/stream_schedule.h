@@ -77,6 +77,10 @@ struct StreamSchedule {
   /// With clipping every update waits for all norms. In block order the next step's first weights
   /// are ready first; in the order of landing no update waits for the last gradient sum.
   bool updates_as_landed = false;
+  /// With clipping: of the blocks that rest in DRAM, in the order in which sums land, so many are
+  /// updated when theirs lands, as if the step would not be clipped. Where it is they are updated
+  /// again, from what was there, which DRAM has until then.
+  int updates_ahead = 0;
   /// Updates wait for the end of backward even without clipping, as ZeRO-Offload's optimizer does.
   bool updates_at_end = false;
 

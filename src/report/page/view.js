@@ -9,7 +9,8 @@ const kByteColours = {
   W: ['weights', '#6aa3ec'], S: ['optimizer state', '#6cc184'], G: ['gradients', '#f0995a'],
   A: ['activations', '#a05bb5'], dA: ['activation gradients', '#d46a8c'], K: ['kept for backward', '#5f4b8b'],
   R: ['rounded gradients', '#f7c187'], workspace: ['workspace', '#8c8f73'], X: ['tokens', '#b89b2a'],
-  N: ['norms', '#66777f'], L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f']};
+  N: ['norms', '#66777f'], L: ['losses', '#7f6657'], C: ['clip scale', '#556b5f'],
+  O: ['originals of early updates', '#a3c9b0']};
 function isAtHome(kind) { return kind.startsWith('home '); }
 function byteColour(kind) { return kByteColours[kind] || [kind, '#777777']; }
 const kThemes = {

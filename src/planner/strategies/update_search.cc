@@ -1,0 +1,68 @@
+// How updates go: in which order, ahead of the norm, and through which slots between DRAM and
+// drives.
+#include <array>
+#include <utility>
+
+#include "planner/strategies/streaming.h"
+#include "spec/pass_names.h"
+
+namespace ferry {
+
+StreamDraft StreamSearch::best_updates(StreamDraft draft) {
+  if (!question_.clips || question_.mode != PlanMode::train) return draft;
+  StreamSchedule landed = draft.schedule;
+  landed.updates_as_landed = true;
+  return faster_of(std::move(draft), landed);
+}
+
+/// As the schedule of least memory passes what goes to updates and back.
+StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
+  schedule.updates_read_apart = least_memory_.updates_read_apart;
+  schedule.sums_leave_first = least_memory_.sums_leave_first;
+  schedule.staging_slots = least_memory_.staging_slots;
+  return schedule;
+}
+
+/// What passes between DRAM and drives on the way to updates and back. A single slot is what the
+/// strategy has by its definition.
+StreamDraft StreamSearch::best_staging(StreamDraft draft) {
+  constexpr std::array kStagingSlots = {2, 4, 6};
+  if (!draft.schedule.uses_drives() || draft.schedule.staging_slots == 1) return draft;
+  const auto without_and_with = [&](bool StreamSchedule::*choice) {
+    StreamSchedule turned = draft.schedule;
+    turned.*choice = !(turned.*choice);
+    draft = faster_of(std::move(draft), turned);
+  };
+  without_and_with(&StreamSchedule::updates_read_apart);
+  if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
+  for (const int slots : kStagingSlots) {
+    StreamSchedule resized = draft.schedule;
+    resized.staging_slots = slots;
+    draft = faster_of(std::move(draft), resized);
+  }
+  return draft;
+}
+
+/// With clipping: updates ahead of the norm, of as many blocks as DRAM has room for what they find
+/// and as the step gets shorter by. Where something rests on drives DRAM is full.
+StreamDraft StreamSearch::best_ahead(StreamDraft draft) {
+  if (!question_.clips || question_.mode != PlanMode::train) return draft;
+  if (draft.schedule.uses_drives()) return draft;
+  return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
+    const auto turn = [&](int count) {
+      StreamSchedule turned = given.schedule;
+      turned.updates_ahead = count;
+      given = faster_of(std::move(given), turned);
+    };
+    const int blocks = static_cast<int>(chain_.size());
+    for (int count = blocks; count > 0; count /= 2) turn(count);
+    for (int by = (given.schedule.updates_ahead + 1) / 2; by > 0; by /= 2) {
+      const int chosen = given.schedule.updates_ahead;
+      if (chosen - by > 0) turn(chosen - by);
+      if (chosen + by < blocks) turn(chosen + by);
+    }
+    return given;
+  });
+}
+
+}  // namespace ferry
