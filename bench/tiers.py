@@ -5,9 +5,9 @@
     .venv/bin/python bench/tiers.py capped      in a control group with a third of the states: losses and the peak of memory
 
 The model is a Llama with random weights (--hidden, --layers), the tokens are random; the drive is a folder (--drive), whose
-rates are measured in the same run. A row is the median of --rounds runs, all rows in turns, since a shared machine's speed
-moves. `step` is the mean of a run's steps after the first two: where steps overlap they end in pairs. `bound` is that of any
-plan, `busiest` of any order of this plan's tasks. `capped` wants root.
+rates are measured anew for every run, as the blocks' times are. A row is the median of --rounds runs, all rows in turns,
+since a shared machine's speed moves. `step` is the mean of a run's steps after the first two: where steps overlap they end
+in pairs. `bound` is that of any plan, `busiest` of any order of this plan's tasks. `capped` wants root.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def write_tokens(file: Path, rows: list[list[int]]) -> None:
 class Bench:
     def __init__(self, folder: Path, asked: argparse.Namespace):
         self.folder, self.asked = folder, asked
-        os.environ["FERRY_CACHE"] = str(folder / "cache")  # rates are measured anew
+        os.environ["FERRY_CACHE"] = str(folder / "cache")
         os.environ["PYTHONPATH"] = str(ROOT / "tools")
         sizes = (str(folder / "base"), str(asked.hidden), str(asked.layers), "fp32")
         made = subprocess.run([sys.executable, __file__, "--make", *sizes], check=True, capture_output=True, text=True)
@@ -159,6 +159,7 @@ class Bench:
 
     def run(self, job: dict, enter=None) -> Outcome:
         file = self.write(job)
+        shutil.rmtree(self.folder / "cache", ignore_errors=True)  # what is measured is of this run
         planned = json.loads(ferry("plan", file, "--json", folder=self.folder))
         ferry("train", file, folder=self.folder, enter=enter)
         log = [json.loads(line) for line in (self.folder / "run/log.jsonl").read_text().splitlines()]
