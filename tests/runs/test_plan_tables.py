@@ -119,6 +119,20 @@ def test_the_explanations_figures_stand_in_the_json_too(job):
     assert plan_json(job)["more_memory"] == []
 
 
+def test_a_kept_plan_answers_as_the_search_did(job, tmp_path):
+    machine = json.loads((tmp_path / "pair.yaml").read_text())
+    machine["host"]["memory_bandwidth"] = "8 GB/s"  # so low that some updates go ahead of the norm
+    machine["devices"][0] |= {"count": 1, "bf16": "2 TFLOP/s", "up": "8 GB/s", "down": "8 GB/s"}
+    (tmp_path / "slow-host.yaml").write_text(json.dumps(machine))
+    asked = (job, "--explain", f"machine={tmp_path / 'slow-host.yaml'}")
+    searched, kept = plan_json(*asked), plan_json(*asked)
+    assert searched["clipped_step_seconds"] > searched["step_seconds"]
+    for answer in (searched, kept):
+        for candidate in answer["candidates"]:
+            del candidate["passes"]  # a kept plan took none
+    assert kept == searched
+
+
 def test_what_a_device_saves_is_what_a_plan_for_it_says(job, tmp_path):
     machine = json.loads((tmp_path / "pair.yaml").read_text())
     machine["devices"][0]["memory"] = "180 MiB"
