@@ -258,7 +258,7 @@ class Kit:
     @staticmethod
     def sim_filter(program: str) -> str:
         """A rehearsal runs what is quick: it shows that the part works."""
-        return {"device_test": "*", "device_core_test": "*"}.get(program, "*AdamW*:*Attention*:*GradientSums*")
+        return {"device_test": "*", "device_core_test": "*"}.get(program, "*AdamW*:*Attention*:*GradientSums*:*PackedRows*")
 
     @staticmethod
     def state_of(case: dict) -> str:

@@ -12,4 +12,12 @@ at::Tensor document_positions(const Positions& positions, at::Device device) {
   return at::cat(parts);
 }
 
+at::Tensor document_starts(const Positions& positions, at::Device device) {
+  std::vector<std::int32_t> starts{0};
+  for (const std::int64_t length : positions.documents) {
+    starts.push_back(starts.back() + static_cast<std::int32_t>(length));
+  }
+  return at::tensor(starts, at::kInt).to(device, /*non_blocking=*/true);
+}
+
 }  // namespace ferry

@@ -19,4 +19,8 @@ struct Positions {
 /// Position of every token in its document, int64 [sum of lengths].
 at::Tensor document_positions(const Positions& positions, at::Device device);
 
+/// Where each document begins and the last one ends, int32 [documents + 1]. The copy to the device
+/// follows the current stream; nothing waits for it.
+at::Tensor document_starts(const Positions& positions, at::Device device);
+
 }  // namespace ferry
