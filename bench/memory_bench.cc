@@ -53,8 +53,7 @@ int main(int argc, char** argv) {
     if (before == nullptr) continue;
     const AnswerWithoutRemedies more = answer_question(pair.more);
     const auto* after = std::get_if<Planned>(&more);
-    const double loss =
-        after ? after->prediction.step.count / before->prediction.step.count - 1 : 1;
+    const double loss = after ? after->expected.count / before->expected.count - 1 : 1;
     ++planned;
     worst = std::max(worst, loss);
     if (loss <= kRounding) continue;

@@ -78,7 +78,7 @@ std::optional<Micros> print_row(const std::string& name, const PlanQuestion& que
   std::printf("| %s | %.3f s | %.3f s | %.3f s | %.0f %% | %s |\n", name.c_str(), step, clipped,
               bound, (step / bound - 1) * 100, planned->candidates.front().strategy.c_str());
   std::fflush(stdout);
-  return planned->prediction.step;
+  return planned->expected;
 }
 
 void give_memory(PlanQuestion& question, int gib) {

@@ -6,8 +6,9 @@
 
 The model is a Llama with random weights (--hidden, --layers), the tokens are random; the drive is a folder (--drive), whose
 rates are measured anew for every run, as the blocks' times are. A row is the median of --rounds runs, all rows in turns,
-since a shared machine's speed moves. `step` is the mean of a run's steps after the first two: where steps overlap they end
-in pairs. `bound` is that of any plan, `busiest` of any order of this plan's tasks. `capped` wants root.
+since a shared machine's speed moves. `step` is half the median over a run's pairs of neighbouring steps, after the first two:
+where steps overlap they end in pairs, and blocks' times are medians too. `bound` is that of any plan, `busiest` of any order
+of this plan's tasks. `capped` wants root.
 """
 
 import argparse
@@ -16,10 +17,12 @@ import os
 import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,6 +169,7 @@ class Bench:
         log = [line for line in log if "loss" in line]
         summary = json.loads((self.folder / "run/summary.json").read_text())
         seconds = [line["step_seconds"] for line in log[WARM_UP:]] or [log[-1]["step_seconds"]]
+        pairs = [sum(pair) / 2 for pair in pairwise(seconds)] or seconds
         moved = {"read": 0, "written": 0}
         exact = True
         for drive in summary.get("drives", {}).values():
@@ -173,7 +177,7 @@ class Bench:
                 moved[way] += total / drive["steps"]
                 exact &= total == drive["steps"] * drive["predicted_per_step"][way]
         return Outcome(
-            step=sum(seconds) / len(seconds),
+            step=statistics.median(pairs),
             predicted=summary["predicted_step_seconds"],
             bound=planned["lower_bound_seconds"],
             busiest=planned["busiest_seconds"],
