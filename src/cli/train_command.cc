@@ -33,6 +33,7 @@
 #include "spec/host_limits.h"
 #include "spec/shared_memory.h"
 #include "train/devices.h"
+#include "train/earlier_lines.h"
 #include "train/measure.h"
 #include "train/records.h"
 #include "train/run_folder.h"
@@ -67,6 +68,13 @@ std::optional<Precision> precision_before(const Start& start) {
   const auto kept = manifest.question.find("train.precision");
   if (kept == manifest.question.end()) return std::nullopt;
   return kept->second == to_string(Precision::fp32) ? Precision::fp32 : Precision::bf16;
+}
+
+/// The share of clipped steps that the run which goes on has seen; nothing for a new one.
+std::optional<double> clipped_before(const Start& start, const Job& job) {
+  if (!start.checkpoint || job.optim.clip <= 0) return std::nullopt;
+  const std::filesystem::path log = std::filesystem::path(job.out) / "log.jsonl";
+  return clipped_share(read_earlier_lines(log, static_cast<int>(start.done)), job.optim.clip);
 }
 
 void require_same_question(const Plan& plan, const PlanQuestion& question,
@@ -247,6 +255,8 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
       read_question(command.job, command.overrides, listener, precision_before(start));
   keep_usable_drives(question.plan.machine, command.without_drives, listener);
   if (command.without_drives) question.plan.possible_drive.reset();
+  std::optional<double>& clipped = question.plan.options.clipped;
+  if (!clipped) clipped = clipped_before(start, question.job);
   const auto planned = plan_for(command, question, listener);
   if (!planned) return std::nullopt;
   show_plan(command, question, *planned);

@@ -138,6 +138,7 @@ std::string expectation(const Field& field) {
                          example_units(units_of(real.dimension));
               }
             },
+            [&](std::optional<double>*) { return "a number" + bounds_text(field); },
             [&](std::array<double, 2>*) { return "a list of two numbers" + bounds_text(field); },
             [&](Wholes*) { return "a list of whole numbers" + of_unit + bounds_text(field); },
             [](Texts*) { return std::string("a list of texts"); },
@@ -177,6 +178,9 @@ std::string field_text(const Field& field) {
               if (member.dimension == Dimension::number) return real_text(*member.value);
               if (*member.value == 0 && zero_is_unknown(field)) return std::string("null");
               return quantity_text(*member.value, units_of(member.dimension));
+            },
+            [](std::optional<double>* member) {
+              return *member ? real_text(**member) : std::string("null");
             },
             [](std::array<double, 2>* member) {
               return "[" + real_text((*member)[0]) + ", " + real_text((*member)[1]) + "]";

@@ -47,6 +47,7 @@ std::optional<Bytes> bytes_in_bounds(const Field& field, const std::string& text
 
 bool set_null(const Field& field) {
   return std::visit(Match{[](std::optional<int>* member) { return member->reset(), true; },
+                          [](std::optional<double>* member) { return member->reset(), true; },
                           [](std::optional<Bytes>* member) { return member->reset(), true; },
                           [](MaybeSizes* member) { return member->reset(), true; },
                           [](std::optional<std::string>* member) { return member->reset(), true; },
@@ -97,6 +98,11 @@ bool set_text(const Field& field, const std::string& text) {
             [&](Real member) {
               const auto value = real_in_bounds(field, member.dimension, text);
               if (value) *member.value = *value;
+              return value.has_value();
+            },
+            [&](std::optional<double>* member) {
+              const auto value = real_in_bounds(field, Dimension::number, text);
+              if (value) *member = value;
               return value.has_value();
             },
             [&](Bytes* member) {
@@ -271,6 +277,7 @@ bool zero_is_unknown(const Field& field) {
 bool is_nullable(const Field& field) {
   return zero_is_unknown(field) || field.may_be_empty ||
          std::holds_alternative<std::optional<int>*>(field.member) ||
+         std::holds_alternative<std::optional<double>*>(field.member) ||
          std::holds_alternative<std::optional<Bytes>*>(field.member) ||
          std::holds_alternative<MaybeSizes*>(field.member) ||
          std::holds_alternative<std::optional<std::string>*>(field.member) ||

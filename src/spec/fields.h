@@ -59,9 +59,9 @@ struct Nested {
 
 /// Where a field's value lives.
 using Member =
-    std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::array<double, 2>*,
-                 Bytes*, std::optional<Bytes>*, std::optional<Sizes>*, std::string*,
-                 std::optional<std::string>*, std::optional<std::vector<int>>*,
+    std::variant<int*, std::optional<int>*, std::int64_t*, bool*, Real, std::optional<double>*,
+                 std::array<double, 2>*, Bytes*, std::optional<Bytes>*, std::optional<Sizes>*,
+                 std::string*, std::optional<std::string>*, std::optional<std::vector<int>>*,
                  std::optional<std::vector<std::string>>*, DataFiles*, DriveBudgets*, Choice,
                  Nested>;
 

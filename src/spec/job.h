@@ -88,6 +88,9 @@ enum class Partitioner { automatic, search, mip };
 enum class MapRule { automatic, cross, sequential, v };
 enum class ActivationRule { automatic, recompute, keep, swap, swap_to_drive };
 
+/// The share of steps that clipping is expected to scale where nothing is known of the run.
+constexpr double kClippedSteps = 0.2;
+
 /// What is asked of the planner beside the strategy. What a strategy has no use for it ignores.
 struct PlanJob {
   std::string profile = "auto";                     // auto, estimate, or a file
@@ -99,8 +102,9 @@ struct PlanJob {
   int chunks = 0;  // interleaved: stages per device; 0: two
   int round = 0;   // roundpipe: micro-batches per round; 0: chosen
   ActivationRule activations = ActivationRule::automatic;
-  double clipped = 0.2;  // of the steps, the share whose gradients clipping is expected to scale
-  std::string without;   // names of passes that do not run (pass_names.h), between commas
+  std::optional<double> clipped;  // of the steps, the share whose gradients clipping is expected to
+                                  // scale; none: that of the run that goes on, or kClippedSteps
+  std::string without;            // names of passes that do not run (pass_names.h), between commas
 
   bool operator==(const PlanJob&) const = default;
 };

@@ -289,10 +289,12 @@ std::vector<Field> plan_fields(PlanJob& plan) {
                   "pure: what is swapped: chosen by cost, blocks' inputs only, or (swap, "
                   "swap-to-drive) everything"},
       {.name = "plan.clipped",
-       .member = Real{&plan.clipped},
+       .member = &plan.clipped,
        .most = 1,
-       .meaning = "with `optim.clip`: the share of the steps that are expected to be clipped; updates "
-                  "ahead of the norm pay off where it is small"},
+       .default_text = "0.2, or that of the last steps of a run that goes on",
+       .meaning =
+           "with `optim.clip`: the share of the steps that are expected to be clipped; updates "
+           "ahead of the norm pay off where it is small"},
       {.name = "plan.without",
        .member = &plan.without,
        .may_be_empty = true,

@@ -1,9 +1,10 @@
 #include "train/earlier_lines.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/input_file.h"
 #include "base/json.h"
@@ -48,6 +49,18 @@ EarlierLines read_earlier_lines(const std::filesystem::path& log, int keep_until
     note(object, static_cast<int>(*step), lines);
   }
   return lines;
+}
+
+std::optional<double> clipped_share(const EarlierLines& lines, double clip) {
+  constexpr std::ptrdiff_t kLast = 100, kFewest = 10;
+  constexpr double kParts = 20;
+  const std::ptrdiff_t count = std::min(std::ssize(lines.learned), kLast);
+  if (count < kFewest) return std::nullopt;
+  const auto clipped =
+      std::count_if(lines.learned.end() - count, lines.learned.end(),
+                    [&](const EarlierLines::Step& step) { return step.grad_norm > clip; });
+  const double share = static_cast<double>(clipped) / static_cast<double>(count);
+  return std::round(share * kParts) / kParts;
 }
 
 }  // namespace ferry

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,9 @@ struct EarlierLines {
 /// Of steps up to `keep_until`. Lines that a crash or somebody else wrote are left out; a file that
 /// is not there has none. Throws UserError for what is no regular file.
 EarlierLines read_earlier_lines(const std::filesystem::path& log, int keep_until);
+
+/// The share of the last hundred steps whose gradients were scaled to the norm `clip`, in
+/// twentieths, so that a few steps more ask for no other plan. Nothing of fewer than ten.
+std::optional<double> clipped_share(const EarlierLines& lines, double clip);
 
 }  // namespace ferry

@@ -65,6 +65,21 @@ def test_a_bf16_run_resumes_bit_for_bit(box):
     assert run.losses == whole.losses
 
 
+def test_a_resumed_run_plans_for_as_many_clipped_steps_as_it_has_seen(box, tmp_path, monkeypatch):
+    monkeypatch.setenv("FERRY_CACHE", str(tmp_path))
+
+    def expected() -> set[str]:
+        plans = [json.loads(plan.read_text())["question"] for plan in tmp_path.glob("plans/*.json")]
+        return {re.search(r"clipped: (\S+)", plan)[1] for plan in plans}
+
+    box.train("clipped", train__steps=10, optim__clip=1e-3)
+    assert expected() == {"null"}, "a new run knows of none"
+    box.train("clipped", "--resume", train__steps=11, optim__clip=1e-3)
+    assert expected() == {"null", "1"}, "every step's norm is above 0.001"
+    box.train("clipped", "--resume", train__steps=12, optim__clip=1e-3, plan__clipped=0.5)
+    assert expected() == {"null", "1", "0.5"}, "the job's own word counts"
+
+
 def test_only_the_newest_checkpoints_are_kept(box):
     run = box.train("kept", train__save_every=2, train__keep=2)
     assert sorted(p.name for p in (run.out / "checkpoints").iterdir()) == ["step-000008", "step-000010"]

@@ -130,9 +130,10 @@ class QueueMaker {
     // A simplex array does one thing at a time: read time and write time add.
     const PoolId reads = add_pool(plan_, array.duplex ? name + ".reads" : name, 1.0);
     const PoolId writes = array.duplex ? add_pool(plan_, name + ".writes", 1.0) : reads;
+    const double cores = taken_cores(array);
     const auto add = [&](const std::string& queue, PoolId pool, Rate rate, bool down) {
       std::vector<Draw> draws = {{pool, 1.0}};
-      if (array.cores > 0) draws.push_back({cores_, array.cores / (array.duplex ? 2 : 1)});
+      if (cores > 0) draws.push_back({cores_, cores / (array.duplex ? 2 : 1)});
       if (dram_) draws.push_back({*dram_, rate.bytes_per_second});
       add_root_draws(draws, array, rate, down);
       return add_resource(plan_,
@@ -144,6 +145,21 @@ class QueueMaker {
     queues.write = add(".write", writes, array.write, false);
     queues.acts_write = add(".acts_write", writes, array.write, false);
     return queues;
+  }
+
+  // What drives take of the cores while they move at their rates. They take it of a simulated
+  // device's kernels, too, which leave cores idle on the average: on all cores, each kernel waits
+  // for the slowest of its threads.
+  double taken_cores(const DriveArray& array) const {
+    if (array.cores <= 0) return 0;
+    const double cores = std::max(1, question_.machine.host.cores);
+    double idle = 0;
+    for (int d = 0; d < static_cast<int>(question_.machine.devices.size()); ++d) {
+      const MachineDevice& device = device_of(question_, d);
+      if (device.kind != DeviceKind::sim || device.threads < cores) continue;
+      idle = std::max(idle, cores - compute_cores(question_, d));
+    }
+    return array.cores + idle;
   }
 
   // What drives read goes through their root complexes towards the host, as what devices send down:

@@ -24,7 +24,7 @@ std::vector<std::pair<std::string, Bytes>> breakdown_of(const Plan& plan, PlaceI
 
 Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_step) {
   if (clipped_step == Micros{}) return step;
-  const double share = question.options.clipped;
+  const double share = question.options.clipped.value_or(kClippedSteps);
   return step * (1 - share) + clipped_step * share;
 }
 
