@@ -8,6 +8,7 @@
 #include <string>
 
 #include "plan/verify.h"
+#include "planner/costs/queues.h"
 #include "planner/sample_questions.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/edges.h"
@@ -140,6 +141,26 @@ TEST(Homes, ADriveThatTakesCoresSlowsDownWhatComputes) {
   const Micros free = must_fit(question).expected;
   question.machine.drives.front().cores = 1.5;
   EXPECT_GT(must_fit(question).expected, free);
+}
+
+// Of the host's two cores, while the drive reads.
+TEST(Homes, ADriveTakesWhatKernelsOnAllCoresLeaveIdle) {
+  PlanQuestion question = question_with_drive();
+  question.machine.drives.front().cores = 0.125;
+  question.profile.compute_cores = 1.5;
+  const DriveArray array = drive_array(question, make_chain(question));
+  const auto drawn = [&](int threads) {
+    question.machine.devices.front().threads = threads;
+    Plan plan;
+    const Queues queues = add_queues(plan, question, 1, &array);
+    double cores = 0;
+    for (const Draw& draw : plan.resources[queues.drives->states_read].draws) {
+      if (plan.pools[draw.pool].name == "cores") cores += draw.rate;
+    }
+    return cores;
+  };
+  EXPECT_EQ(drawn(2), 0.125 + 0.5);
+  EXPECT_EQ(drawn(1), 0.125) << "the other core is free";
 }
 
 TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {
