@@ -23,8 +23,8 @@ struct EarlierLines {
 /// is not there has none. Throws UserError for what is no regular file.
 EarlierLines read_earlier_lines(const std::filesystem::path& log, int keep_until);
 
-/// The share of the last hundred steps whose gradients were scaled to the norm `clip`, in
-/// twentieths, so that a few steps more ask for no other plan. Nothing of fewer than ten.
+/// The share of the last hundred steps whose gradients' norm was above `clip`, in twentieths, so
+/// that a few steps more ask for no other plan. Nothing of fewer than ten.
 std::optional<double> clipped_share(const EarlierLines& lines, double clip);
 
 }  // namespace ferry

@@ -17,7 +17,7 @@ EarlierLines lines_of(int steps, int clipped) {
 TEST(ClippedShare, IsThatOfTheLastHundredStepsInTwentieths) {
   EXPECT_EQ(clipped_share(lines_of(10, 0), 1.0), 0.0);
   EXPECT_EQ(clipped_share(lines_of(10, 10), 1.0), 1.0);
-  EXPECT_EQ(clipped_share(lines_of(10, 10), 1.5), 0.0) << "a norm of the limit is not scaled";
+  EXPECT_EQ(clipped_share(lines_of(10, 10), 1.5), 0.0) << "a norm of the limit is not above it";
   EXPECT_EQ(clipped_share(lines_of(100, 33), 1.0), 0.35);
   EXPECT_EQ(clipped_share(lines_of(100, 32), 1.0), 0.3);
   EXPECT_EQ(clipped_share(lines_of(1000, 100), 1.0), 1.0);

@@ -112,6 +112,7 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
   double waiting = 0;            // sums
   double weights_share = kMost;  // the least over blocks, of W + S
   double sums_share = kMost;
+  double most_sums_share = 0;
   double update_micros = kMost;  // of the host, per byte of W + S
   for (const ChainBlock& block : chain.blocks) {
     const auto at_rest = static_cast<double>((block.weights + block.states).count);
@@ -119,7 +120,9 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
     states += at_rest;
     if (question.clips) waiting += static_cast<double>(landing_sum(block).count);
     weights_share = std::min(weights_share, static_cast<double>(block.weights.count) / at_rest);
-    sums_share = std::min(sums_share, static_cast<double>(landing_sum(block).count) / at_rest);
+    const double share = static_cast<double>(landing_sum(block).count) / at_rest;
+    sums_share = std::min(sums_share, share);
+    most_sums_share = std::max(most_sums_share, share);
     update_micros = std::min(update_micros, block.host_update.count / at_rest);
   }
   double devices = 0;
@@ -143,16 +146,22 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
     return Micros{(on_host - ahead) * update_micros} + behind;
   };
   Micros bound = moving(0);
-  double through_dram = 2 * on_drives;
+  double up = 0, down = 0;  // bytes over the links
   if (on_host > 0) {
-    through_dram += on_host * (weights_share + sums_share);
+    up = on_host * weights_share;
+    down = on_host * sums_share;
     const double most = question.clips ? std::min(on_host, host / 2) : 0;
     bound = std::max(bound, least_of_both(updating, moving, most));
     bound = std::max(bound, Micros{on_host * update_micros});
-    bound = std::max(bound, link_time(question, on_host * weights_share, true));
-    bound = std::max(bound, link_time(question, on_host * sums_share, false));
   }
+  if (const double beside = states + waiting - devices; question.clips && beside > 0) {
+    up = std::max(up, beside * weights_share / (1 + most_sums_share));
+    down = std::max(down, beside * sums_share / (1 + sums_share));
+  }
+  bound = std::max(bound, link_time(question, up, true));
+  bound = std::max(bound, link_time(question, down, false));
   if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
+    const double through_dram = up + down + 2 * on_drives;
     bound = std::max(bound, from_seconds(through_dram / dram.bytes_per_second));
   }
   return bound;
