@@ -123,7 +123,9 @@ class Examiner {
     find(device.name, "kind", "cuda:" + std::to_string(device.index),
          (address.empty() ? "PCI address unknown" : "PCI " + address) +
              (pci && pci->link ? ", " + link_text(*pci->link) : ""));
-    find(device.name, "memory", to_string(device.memory), "free now, as torch says");
+    find(device.name, "memory", to_string(device.memory),
+         "free now but for " + to_string(left_for_cuda(probes_.gpus[d].memory)) +
+             " of CUDA's own, as torch says");
     find_precision(device);
     probes_.say("measuring copies of " + device.name);
     try {

@@ -1,7 +1,11 @@
 #include "planner/planner.h"
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
 #include <optional>
+#include <ranges>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +17,7 @@
 #include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
 #include "planner/remedies.h"
+#include "planner/side_by_side.h"
 #include "planner/split_memory.h"
 #include "planner/strategies/strategies.h"
 #include "planner/with_evaluation.h"
@@ -85,6 +90,33 @@ std::string lack_text(const Shortage& lacking) {
   return lacking.place + " needs " + to_string(lacking.need) + ", has " + to_string(lacking.have);
 }
 
+/// Tells a listener, one word at a time, which strategies are searched.
+class SearchedStrategies {
+ public:
+  SearchedStrategies(PhaseListener& listener, std::ptrdiff_t all)
+      : listener_(listener), progress_{"planning", 0, all, "strategies"} {}
+
+  void begin(const Strategy& strategy) {
+    const std::lock_guard lock(one_at_a_time_);
+    tell(strategy.name);
+  }
+
+  void end() {
+    const std::lock_guard lock(one_at_a_time_);
+    if (++progress_.done == progress_.total) tell("");
+  }
+
+ private:
+  void tell(const std::string& part) {
+    progress_.part = part;
+    listener_.progress(progress_);
+  }
+
+  PhaseListener& listener_;
+  std::mutex one_at_a_time_;
+  Progress progress_;
+};
+
 // Collects the strategies' answers and keeps the best.
 class StrategySearch {
  public:
@@ -93,14 +125,19 @@ class StrategySearch {
 
   AnswerWithoutRemedies run(PhaseListener& listener) {
     const std::vector<const Strategy*> asked = asked_strategies(question_);
-    Progress progress{"planning", 0, std::ssize(asked), "strategies"};
-    for (const Strategy* strategy : asked) {
-      progress.part = strategy->name;
-      listener.progress(progress);
-      try_strategy(*strategy);
-      ++progress.done;
+    SearchedStrategies searched(listener, std::ssize(asked));
+    // What the one that is the fastest as a rule finds spares those behind it most of their search,
+    // and what they find spares each other little: they are searched side by side.
+    auto behind = std::ranges::find(asked, std::string(strategy_name::kMobius), &Strategy::name);
+    if (behind != asked.end()) ++behind;
+    for (auto one = asked.begin(); one != behind; ++one) {
+      searched.begin(**one);
+      Trial trial = trial_of(**one);
+      trial.answer = trial.strategy.plan(trial.question, chain_);
+      take(std::move(trial));
+      searched.end();
     }
-    listener.progress(progress);
+    search_side_by_side({behind, asked.end()}, searched);
     if (!best_) return std::move(*lacking_);
     const auto better = [&](const Candidate& a, const Candidate& b) {
       const auto rank = [&](const Candidate& candidate) {
@@ -120,19 +157,54 @@ class StrategySearch {
   }
 
  private:
-  void try_strategy(const Strategy& strategy) {
-    if (const Candidate* same = same_candidate(strategy)) {
+  struct Trial {
+    const Strategy& strategy;
+    PlanQuestion question;
+    std::optional<StrategyAnswer> answer = {};  // none: it is that of another strategy
+  };
+
+  Trial trial_of(const Strategy& strategy) const {
+    Trial trial{.strategy = strategy, .question = question_};
+    if (best_) trial.question.faster_than = expected(*best_) * (1 - kNoticeable);
+    return trial;
+  }
+
+  void search_side_by_side(std::span<const Strategy* const> asked, SearchedStrategies& searched) {
+    std::vector<Trial> trials;
+    for (const Strategy* strategy : asked) trials.push_back(trial_of(*strategy));
+    std::vector<std::function<void()>> works;
+    for (Trial& trial : trials | std::views::reverse) {  // the last take longest
+      works.emplace_back([&] {
+        searched.begin(trial.strategy);
+        if (same_as(trial.strategy) == nullptr) {
+          trial.answer = trial.strategy.plan(trial.question, chain_);
+        }
+        searched.end();
+      });
+    }
+    side_by_side(works);
+    for (Trial& trial : trials) take(std::move(trial));
+  }
+
+  /// The strategy earlier in the table that has the same plans; or null.
+  const char* same_as(const Strategy& strategy) const {
+    return strategy.same_as ? strategy.same_as(question_) : nullptr;
+  }
+
+  void take(Trial trial) {
+    const Strategy& strategy = trial.strategy;
+    if (!trial.answer) {
+      const auto same = std::ranges::find(candidates_, same_as(strategy), &Candidate::strategy);
+      FERRY_CHECK(same != candidates_.end(), "a strategy is compared with earlier ones");
       Candidate candidate = *same;
       candidate.strategy = strategy.name;
       candidate.passes.clear();  // none was run for it
       candidates_.push_back(std::move(candidate));
       return;
     }
-    PlanQuestion question = question_;
-    if (best_) question.faster_than = expected(*best_) * (1 - kNoticeable);
-    StrategyAnswer answer = strategy.plan(question, chain_);
+    StrategyAnswer answer = std::move(*trial.answer);
     std::optional<Plan> evaluation;
-    if (question_.evaluates) evaluation = add_evaluation(strategy, question, answer);
+    if (question_.evaluates) evaluation = add_evaluation(strategy, trial.question, answer);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
       candidates_.push_back({strategy.name, false, {}, {}, {}, lack_text(*lacking)});
       // The strategy that lacks least says what is missing.
@@ -150,14 +222,6 @@ class StrategySearch {
       evaluation_ = std::move(evaluation);
       winner_ = strategy.name;
     }
-  }
-
-  /// Of the strategy that was tried before and has the same plans.
-  const Candidate* same_candidate(const Strategy& strategy) const {
-    const char* same = strategy.same_as ? strategy.same_as(question_) : nullptr;
-    if (same == nullptr) return nullptr;
-    const auto tried = std::ranges::find(candidates_, same, &Candidate::strategy);
-    return tried == candidates_.end() ? nullptr : &*tried;
   }
 
   bool wins(const StrategyPlan& planned) const {

@@ -223,7 +223,7 @@ TEST(Planner, GoldenMobiusPlan) {
   PlanQuestion question = sample_question({.gpt2 = true, .tied = true, .layers = 1}, machine, 2);
   question.strategy = "mobius";
   use_round_costs(question);
-  expect_golden(question, "mobius.plan", Micros{169584});
+  expect_golden(question, "mobius.plan", Micros{171322});
 }
 
 }  // namespace

@@ -101,16 +101,21 @@ Machine parse_machine(const std::string& text, const std::string& source);
 /// One CUDA device as the caller's back end reports it.
 struct FoundGpu {
   int index = 0;
-  Bytes memory;
+  Bytes memory;                  // free now
   std::string pci_address = {};  // "0000:3b:00.0", as in topology.h; empty: unknown
 };
+
+/// Of a CUDA device's free memory what is left for kernels' code, cuBLAS's workspaces, the 2 MiB
+/// pages and segments that torch's allocator rounds to, and what a desktop takes meanwhile: a
+/// sixteenth, at most 1 GiB. No plan counts these.
+Bytes left_for_cuda(Bytes free);
 
 /// As its driver calls it; empty where that does not tell.
 std::string gpu_name(const FoundGpu& gpu);
 
 /// This box: the cores and bytes that affinity, cgroups (v1 and v2) and other programs leave us.
-/// Without GPUs its one device is simulated: all cores, all host memory, nothing throttled.
-/// Throws ResourceError when the system does not say how much memory is free.
+/// A GPU has what is free there but for left_for_cuda(). Without GPUs the one device is simulated:
+/// all cores, all host memory, nothing throttled. Throws ResourceError when the system does not say how much memory is free.
 Machine this_machine(const std::vector<FoundGpu>& gpus = {});
 
 /// The same for limits that are known already.

@@ -178,12 +178,13 @@ TEST(Machine, WithoutGpusThisMachineSimulatesOne) {
 
 TEST(Machine, GpusThatWereFoundAreTheDevices) {
   const Machine machine =
-      this_machine({{.index = 0, .memory = 8_GiB}, {.index = 3, .memory = 6_GiB}});
+      this_machine({{.index = 0, .memory = 8_GiB}, {.index = 3, .memory = 24_GiB + 5_B}});
   ASSERT_EQ(machine.devices.size(), 2u);
   EXPECT_EQ(machine.devices[1].name, "gpu1");
   EXPECT_EQ(machine.devices[1].kind, DeviceKind::cuda);
   EXPECT_EQ(machine.devices[1].index, 3);
-  EXPECT_EQ(machine.devices[1].memory, 6_GiB);
+  EXPECT_EQ(machine.devices[0].memory, 8_GiB - 512_MiB) << "a sixteenth is CUDA's own";
+  EXPECT_EQ(machine.devices[1].memory, 23_GiB) << "a GiB at most, and whole MiB";
 }
 
 TEST(Machine, TheDocumentedKeysAreTheOnesThatAreRead) {

@@ -5,6 +5,12 @@
 #include "spec/machine.h"
 
 namespace ferry {
+namespace {
+
+/// At least one: what is free changes by the second, and nobody reads the last digits.
+Bytes in_whole_mib(Bytes free) { return std::max(free.count >> 20, std::int64_t{1}) * 1_MiB; }
+
+}  // namespace
 
 Machine this_machine(const std::vector<FoundGpu>& gpus) {
   return this_machine(host_limits("/", cores_by_affinity()), gpus);
@@ -19,18 +25,19 @@ int simulated_devices(const Machine& machine) {
       std::ranges::count(machine.devices, DeviceKind::sim, &MachineDevice::kind));
 }
 
+Bytes left_for_cuda(Bytes free) { return std::min(1_GiB, Bytes{free.count / 16}); }
+
 Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus) {
   Machine machine{.name = "this machine", .source = {"this machine"}};
   machine.host.cores = limits.cores;
-  // Whole MiB, at least one: what is free changes by the second, and nobody reads the last digits.
-  machine.host.memory = std::max(limits.memory.count >> 20, std::int64_t{1}) * 1_MiB;
+  machine.host.memory = in_whole_mib(limits.memory);
   machine.host.shared = true;
   machine.host.origin.text = "this machine";
   for (const FoundGpu& gpu : gpus) {
     machine.devices.push_back({.name = "gpu" + std::to_string(machine.devices.size()),
                                .kind = DeviceKind::cuda,
                                .index = gpu.index,
-                               .memory = gpu.memory,
+                               .memory = in_whole_mib(gpu.memory - left_for_cuda(gpu.memory)),
                                .origin = {"this machine"}});
   }
   if (machine.devices.empty()) {

@@ -60,11 +60,16 @@ DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
     if (runs_on[b] >= 0 && !shared) all_[runs_on[b]].push_back(b);
     if (backward_on[b] >= 0 && b != tied) sums_[backward_on[b]].push_back(b);
   }
+  first_device_ = runs_on[0];
   for (int d = 0; d < schedule.devices; ++d) {
     std::ranges::reverse(sums_[d]);
     most_.all = std::max(most_.all, static_cast<int>(all_[d].size()));
     most_.sums = std::max(most_.sums, static_cast<int>(sums_[d].size()));
     most_.weights = std::max(most_.weights, static_cast<int>(weights_[d].size()));
+  }
+  if (first_device_ >= 0 && schedule.devices > 1) {
+    most_.all_elsewhere = most_.all;
+    most_.sums_elsewhere = most_.sums;
   }
 }
 
@@ -84,11 +89,14 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
     }
   };
   for (std::size_t d = 0; d < all_.size(); ++d) {
-    give(all_[d], counts.all, [&](int b) { put(resting, b); });
-    give(without_passing(sums_[d], counts.passing), counts.sums, [&](int b) {
+    const bool elsewhere = static_cast<int>(d) != first_device_;
+    const int all = counts.all + (elsewhere ? counts.all_elsewhere : 0);
+    const int sums = counts.sums + (elsewhere ? counts.sums_elsewhere : 0);
+    give(all_[d], all, [&](int b) { put(resting, b); });
+    give(without_passing(sums_[d], counts.passing), sums, [&](int b) {
       if (!resting[b].on_device) resting[b].sum_waits = true;
     });
-    give(weights_[d], counts.all + counts.weights, [&](int b) {
+    give(weights_[d], all + counts.weights, [&](int b) {
       if (!resting[b].on_device && counts.weights > 0) resting[b].weight_stays = true;
     });
   }

@@ -30,6 +30,7 @@ class DeviceHomes {
   std::vector<std::vector<int>> all_;
   std::vector<std::vector<int>> sums_;
   std::vector<std::vector<int>> weights_;
+  int first_device_ = 0;  // of block 0
   HomeCounts most_;
 };
 

@@ -52,6 +52,14 @@ TEST(DeviceHomes, FirstBlocksAreAtHomeAndTheLastOnesSumsWait) {
   EXPECT_EQ(letters(homes.homes({}, homes.most())), "d d d d d d d ");
 }
 
+TEST(DeviceHomes, DevicesWithoutTheFirstBlockCanHaveMore) {
+  const Chain chain = chain_of({});
+  const DeviceHomes homes(chain, in_turns(chain));
+  EXPECT_EQ(letters(homes.homes({}, {.all = 1, .all_elsewhere = 1})), "d d . d . . . ");
+  EXPECT_EQ(letters(homes.homes({}, {.sums = 1, .sums_elsewhere = 2})), ". s . s . s s ");
+  EXPECT_EQ(letters(homes.homes({}, {.weights = 1, .all_elsewhere = 1})), "w d . w . . . ");
+}
+
 TEST(DeviceHomes, OneSumInSoManyGoesDownAtOnce) {
   const Chain chain = chain_of({});
   const DeviceHomes homes(chain, in_turns(chain));

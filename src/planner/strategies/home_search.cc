@@ -28,12 +28,16 @@ int largest(int most, Fits fits) {
   return good;
 }
 
+HomeCounts whole_blocks(const HomeCounts& counts) {
+  return {.all = counts.all, .passing = counts.passing, .all_elsewhere = counts.all_elsewhere};
+}
+
 }  // namespace
 
 /// Of the draft's visits and of others: as much at home as it has, or some more or less, with what
 /// fits beside it; then single counts.
 StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
-  const HomeCounts counts = draft.schedule.on_devices;
+  const HomeCounts whole = whole_blocks(draft.schedule.on_devices);
   std::vector<StreamSchedule> visits = {draft.schedule};
   for (const StreamSchedule& each : regular_) {
     if (each.visits != draft.schedule.visits) visits.push_back(each);
@@ -41,12 +45,11 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
   for (const StreamSchedule& each : visits) {
     for (const Fills rest : {Fills::sums, Fills::sums_and_leave, Fills::weights}) {
       if (rest == Fills::weights && !is_small_step(question_, chain_)) continue;
-      const StreamSchedule emptied = for_fills(each, draft, rest);
-      draft = best_fill(std::move(draft),
-                        {emptied, kept_slots(chain_, emptied), rest, counts.all, counts.passing});
+      const Fill fill = fill_of(each, draft, rest, whole);
+      draft = best_fill(std::move(draft), fill);
     }
   }
-  return neighbouring_homes(best_passing(std::move(draft)));
+  return neighbouring_homes(best_elsewhere(best_passing(std::move(draft))));
 }
 
 /// As many whole blocks at home, filled up with what forward keeps and sums of other blocks that
@@ -54,13 +57,26 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
 StreamDraft StreamSearch::best_passing(StreamDraft draft) {
   const StreamSchedule chosen = draft.schedule;
   for (const Fills rest : {Fills::sums, Fills::sums_and_leave}) {
-    const StreamSchedule emptied = for_fills(chosen, draft, rest);
-    Fill fill{emptied, kept_slots(chain_, emptied), rest, chosen.on_devices.all};
+    Fill fill = fill_of(chosen, draft, rest, whole_blocks(chosen.on_devices));
     for (const int passing : {0, 2, 3, 4}) {
       if (passing == chosen.on_devices.passing) continue;
-      fill.passing = passing;
+      fill.whole.passing = passing;
       const std::optional<int> most = most_kept(fill);
       if (most) draft = faster_of(std::move(draft), filled(fill, *most));
+    }
+  }
+  return draft;
+}
+
+/// More whole blocks on the devices that have no embedding.
+StreamDraft StreamSearch::best_elsewhere(StreamDraft draft) {
+  const StreamSchedule chosen = draft.schedule;
+  if (chosen.devices == 1) return draft;
+  for (const Fills rest : {Fills::sums, Fills::sums_and_leave}) {
+    Fill fill = fill_of(chosen, draft, rest, whole_blocks(chosen.on_devices));
+    for (const int elsewhere : {0, 1, 2, 3}) {
+      fill.whole.all_elsewhere = elsewhere;
+      draft = best_fill(std::move(draft), fill);
     }
   }
   return draft;
@@ -73,14 +89,14 @@ StreamDraft StreamSearch::best_fill(StreamDraft draft, Fill fill) {
   constexpr int kPart = 8;
   constexpr std::array kShares = {1.0, 0.875, 0.75, 0.5};
   constexpr int kPatience = 2;
-  const int all = fill.all;
+  const int all = fill.whole.all;
   const int unit = 1 + all / kPart;
   const Micros limit = draft.step() * kPromising;
   bool is_promising = false;
   // Large stages pass only where little is left to pass, so the first that fits may have more.
   for (const int by : {0, unit, 2 * unit, -unit, -2 * unit}) {
-    fill.all = all + by;
-    if (fill.all < 0 || (by < 0 && !is_promising)) continue;
+    fill.whole.all = all + by;
+    if (fill.whole.all < 0 || (by < 0 && !is_promising)) continue;
     const std::optional<int> most = most_kept(fill);
     if (!most) continue;
     int failed = 0;
@@ -142,7 +158,8 @@ StreamDraft StreamSearch::most_at_home(StreamDraft draft) {
 /// Some blocks more or fewer of each kind, by ever smaller steps.
 StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
-  for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights}) {
+  for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights,
+                          &HomeCounts::all_elsewhere, &HomeCounts::sums_elsewhere}) {
     for (int by = std::max(1, draft.schedule.on_devices.*kind / 4); by > 0; by /= 2) {
       const StreamSchedule chosen = draft.schedule;
       for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
@@ -156,13 +173,14 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   return draft;
 }
 
-StreamSchedule StreamSearch::for_fills(StreamSchedule visits, const StreamDraft& draft,
-                                       Fills rest) const {
+StreamSearch::Fill StreamSearch::fill_of(StreamSchedule visits, const StreamDraft& draft,
+                                         Fills rest, const HomeCounts& whole) const {
   visits = with_slots(std::move(visits), kRoomyRing);
   visits.saved_slots = StreamSchedule{}.saved_slots;
   visits.updates_as_landed = draft.schedule.updates_as_landed;
   visits.updates_ahead = draft.schedule.updates_ahead;
-  return rest == Fills::sums_and_leave ? with_roomy_saved_ring(std::move(visits)) : visits;
+  if (rest == Fills::sums_and_leave) visits = with_roomy_saved_ring(std::move(visits));
+  return {visits, kept_slots(chain_, visits), rest, whole};
 }
 
 bool StreamSearch::may_keep() const {
@@ -174,10 +192,12 @@ bool StreamSearch::may_keep() const {
 /// neighbouring visits. Nothing where not even the whole blocks fit.
 std::optional<int> StreamSearch::most_kept(const Fill& fill) {
   const bool may_leave = may_keep() || fill.rest != Fills::sums_and_leave;
-  if (!may_leave || fill.all > DeviceHomes(chain_, fill.visits).most().all) return std::nullopt;
-  if (!is_roomy(with(fill, 0, {.all = fill.all}))) return std::nullopt;
+  const HomeCounts most = DeviceHomes(chain_, fill.visits).most();
+  if (!may_leave || fill.whole.all > most.all) return std::nullopt;
+  if (fill.whole.all_elsewhere > most.all_elsewhere) return std::nullopt;
+  if (!is_roomy(with(fill, 0, fill.whole))) return std::nullopt;
   const int blocks = may_keep() ? static_cast<int>(chain_.size()) : 0;
-  return largest(blocks, [&](int kept) { return is_roomy(with(fill, kept, {.all = fill.all})); });
+  return largest(blocks, [&](int kept) { return is_roomy(with(fill, kept, fill.whole)); });
 }
 
 /// What forward keeps and the sums that wait share a region (shared_region.h): where the one fits,
@@ -185,7 +205,7 @@ std::optional<int> StreamSearch::most_kept(const Fill& fill) {
 /// left, or what sums would.
 StreamSchedule StreamSearch::filled(const Fill& fill, int kept) {
   const HomeCounts most = DeviceHomes(chain_, fill.visits).most();
-  HomeCounts counts{.all = fill.all, .passing = fill.passing};
+  HomeCounts counts = fill.whole;
   const auto most_of = [&](int HomeCounts::*kind) {
     counts.*kind = largest(most.*kind, [&](int count) {
       HomeCounts tried = counts;
@@ -193,7 +213,10 @@ StreamSchedule StreamSearch::filled(const Fill& fill, int kept) {
       return is_roomy(with(fill, kept, tried));
     });
   };
-  if (fill.rest != Fills::weights) most_of(&HomeCounts::sums);
+  if (fill.rest != Fills::weights) {
+    most_of(&HomeCounts::sums);
+    most_of(&HomeCounts::sums_elsewhere);
+  }
   most_of(&HomeCounts::weights);
   return with(fill, kept, counts);
 }

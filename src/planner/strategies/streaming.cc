@@ -44,7 +44,8 @@ std::string key_of(const StreamSchedule& schedule) {
   for (const ActivationPolicy policy : schedule.policies)
     key += static_cast<char>('0' + static_cast<int>(policy));
   const HomeCounts& counts = schedule.on_devices;
-  for (const int count : {counts.all, counts.sums, counts.weights, counts.passing}) {
+  for (const int count : {counts.all, counts.sums, counts.weights, counts.passing,
+                          counts.all_elsewhere, counts.sums_elsewhere}) {
     key += 'h' + std::to_string(count);
   }
   for (const StageVisit& visit : schedule.visits) {

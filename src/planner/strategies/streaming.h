@@ -153,16 +153,17 @@ class StreamSearch {
     StreamSchedule visits;
     KeptSlots slots;  // kept_slots() of the visits
     Fills rest = Fills::sums;
-    int all = 0;
-    int passing = 0;  // HomeCounts
+    HomeCounts whole;  // all, all_elsewhere and passing
   };
   StreamDraft best_passing(StreamDraft draft);
+  StreamDraft best_elsewhere(StreamDraft draft);
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
   StreamSchedule with(const Fill& fill, int kept, const HomeCounts& counts) const;
   bool may_keep() const;
-  StreamSchedule for_fills(StreamSchedule visits, const StreamDraft& draft, Fills rest) const;
+  Fill fill_of(StreamSchedule visits, const StreamDraft& draft, Fills rest,
+               const HomeCounts& whole) const;
   bool is_roomy(const StreamSchedule& schedule);
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);

@@ -59,6 +59,10 @@ struct HomeCounts {
   /// Of every so many of the blocks of `sums` one's goes down at once, unless all others wait; 0:
   /// of none. Else the links stand still where backward begins, and hold it up where it ends.
   int passing = 0;
+  // The device of the first block has less room than others where that is a large embedding: so
+  // many more on all others.
+  int all_elsewhere = 0;
+  int sums_elsewhere = 0;
 
   bool operator==(const HomeCounts&) const = default;
 };

@@ -1,0 +1,14 @@
+// Independent parts of a search on the cores that are idle.
+#pragma once
+
+#include <functional>
+#include <span>
+
+namespace ferry {
+
+/// Runs every work once, on the calling thread and on further ones while the process has cores that
+/// no other call of this function uses; so it may be called by works, too. Returns when all are
+/// done. None may read what another one writes. Throws what the first of them in order threw.
+void side_by_side(std::span<const std::function<void()>> works);
+
+}  // namespace ferry

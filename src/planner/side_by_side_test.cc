@@ -1,0 +1,64 @@
+#include "planner/side_by_side.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "spec/host_limits.h"
+
+namespace ferry {
+namespace {
+
+using Works = std::vector<std::function<void()>>;
+
+TEST(SideBySide, EveryWorkRunsOnceAlsoThoseOfWorks) {
+  constexpr int kOuter = 7, kInner = 50;
+  std::vector<int> runs(kOuter * kInner);
+  Works outer;
+  for (int o = 0; o < kOuter; ++o) {
+    outer.emplace_back([&runs, o] {
+      Works inner;
+      for (int i = 0; i < kInner; ++i)
+        inner.emplace_back([&runs, o, i] { ++runs[o * kInner + i]; });
+      side_by_side(inner);
+    });
+  }
+  side_by_side(outer);
+  EXPECT_EQ(runs, std::vector<int>(kOuter * kInner, 1));
+  side_by_side({});
+}
+
+TEST(SideBySide, NoMoreWorksRunAtOnceThanThereAreCores) {
+  std::atomic<int> running = 0, most = 0;
+  const Works works(100, [&] {
+    const int now = ++running;
+    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    --running;
+  });
+  side_by_side(works);
+  EXPECT_GE(most, 1);
+  EXPECT_LE(most, cores_by_affinity());
+}
+
+TEST(SideBySide, TheFirstFailureInOrderIsThrownWhenAllAreDone) {
+  std::atomic<int> done = 0;
+  const Works works = {[&] { ++done; }, [] { throw std::runtime_error("second"); },
+                       [] { throw std::runtime_error("third"); }, [&] { ++done; }};
+  for (int round = 0; round < 20; ++round) {
+    done = 0;
+    try {
+      side_by_side(works);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "second");
+    }
+    EXPECT_EQ(done, 2);
+  }
+}
+
+}  // namespace
+}  // namespace ferry
