@@ -47,7 +47,8 @@ ROOMS = {
     },
 }
 TORCH = ("torch/", "ATen/", "c10/")
-# Folders that a build for the thread sanitizer leaves out (src/CMakeLists.txt), and what they therefore may not have.
+# Folders that a build for the thread sanitizer leaves out (src/CMakeLists.txt), and what they therefore may not have:
+# threads run what is theirs only through base/side_by_side.h.
 WITHOUT_THREADS = {"planner", "papers"}
 THREADS = {"atomic", "barrier", "condition_variable", "execution", "future", "latch", "mutex", "omp.h", "pthread.h",
            "semaphore", "shared_mutex", "stop_token", "thread"}  # fmt: skip

@@ -9,6 +9,7 @@
 #include "cli/torch_part.h"
 #include "planner/costs/estimate.h"
 #include "spec/host_limits.h"
+#include "spec/layout.h"
 #include "train/devices.h"
 #include "train/measure.h"
 #include "train/update_rate.h"
@@ -223,6 +224,16 @@ class Measurements {
     time_ += time;
     core_time_ += time * block.cores;
     result.profile.blocks.push_back(block.costs);
+    count_kept(result.profile.blocks.back());
+  }
+
+  /// The rotary table of a run lies beside its slots, and beside what was weighed of the block.
+  void count_kept(BlockProfile& costs) const {
+    const Bytes table = rotary_bytes(model(), question_.job.data.sequence,
+                                     Bytes{weight_element_bytes(question_.plan.precision)});
+    costs.forward_workspace += table;
+    costs.saving_workspace += table;
+    costs.backward_workspace += table;
   }
 
   /// By the rate of the device's products, where that is known.

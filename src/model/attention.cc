@@ -117,7 +117,7 @@ std::vector<at::Tensor> project_attention(const ModelSpec& model, const at::Tens
     k = rms_norm(k, reader.next(), model.norm_epsilon);
   }
   if (model.positions == PositionKind::rotary) {
-    const RotaryTable table = rotary_table(model, normed.size(1), positions, normed);
+    const RotaryTable table = rotary_rows(model, normed.size(1), positions, normed.options());
     q = rotate(q, table);
     k = rotate(k, table);
   }

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <numbers>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -67,14 +69,30 @@ struct Rotate : Function<Rotate> {
 
 }  // namespace
 
-RotaryTable rotary_table(const ModelSpec& model, std::int64_t time, const Positions& positions,
-                         const at::Tensor& like) {
-  const at::Tensor position =
-      positions.documents.empty()
-          ? at::arange(time, at::TensorOptions(at::kFloat).device(like.device()))
-          : document_positions(positions, like.device()).to(at::kFloat);
-  const at::Tensor angle = (position.unsqueeze(1) * frequencies(model, like.device())).unsqueeze(1);
-  return {at::cos(angle).to(like.scalar_type()), at::sin(angle).to(like.scalar_type())};
+RotaryTable rotary_table(const ModelSpec& model, std::int64_t length,
+                         const at::TensorOptions& options) {
+  const at::Device device = options.device();
+  const at::Tensor position = at::arange(length, at::TensorOptions(at::kFloat).device(device));
+  const at::Tensor angle = (position.unsqueeze(1) * frequencies(model, device)).unsqueeze(1);
+  const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+  return {at::cos(angle).to(type), at::sin(angle).to(type)};
+}
+
+RotaryTable rotary_rows(const ModelSpec& model, std::int64_t time, const Positions& positions,
+                        const at::TensorOptions& options) {
+  const std::vector<std::int64_t>& documents = positions.documents;
+  const std::int64_t longest = documents.empty() ? time : std::ranges::max(documents);
+  RotaryTable table = positions.rotary;
+  if (!table.cosine.defined() || table.cosine.size(0) < longest) {
+    table = rotary_table(model, longest, options);
+  }
+  const auto rows = [&](const at::Tensor& all) {
+    if (documents.empty()) return all.narrow(0, 0, time);
+    std::vector<at::Tensor> parts;
+    for (const std::int64_t length : documents) parts.push_back(all.narrow(0, 0, length));
+    return at::cat(parts);
+  };
+  return {rows(table.cosine), rows(table.sine)};
 }
 
 at::Tensor rotate(const at::Tensor& x, const RotaryTable& table) {

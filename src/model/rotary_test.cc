@@ -11,7 +11,7 @@ namespace {
 
 TEST(Rotary, ScoresDependOnTheDistanceOnly) {
   const ModelSpec model = small_model("llama");
-  const RotaryTable table = rotary_table(model, 32, {}, at::empty({0}));
+  const RotaryTable table = rotary_table(model, 32, at::kFloat);
   // The same query and key at every position.
   const at::Tensor q = at::randn({1, 1, 1, 8}).expand({1, 32, 1, 8});
   const at::Tensor k = at::randn({1, 1, 1, 8}).expand({1, 32, 1, 8});
@@ -26,12 +26,30 @@ TEST(Rotary, ScoresDependOnTheDistanceOnly) {
 
 TEST(Rotary, PositionsCountFromTheStartOfADocument) {
   const ModelSpec model = small_model("llama");
-  const at::Tensor like = at::empty({0});
-  const RotaryTable whole = rotary_table(model, 8, {}, like);
-  const RotaryTable packed = rotary_table(model, 8, {.documents = {3, 5}}, like);
+  const RotaryTable whole = rotary_table(model, 8, at::kFloat);
+  const RotaryTable packed = rotary_rows(model, 8, {.documents = {3, 5}}, at::kFloat);
 
   EXPECT_TRUE(packed.cosine.narrow(0, 0, 3).equal(whole.cosine.narrow(0, 0, 3)));
   EXPECT_TRUE(packed.sine.narrow(0, 3, 5).equal(whole.sine.narrow(0, 0, 5)));
+}
+
+// The table of a run serves rows and documents of all lengths up to its own, bit for bit.
+TEST(Rotary, RowsOfALongTableAreThoseOfShortOnes) {
+  const ModelSpec model = small_model("llama");
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const RotaryTable run = rotary_table(model, 32, type);
+    for (const std::int64_t time : {1, 7, 16, 31, 32, 40}) {
+      for (const std::vector<std::int64_t>& documents :
+           {std::vector<std::int64_t>{}, {time}, {5, time, 1}}) {
+        const RotaryTable own = rotary_rows(model, time, {documents, {}}, type);
+        const RotaryTable shared = rotary_rows(model, time, {documents, run}, type);
+        EXPECT_EQ(shared.cosine.size(0), documents.size() > 1 ? time + 6 : time);
+        EXPECT_EQ(shared.cosine.scalar_type(), type);
+        EXPECT_TRUE(shared.cosine.equal(own.cosine)) << time;
+        EXPECT_TRUE(shared.sine.equal(own.sine)) << time;
+      }
+    }
+  }
 }
 
 // Frequencies 1, 0.1, 0.01, 0.001; wavelengths 6, 63, 628, 6283. Waves longer than 640 are divided
@@ -44,7 +62,7 @@ TEST(Rotary, Llama3StretchesLongWavesOnly) {
                 .low_frequency_factor = 1,
                 .high_frequency_factor = 4,
                 .original_positions = 640};
-  const at::Tensor sine = rotary_table(model, 2, {}, at::empty({0})).sine[1][0];
+  const at::Tensor sine = rotary_table(model, 2, at::kFloat).sine[1][0];
   const double kept = (640.0 / 628.3185 - 1) / 3;
   const std::vector<double> expected{1, 0.1, (1 - kept) * 0.01 / 8 + kept * 0.01, 0.001 / 8};
 

@@ -2,22 +2,20 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/side_by_side.h"
 #include "plan/verify.h"
 #include "planner/answer.h"
 #include "planner/costs/bounds.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
 #include "planner/remedies.h"
-#include "planner/side_by_side.h"
 #include "planner/split_memory.h"
 #include "planner/strategies/strategies.h"
 #include "planner/with_evaluation.h"
@@ -90,33 +88,6 @@ std::string lack_text(const Shortage& lacking) {
   return lacking.place + " needs " + to_string(lacking.need) + ", has " + to_string(lacking.have);
 }
 
-/// Tells a listener, one word at a time, which strategies are searched.
-class SearchedStrategies {
- public:
-  SearchedStrategies(PhaseListener& listener, std::ptrdiff_t all)
-      : listener_(listener), progress_{"planning", 0, all, "strategies"} {}
-
-  void begin(const Strategy& strategy) {
-    const std::lock_guard lock(one_at_a_time_);
-    tell(strategy.name);
-  }
-
-  void end() {
-    const std::lock_guard lock(one_at_a_time_);
-    if (++progress_.done == progress_.total) tell("");
-  }
-
- private:
-  void tell(const std::string& part) {
-    progress_.part = part;
-    listener_.progress(progress_);
-  }
-
-  PhaseListener& listener_;
-  std::mutex one_at_a_time_;
-  Progress progress_;
-};
-
 // Collects the strategies' answers and keeps the best.
 class StrategySearch {
  public:
@@ -125,19 +96,23 @@ class StrategySearch {
 
   AnswerWithoutRemedies run(PhaseListener& listener) {
     const std::vector<const Strategy*> asked = asked_strategies(question_);
-    SearchedStrategies searched(listener, std::ssize(asked));
+    Progress progress{"planning", 0, std::ssize(asked), "strategies"};
     // What the one that is the fastest as a rule finds spares those behind it most of their search,
     // and what they find spares each other little: they are searched side by side.
     auto behind = std::ranges::find(asked, std::string(strategy_name::kMobius), &Strategy::name);
     if (behind != asked.end()) ++behind;
     for (auto one = asked.begin(); one != behind; ++one) {
-      searched.begin(**one);
+      progress.part = (*one)->name;
+      listener.progress(progress);
       Trial trial = trial_of(**one);
-      trial.answer = trial.strategy.plan(trial.question, chain_);
+      trial.answer = trial.strategy->plan(trial.question, chain_);
       take(std::move(trial));
-      searched.end();
+      ++progress.done;
     }
-    search_side_by_side({behind, asked.end()}, searched);
+    search_side_by_side({behind, asked.end()}, progress, listener);
+    progress.done = progress.total;
+    progress.part.clear();
+    listener.progress(progress);
     if (!best_) return std::move(*lacking_);
     const auto better = [&](const Candidate& a, const Candidate& b) {
       const auto rank = [&](const Candidate& candidate) {
@@ -158,31 +133,37 @@ class StrategySearch {
 
  private:
   struct Trial {
-    const Strategy& strategy;
+    const Strategy* strategy;
     PlanQuestion question;
     std::optional<StrategyAnswer> answer = {};  // none: it is that of another strategy
   };
 
   Trial trial_of(const Strategy& strategy) const {
-    Trial trial{.strategy = strategy, .question = question_};
+    Trial trial{.strategy = &strategy, .question = question_};
     if (best_) trial.question.faster_than = expected(*best_) * (1 - kNoticeable);
     return trial;
   }
 
-  void search_side_by_side(std::span<const Strategy* const> asked, SearchedStrategies& searched) {
+  /// Those behind the fastest one, the last first: they take longest.
+  void search_side_by_side(std::span<const Strategy* const> asked, Progress progress,
+                           PhaseListener& listener) {
     std::vector<Trial> trials;
     for (const Strategy* strategy : asked) trials.push_back(trial_of(*strategy));
+    std::ranges::reverse(trials);
     std::vector<std::function<void()>> works;
-    for (Trial& trial : trials | std::views::reverse) {  // the last take longest
-      works.emplace_back([&] {
-        searched.begin(trial.strategy);
-        if (same_as(trial.strategy) == nullptr) {
-          trial.answer = trial.strategy.plan(trial.question, chain_);
-        }
-        searched.end();
+    for (Trial& trial : trials) {
+      works.emplace_back([this, &trial] {
+        if (same_as(*trial.strategy) != nullptr) return;
+        trial.answer = trial.strategy->plan(trial.question, chain_);
       });
     }
-    side_by_side(works);
+    const auto done_before = progress.done;
+    side_by_side(works, [&](std::size_t work, std::size_t done) {
+      progress.done = done_before + static_cast<std::ptrdiff_t>(done);
+      progress.part = trials[work].strategy->name;
+      listener.progress(progress);
+    });
+    std::ranges::reverse(trials);
     for (Trial& trial : trials) take(std::move(trial));
   }
 
@@ -192,7 +173,7 @@ class StrategySearch {
   }
 
   void take(Trial trial) {
-    const Strategy& strategy = trial.strategy;
+    const Strategy& strategy = *trial.strategy;
     if (!trial.answer) {
       const auto same = std::ranges::find(candidates_, same_as(strategy), &Candidate::strategy);
       FERRY_CHECK(same != candidates_.end(), "a strategy is compared with earlier ones");

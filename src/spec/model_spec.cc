@@ -193,6 +193,11 @@ Bytes activation_bytes(const ModelSpec& model, BatchShape shape, Bytes element) 
   return shape.tokens() * model.hidden * element;
 }
 
+Bytes rotary_bytes(const ModelSpec& model, std::int64_t time, Bytes element) {
+  if (model.positions != PositionKind::rotary) return {};
+  return element * (2 * time * (model.head_dim / 2));
+}
+
 std::string similarity_key(const ModelSpec& model, const BlockSpec& block) {
   std::string key = to_string(block.kind);
   switch (block.kind) {

@@ -60,6 +60,7 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
       weights_(plan.instances.size()) {
   FERRY_CHECK(plan.blocks.size() == model.blocks.size(), "the plan was made for another model");
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
+  for (const PlaceId id : plan.places.ids()) rotary_.push_back(binding.rotary(model, id));
   for (const InstanceId id : plan.instances.ids()) {
     const Value& value = plan.values[plan.instances[id].value];
     const bool on_device = !binding.on_host(id) && !binding.on_drive(id);
@@ -218,6 +219,7 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
 Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) const {
   const Batch& batch = numbers.batches[task.micro_batch];
   Positions found;
+  found.rotary = rotary_[plan_.resources[task.resource].place];
   for (std::size_t i = 0; i < batch.segments.size(); ++i) {
     const bool row_starts = i % plan_.sequence == 0;
     const std::int32_t segment = batch.segments[i];
@@ -230,7 +232,9 @@ Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) con
     }
   }
   // Rows of one document each are attended to in one call.
-  if (found.documents.size() == static_cast<std::size_t>(plan_.micro_batch_size)) return {};
+  if (found.documents.size() == static_cast<std::size_t>(plan_.micro_batch_size)) {
+    found.documents.clear();
+  }
   return found;
 }
 

@@ -61,6 +61,7 @@ class BlockMath {
   const at::ScalarType type_;                              // of weights and activations
   IdVector<BlockId, BlockLayout> layouts_;                 // of its own parameters
   IdVector<InstanceId, std::vector<at::Tensor>> weights_;  // empty for other kinds
+  IdVector<PlaceId, RotaryTable> rotary_;                  // undefined for other places and models
   // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
   // the backward that reads it, so the next step's forward comes after this step's backward.
   std::map<std::pair<BlockId, int>, std::shared_ptr<SavedForward>> saved_;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "device/simulation.h"
 #include "device/tensor_views.h"
+#include "model/rotary.h"
 #include "spec/drive_array.h"
 
 namespace ferry {
@@ -192,6 +193,18 @@ bool Binding::on_host(InstanceId id) const {
 
 bool Binding::on_drive(InstanceId id) const {
   return places_[plan_.instances[id].place].drive != nullptr;
+}
+
+RotaryTable Binding::rotary(const ModelSpec& model, PlaceId place) const {
+  PlaceMemory& memory = places_[place];
+  if (model.positions != PositionKind::rotary || !memory.device) return {};
+  if (!memory.rotary.cosine.defined()) {
+    const at::ScalarType type = plan_.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+    memory.rotary = rotary_table(model, plan_.sequence,
+                                 at::TensorOptions(type).device(memory.device->torch_device()));
+    memory.device->synchronize();  // any stream may read it from now on
+  }
+  return memory.rotary;
 }
 
 const StepKernels* Binding::kernels(InstanceId id) const {

@@ -14,8 +14,10 @@
 
 #include "device/device.h"
 #include "device/host_registration.h"
+#include "model/positions.h"
 #include "plan/plan.h"
 #include "spec/machine.h"
+#include "spec/model_spec.h"
 #include "store/drive_space.h"
 #include "store/host_slab.h"
 #include "store/mapping.h"
@@ -30,6 +32,7 @@ struct PlaceMemory {
   std::optional<Device> device;
   at::Tensor slab;                       // bytes on the device; undefined elsewhere
   std::unique_ptr<StepKernels> kernels;  // of a device; null: by torch's operations
+  RotaryTable rotary;                    // of a device: Binding::rotary()
   std::unique_ptr<HostSlab> host;
   std::optional<HostRegistration> registration;  // of the host; none: pages cannot be locked
   std::unique_ptr<DriveSpace> drive;
@@ -82,6 +85,10 @@ class Binding {
 
   bool on_host(InstanceId id) const;
   bool on_drive(InstanceId id) const;
+
+  /// rotary_table() for the plan's rows on the device of `place`, made by the first call for all
+  /// plans there: rotary_bytes() beside its slots. Undefined for a model without one.
+  RotaryTable rotary(const ModelSpec& model, PlaceId place) const;
 
   /// Those of the device where the instance lives; null where there are none.
   const StepKernels* kernels(InstanceId id) const;

@@ -1,13 +1,13 @@
-#include "planner/side_by_side.h"
+#include "base/side_by_side.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
-
-#include "spec/host_limits.h"
 
 namespace ferry {
 namespace {
@@ -24,7 +24,8 @@ class IdleCores {
   void give_back() { ++idle_; }
 
  private:
-  std::atomic<int> idle_{cores_by_affinity() - 1};
+  // Those that affinity leaves.
+  std::atomic<int> idle_{std::max(static_cast<int>(std::thread::hardware_concurrency()), 1) - 1};
 };
 
 IdleCores& idle_cores() {
@@ -34,16 +35,25 @@ IdleCores& idle_cores() {
 
 }  // namespace
 
-void side_by_side(std::span<const std::function<void()>> works) {
+void side_by_side(std::span<const std::function<void()>> works,
+                  const std::function<void(std::size_t work, std::size_t done)>& begins) {
   std::vector<std::exception_ptr> failures(works.size());
-  std::atomic<std::size_t> next = 0;
+  std::mutex counting;
+  std::size_t begun = 0, done = 0;
+  const auto next = [&] {
+    const std::lock_guard lock(counting);
+    if (begun < works.size() && begins) begins(begun, done);
+    return begun++;
+  };
   const auto run = [&] {
-    for (std::size_t i = next++; i < works.size(); i = next++) {
+    for (std::size_t i = next(); i < works.size(); i = next()) {
       try {
         works[i]();
       } catch (...) {
         failures[i] = std::current_exception();
       }
+      const std::lock_guard lock(counting);
+      ++done;
     }
   };
   {

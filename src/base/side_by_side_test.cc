@@ -1,13 +1,12 @@
-#include "planner/side_by_side.h"
+#include "base/side_by_side.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 #include <vector>
-
-#include "spec/host_limits.h"
 
 namespace ferry {
 namespace {
@@ -41,7 +40,22 @@ TEST(SideBySide, NoMoreWorksRunAtOnceThanThereAreCores) {
   });
   side_by_side(works);
   EXPECT_GE(most, 1);
-  EXPECT_LE(most, cores_by_affinity());
+  EXPECT_LE(most, std::thread::hardware_concurrency());
+}
+
+TEST(SideBySide, ItTellsWhichWorkBegins) {
+  std::vector<std::size_t> begun, done;
+  const Works works(20, [] {});
+  side_by_side(works, [&](std::size_t work, std::size_t finished) {
+    begun.push_back(work);
+    done.push_back(finished);
+  });
+  ASSERT_EQ(begun.size(), works.size());
+  for (std::size_t i = 0; i < begun.size(); ++i) {
+    EXPECT_EQ(begun[i], i);
+    EXPECT_LE(done[i], i) << "of those that began before";
+    EXPECT_GE(done[i], i > 0 ? done[i - 1] : 0);
+  }
 }
 
 TEST(SideBySide, TheFirstFailureInOrderIsThrownWhenAllAreDone) {
