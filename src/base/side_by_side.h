@@ -10,7 +10,8 @@ namespace ferry {
 /// Runs every work once, on the calling thread and on further ones while the process has cores that
 /// no other call of this function uses; so it may be called by works, too. Returns when all are
 /// done. None may read what another one writes. Throws what the first of them in order threw.
-/// `begins`, if any, hears which work begins and how many are done, one call at a time.
+/// `begins`, if any, hears which work begins and how many are done, one call at a time; it must not
+/// throw.
 void side_by_side(std::span<const std::function<void()>> works,
                   const std::function<void(std::size_t work, std::size_t done)>& begins = {});
 
