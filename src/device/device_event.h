@@ -9,7 +9,8 @@
 namespace ferry {
 
 /// May be recorded again and again; a wait is for the latest recording before it. An event that
-/// was never recorded is done. Movable; one thread at a time.
+/// was never recorded is done. Movable. Threads: one at a time, but for block(), done() and wait(),
+/// which may come from several while none records.
 class DeviceEvent {
  public:
   enum class Timing { kOff, kOn };

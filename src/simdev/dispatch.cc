@@ -217,7 +217,8 @@ void run_drained(const Call& call, const std::string& why, Stack& results) {
   SimMachine& machine = sim_machine();
   machine.count_drain(call.device, full_name(call.schema), why);
   if (machine.options().hazards) {
-    machine.detector().access(call.stream.actor, full_name(call.schema), "", input_ranges(call));
+    machine.detector().access(call.stream.actor, full_name(call.schema), "", input_ranges(call),
+                              host_actor());
   }
   machine.wait_stream(call.stream);
   Stack stack = cpu_inputs(call);

@@ -55,12 +55,12 @@ void HazardDetector::rename_actor(int actor, std::string name) {
 }
 
 void HazardDetector::access(int actor, const std::string& op, const std::string& label,
-                            std::span<const AccessedRange> ranges) {
+                            std::span<const AccessedRange> ranges, int host) {
   const std::lock_guard lock(mutex_);
   const auto self = static_cast<std::size_t>(actor);
   FERRY_CHECK(self < clocks_.size(), "an access by an actor that was never added");
   HazardClock& clock = clocks_[self];
-  if (actor != kHost) merge(clock, clocks_[kHost]);
+  merge(clock, clocks_.at(static_cast<std::size_t>(host)));
   if (clock.size() <= self) clock.resize(self + 1, 0);
   const std::uint64_t tick = ++clock[self];
 
@@ -75,10 +75,10 @@ void HazardDetector::access(int actor, const std::string& op, const std::string&
   }
 }
 
-HazardClock HazardDetector::clock(int actor) const {
+HazardClock HazardDetector::clock(int actor, int host) const {
   const std::lock_guard lock(mutex_);
   HazardClock clock = clocks_.at(static_cast<std::size_t>(actor));
-  merge(clock, clocks_[kHost]);
+  merge(clock, clocks_.at(static_cast<std::size_t>(host)));
   return clock;
 }
 

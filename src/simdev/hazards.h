@@ -49,7 +49,8 @@ struct AccessedRange {
   bool write = false;
 };
 
-/// All calls are safe from any thread. All host threads together are one actor.
+/// All calls are safe from any thread. Host threads are one actor together, kHost, but for those
+/// that were added as actors of their own.
 class HazardDetector {
  public:
   static constexpr int kHost = 0;
@@ -58,17 +59,18 @@ class HazardDetector {
 
   HazardDetector();
 
-  /// Adds a stream and returns its actor number. There is no limit on their number.
+  /// Adds a stream, or a host thread, and returns its actor number. There is no limit on their
+  /// number.
   int add_actor(std::string name);
   void rename_actor(int actor, std::string name);
 
   /// Notes that `actor` touches `ranges`, in program order of that actor. A stream's access is
-  /// also ordered after all that the host has seen, because the host enqueues it.
+  /// also ordered after all that `host` has seen, because that host thread enqueues it.
   void access(int actor, const std::string& op, const std::string& label,
-              std::span<const AccessedRange> ranges);
+              std::span<const AccessedRange> ranges, int host = kHost);
 
-  /// What `actor` has done and seen so far: the meaning of an event recorded on it now.
-  HazardClock clock(int actor) const;
+  /// What `actor` has done and seen so far: the meaning of an event that `host` records on it now.
+  HazardClock clock(int actor, int host = kHost) const;
 
   /// Orders everything `actor` does from now on after what `seen` has seen.
   void join(int actor, const HazardClock& seen);

@@ -137,6 +137,21 @@ TEST(Hazards, AWaitOfTheHostOrdersOtherStreams) {
   EXPECT_EQ(f.found(), 0u);
 }
 
+// A thread that enqueues what it was told to earlier must not profit from a wait that came between.
+TEST(Hazards, AHostThreadOfItsOwnPassesOnOnlyWhatItHasSeen) {
+  Fixture f;
+  const int launches = f.detector.add_actor("launches");
+  const std::array range{AccessedRange{f.slab.data(), 50_B, false}};
+  f.write(f.load, 0, 50);
+  f.wait(HazardDetector::kHost, f.load);
+  f.detector.access(f.compute, "read", "task", range, launches);
+  EXPECT_EQ(f.found(), 1u);
+
+  f.wait(launches, HazardDetector::kHost);
+  f.detector.access(f.compute, "read", "task", range, launches);
+  EXPECT_EQ(f.found(), 1u);
+}
+
 TEST(Hazards, OrderIsPassedOnThroughAThirdStream) {
   Fixture f;
   const int third = f.detector.add_actor("sim:0/third");

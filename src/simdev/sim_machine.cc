@@ -25,13 +25,14 @@ struct ThreadState {
   std::uint64_t opening = 0;
   int device = 0;
   std::vector<c10::StreamId> streams;  // the current one of each device; missing = 0
+  int host_actor = HazardDetector::kHost;
 };
 thread_local ThreadState thread_state;
 thread_local std::string thread_label;
 
 ThreadState& this_thread() {
   if (const auto opening = openings.load(); thread_state.opening != opening) {
-    thread_state = {opening, 0, {}};
+    thread_state = {.opening = opening, .device = 0, .streams = {}};
   }
   return thread_state;
 }
@@ -92,6 +93,8 @@ void set_current_stream_id(int device, c10::StreamId id) {
   if (streams.size() <= i) streams.resize(i + 1, 0);
   streams[i] = id;
 }
+
+int host_actor() { return this_thread().host_actor; }
 
 SimStream& current_stream(int device) {
   return sim_machine().stream(device, current_stream_id(device));
@@ -191,7 +194,7 @@ std::string SimMachine::stream_name(const SimStream& stream) {
 
 void SimMachine::enqueue(SimStream& stream, std::string op, const Ranges& ranges,
                          TaskQueue::Task task) {
-  if (options_.hazards) detector_.access(stream.actor, op, thread_label, ranges);
+  if (options_.hazards) detector_.access(stream.actor, op, thread_label, ranges, host_actor());
   stream.queue.push(
       [this, &stream, op = std::move(op), label = thread_label, task = std::move(task)] {
         try {
@@ -206,8 +209,8 @@ void SimMachine::enqueue(SimStream& stream, std::string op, const Ranges& ranges
 void SimMachine::record(SimEvent& event, SimStream& stream) {
   if (!event.event) event.event = std::make_shared<StreamEvent>();
   event.device = stream.device;
-  stream.queue.record(event.event,
-                      options_.hazards ? detector_.clock(stream.actor) : HazardClock{});
+  stream.queue.record(
+      event.event, options_.hazards ? detector_.clock(stream.actor, host_actor()) : HazardClock{});
 }
 
 void SimMachine::block(const SimEvent& event, SimStream& stream) {
@@ -219,17 +222,19 @@ void SimMachine::block(const SimEvent& event, SimStream& stream) {
 void SimMachine::wait_stream(SimStream& stream) {
   ++at(stream.device).host_syncs;
   // The clock is taken first: what other threads enqueue meanwhile is not waited for.
-  const HazardClock seen = options_.hazards ? detector_.clock(stream.actor) : HazardClock{};
+  const HazardClock seen =
+      options_.hazards ? detector_.clock(stream.actor, host_actor()) : HazardClock{};
   stream.queue.wait();
-  detector_.join(HazardDetector::kHost, seen);
+  detector_.join(host_actor(), seen);
 }
 
 void SimMachine::wait_device(int device) {
   ++at(device).host_syncs;
   for (SimStream* stream : streams(device)) {
-    const HazardClock seen = options_.hazards ? detector_.clock(stream->actor) : HazardClock{};
+    const HazardClock seen =
+        options_.hazards ? detector_.clock(stream->actor, host_actor()) : HazardClock{};
     stream->queue.wait();
-    detector_.join(HazardDetector::kHost, seen);
+    detector_.join(host_actor(), seen);
   }
 }
 
@@ -238,7 +243,7 @@ void SimMachine::wait_event(const SimEvent& event) {
   ++at(event.device).host_syncs;
   const auto latest = event.event->latest();
   const auto error = take(event.event->wait(latest.number));
-  detector_.join(HazardDetector::kHost, latest.clock);
+  detector_.join(host_actor(), latest.clock);
   if (error) std::rethrow_exception(error);
 }
 
@@ -247,16 +252,17 @@ bool SimMachine::query_event(const SimEvent& event) {
   const auto latest = event.event->latest();
   if (!event.event->completed(latest.number)) return false;
   const auto error = take(event.event->wait(latest.number));
-  if (options_.queries_order) detector_.join(HazardDetector::kHost, latest.clock);
+  if (options_.queries_order) detector_.join(host_actor(), latest.clock);
   if (error) std::rethrow_exception(error);
   return true;
 }
 
 bool SimMachine::query_stream(SimStream& stream) {
-  const HazardClock seen = options_.hazards ? detector_.clock(stream.actor) : HazardClock{};
+  const HazardClock seen =
+      options_.hazards ? detector_.clock(stream.actor, host_actor()) : HazardClock{};
   if (!stream.queue.idle()) return false;
   if (const auto error = stream.queue.take_error()) std::rethrow_exception(error);
-  detector_.join(HazardDetector::kHost, seen);
+  detector_.join(host_actor(), seen);
   return true;
 }
 
@@ -346,7 +352,7 @@ MemoryBlock SimMachine::allocate(SimStream& stream, Bytes size) {
     enqueue(stream, "allocate", {range},
             [block] { std::memset(block.data, 0xFF, static_cast<std::size_t>(block.size.count)); });
   } else if (options_.hazards) {
-    detector_.access(stream.actor, "allocate", thread_label, {&range, 1});
+    detector_.access(stream.actor, "allocate", thread_label, {&range, 1}, host_actor());
   }
   return block;
 }
@@ -364,7 +370,7 @@ void SimMachine::give_back(int device, const MemoryBlock& block,
     enqueue(home, "free", {range},
             [block] { std::memset(block.data, 0xFF, static_cast<std::size_t>(block.size.count)); });
   } else if (options_.hazards) {
-    detector_.access(home.actor, "free", thread_label, {&range, 1});
+    detector_.access(home.actor, "free", thread_label, {&range, 1}, host_actor());
   }
   release(device, at(device).memory->give_back(block));
 }
@@ -451,7 +457,7 @@ void simdev_host_access(const void* begin, Bytes size, bool write, const std::st
   SimMachine* machine = open_sim_machine();
   if (machine == nullptr || !machine->options().hazards) return;
   const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
-  machine->detector().access(HazardDetector::kHost, who, thread_label, {&range, 1});
+  machine->detector().access(host_actor(), who, thread_label, {&range, 1}, host_actor());
 }
 
 namespace {
@@ -472,12 +478,12 @@ void SimActor::access(const void* begin, Bytes size, bool write, const std::stri
   HazardDetector* detector = open_detector();
   if (detector == nullptr || actor_ < 0) return;
   const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
-  detector->access(actor_, who, "", {&range, 1});
+  detector->access(actor_, who, "", {&range, 1}, host_actor());
 }
 
 HazardClock SimActor::clock() const {
   const HazardDetector* detector = open_detector();
-  return detector == nullptr || actor_ < 0 ? HazardClock() : detector->clock(actor_);
+  return detector == nullptr || actor_ < 0 ? HazardClock() : detector->clock(actor_, host_actor());
 }
 
 void SimActor::join(const HazardClock& seen) const {
@@ -485,8 +491,19 @@ void SimActor::join(const HazardClock& seen) const {
   if (detector != nullptr && actor_ >= 0) detector->join(actor_, seen);
 }
 
+void simdev_host_thread(const std::string& name) {
+  if (HazardDetector* detector = open_detector()) {
+    this_thread().host_actor = detector->add_actor(name);
+  }
+}
+
+HazardClock simdev_host_clock() {
+  const HazardDetector* detector = open_detector();
+  return detector == nullptr ? HazardClock() : detector->clock(host_actor(), host_actor());
+}
+
 void simdev_host_join(const HazardClock& seen) {
-  if (HazardDetector* detector = open_detector()) detector->join(HazardDetector::kHost, seen);
+  if (HazardDetector* detector = open_detector()) detector->join(host_actor(), seen);
 }
 
 void simdev_stream_join(const c10::Stream& stream, const HazardClock& seen) {

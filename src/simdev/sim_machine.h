@@ -139,4 +139,8 @@ c10::StreamId current_stream_id(int device);
 void set_current_stream_id(int device, c10::StreamId id);
 SimStream& current_stream(int device);
 
+/// The calling thread among the detector's actors: HazardDetector::kHost, unless it has called
+/// simdev_host_thread().
+int host_actor();
+
 }  // namespace ferry

@@ -125,7 +125,16 @@ class SimActor {
   int actor_ = -1;  // -1: no detector
 };
 
-/// Host code has waited for what `seen` tells of.
+/// Makes the calling thread an actor of its own: what it enqueues is ordered after what it has
+/// itself waited for or joined, and not after what other host code has meanwhile.
+void simdev_host_thread(const std::string& name);
+
+/// What host code has done and seen so far; where the calling thread is an actor of its own, what
+/// that has.
+HazardClock simdev_host_clock();
+
+/// Host code, or the calling thread alone if it is an actor of its own, has waited for what `seen`
+/// tells of.
 void simdev_host_join(const HazardClock& seen);
 
 /// What is enqueued on the stream from now on is enqueued by code that has waited for it.

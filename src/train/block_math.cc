@@ -67,6 +67,11 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
     if (value.kind != ValueKind::weight || !on_device) continue;
     weights_[id] = weight_views(model, plan, binding, value.block, id);
   }
+  for (const TaskId id : plan.tasks.ids()) {
+    const Task& task = plan.tasks[id];
+    if (task.kind != TaskKind::forward || !operands_[id][Part::saved].valid()) continue;
+    saved_[{task.block, task.micro_batch}] = nullptr;
+  }
 }
 
 void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) {
@@ -102,7 +107,7 @@ void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbe
         forward_saving(model_, block(task), hidden_states(parts[Part::input]), weights,
                        binding_.bytes(parts[Part::saved]), positions(task, numbers));
     hidden_states(parts[Part::output]).copy_(kept.y);
-    saved_[{task.block, task.micro_batch}] = std::move(kept.saved);
+    saved_.at({task.block, task.micro_batch}) = std::move(kept.saved);
     return;
   }
   const bool first = block(task).kind == BlockKind::embedding;
@@ -128,7 +133,7 @@ BlockGradients BlockMath::block_gradients(const Task& task, const Operands& part
     return ferry::backward(model_, block(task), x, weights, dy, positions(task, numbers));
   }
   const auto kept = saved_.find({task.block, task.micro_batch});
-  FERRY_CHECK(kept != saved_.end(), task.name + " came before its forward");
+  FERRY_CHECK(kept != saved_.end() && kept->second, task.name + " came before its forward");
   return backward_saved(model_, block(task), x, weights, dy, binding_.bytes(parts[Part::saved]),
                         *kept->second);
 }

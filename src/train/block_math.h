@@ -27,7 +27,8 @@ class BlockMath {
   /// Requires: the plan was made for `model` and verified. All three must outlive this object.
   BlockMath(const ModelSpec& model, const Plan& plan, const Binding& binding);
 
-  /// Enqueues a forward, backward or device update task. Requires: its stream is current.
+  /// Enqueues a forward, backward or device update task. Requires: its stream is current. Threads:
+  /// one per device, several devices at a time.
   void enqueue(TaskId id, const StepNumbers& numbers);
 
   /// What a forward of `task`'s block could keep of this batch, K.b.m's bytes. Nothing is kept.
@@ -64,6 +65,7 @@ class BlockMath {
   IdVector<PlaceId, RotaryTable> rotary_;                  // undefined for other places and models
   // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
   // the backward that reads it, so the next step's forward comes after this step's backward.
+  // All are there from the start, null, since tasks of several devices are enqueued at a time.
   std::map<std::pair<BlockId, int>, std::shared_ptr<SavedForward>> saved_;
 };
 

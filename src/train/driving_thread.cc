@@ -13,12 +13,13 @@ constexpr int kGivingWay = 10;  // a tenth of a core beside a busy thread, by Li
 
 }  // namespace
 
-void on_driving_thread(bool give_way, const std::function<void()>& work) {
+// On Linux a thread has a nice value of its own. Where it cannot be set, nothing but speed is lost.
+void give_way() { std::ignore = nice(kGivingWay); }
+
+void on_driving_thread(bool gives_way, const std::function<void()>& work) {
   std::exception_ptr failure;
   std::thread thread([&] {
-    // On Linux a thread has a nice value of its own. Where it cannot be set, nothing but speed is
-    // lost.
-    if (give_way) std::ignore = nice(kGivingWay);
+    if (gives_way) give_way();
     try {
       work();
     } catch (...) {

@@ -22,8 +22,14 @@ std::optional<HostCompletion> Completions::take(Micros patience) {
   return oldest;
 }
 
-HostQueue::HostQueue(Completions& completions, std::function<Micros()> now)
-    : completions_(completions), now_(std::move(now)), thread_([this] { serve(); }) {}
+HostQueue::HostQueue(Completions& completions, std::function<Micros()> now,
+                     std::function<void()> on_start)
+    : completions_(completions),
+      now_(std::move(now)),
+      thread_([this, on_start = std::move(on_start)] {
+        on_start();
+        serve();
+      }) {}
 
 HostQueue::~HostQueue() {
   {

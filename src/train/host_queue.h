@@ -1,4 +1,5 @@
-// One host thread that runs closures in order: the loader's and the optimizer's side of a plan.
+// One host thread that runs closures in order: the loader's and the optimizer's side of a plan, and
+// the launches of a device's tasks.
 //
 // Errors are caught here, at one place, and handed to whoever takes the completion.
 #pragma once
@@ -42,7 +43,10 @@ class Completions {
 /// finish. `completions` and `now` must outlive the queue.
 class HostQueue {
  public:
-  HostQueue(Completions& completions, std::function<Micros()> now);
+  /// `on_start` runs first on the new thread.
+  HostQueue(
+      Completions& completions, std::function<Micros()> now,
+      std::function<void()> on_start = [] {});
   ~HostQueue();
   HostQueue(const HostQueue&) = delete;
   HostQueue& operator=(const HostQueue&) = delete;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "device/simulation.h"
+#include "train/driving_thread.h"
 #include "train/operator_count.h"
 
 namespace ferry {
@@ -53,8 +54,7 @@ StepRunner::StepRunner(Setup setup)
       block_math_(setup.model, plan_, binding_),
       host_math_(setup.model, plan_, binding_, setup.clip, setup.update_threads),
       last_runs_(plan_.tasks.size(), -1),
-      starts_(plan_.tasks.size()),
-      launches_(plan_.tasks.size()) {
+      launch_threads_(completions_, [this] { return now(); }) {
   for (auto& clocks : drive_clocks_) clocks.resize(plan_.tasks.size());
   for (auto& events : events_) {
     for (const Task& task : plan_.tasks) {
@@ -64,6 +64,7 @@ StepRunner::StepRunner(Setup setup)
     }
   }
   for (auto& ends : ends_) ends.resize(plan_.tasks.size());
+  for (const Task& task : plan_.tasks) operators_.push_back(task.kind == TaskKind::copy ? 1 : 0);
   set_clocks(setup.clock_life);
   for (const Resource& resource : plan_.resources) {
     Queue& queue = queues_.emplace_back();
@@ -71,6 +72,7 @@ StepRunner::StepRunner(Setup setup)
       case PlaceKind::device:
         queue.stream = places_[resource.place].device->stream(resource.name);
         queue.clock = &clocks_.at(resource.place);
+        queue.thread = launching_thread(*places_[resource.place].device, setup.simulated_apart);
         break;
       case PlaceKind::host:
         queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
@@ -94,6 +96,20 @@ void StepRunner::set_clocks(Micros life) {
   }
 }
 
+/// Several logical devices may be one physical one.
+int StepRunner::launching_thread(const Device& device, bool simulated_apart) {
+  const bool together = device.simulated() && !simulated_apart;
+  const c10::Device physical =
+      together ? c10::Device(device.torch_device().type()) : device.torch_device();
+  const auto known = std::ranges::find(launching_, physical);
+  if (known != launching_.end()) return static_cast<int>(known - launching_.begin());
+  launching_.push_back(physical);
+  return launch_threads_.add([simulated = device.simulated()] {
+    if (simulated) give_way();
+    simdev_host_thread("launches");
+  });
+}
+
 int StepRunner::clock_renewals() const {
   int renewals = 0;
   for (const auto& [id, clock] : clocks_) renewals += clock.renewals();
@@ -115,7 +131,8 @@ PlaceKind StepRunner::place_of(const Task& task) const {
 bool StepRunner::can_start(const Task& task) const {
   const Queue& queue = queues_[task.resource];
   if (queue.drive) return queue.drive->can_start(task);
-  // Any task may be as large as the largest. One that is too large for all of the room goes alone.
+  // Any task may be as large as the largest, and takes all of the room until it is counted. One
+  // that is too large for all of the room goes alone.
   if (queue.stream && !queue.in_flight.empty() &&
       queue.launches + queue.most_launches > most_launches_) {
     return false;
@@ -129,13 +146,12 @@ bool StepRunner::orders(const Task& earlier, const Task& later) const {
 
 void StepRunner::start(TaskRun run, const Task& task) {
   prepare(run.step);
-  first_step_ = std::min(first_step_, run.step);
+  if (run.step < first_step_) first_step_ = run.step;  // before anything of it is launched
   Queue& queue = queues_[task.resource];
-  starts_[run.task] = std::max(now(), queue.last_end);
   const Resource& resource = plan_.resources[task.resource];
   switch (place_of(task)) {
     case PlaceKind::device:
-      named(task, resource, [&] { start_on_device(run, task, queue); });
+      start_on_device(run, task, queue);
       break;
     case PlaceKind::host:
       start_on_host(run, task, queue);
@@ -155,44 +171,53 @@ void StepRunner::for_each_dependency(TaskRun run, const Task& task,
 }
 
 void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
-  const c10::StreamGuard current(*queue.stream);
+  const long known = operators_[run.task];
+  Launch& launch = queue.in_flight.emplace_back();
+  launch.run = run;
+  launch.counts =
+      task.kind != TaskKind::copy && (known == 0 || run.step % kStepsBetweenCounts == 0);
+  launch.operators = known > 0 ? known : most_launches_;
+  queue.launches += launch.operators;
+  std::vector<TaskRun> after;  // those whose events its stream waits for
+  for_each_dependency(run, task, [&](TaskRun earlier) {
+    const Task& other = plan_.tasks[earlier.task];
+    if (other.resource != task.resource && on_device(other)) after.push_back(earlier);
+  });
+  launch_threads_.push(
+      queue.thread, run, std::move(after), [this, &launch, &task, seen = simdev_host_clock()] {
+        named(task, plan_.resources[task.resource], [&] { carry_out(launch, task, seen); });
+      });
+}
+
+/// On the thread that launches for the task's device. `seen`: what the driver's had seen when it
+/// started the task, for the hazard detector.
+void StepRunner::carry_out(Launch& launch, const Task& task, const HazardClock& seen) {
+  const TaskRun run = launch.run;
+  const c10::Stream& stream = *queues_[task.resource].stream;
+  const c10::StreamGuard current(stream);
   last_runs_[run.task] = run.step;
   simdev_set_label(task.name);
+  simdev_host_join(seen);
   for (const InstanceId id : task.writes) binding_.name_slot(id);
   for_each_dependency(run, task, [&](TaskRun earlier) {
     const Task& other = plan_.tasks[earlier.task];
-    if (other.resource != task.resource && on_device(other)) {
-      event(earlier).block(*queue.stream);
-    }
+    if (other.resource != task.resource && on_device(other)) event(earlier).block(stream);
     // The driver has seen it end; only the hazard detector has to be told.
-    if (on_drive(other)) simdev_stream_join(*queue.stream, drive_clock(earlier));
+    if (on_drive(other)) simdev_stream_join(stream, drive_clock(earlier));
   });
-  const long launches = launches_of(run, task);
-  event(run).record(*queue.stream);
-  queue.in_flight.push_back({run, launches});
-  queue.launches += launches;
-  queue.most_launches = std::max(queue.most_launches, launches);
+  enqueue(launch, task);
+  event(run).record(stream);
 }
 
-/// Enqueues the task and says how much that was, or was when last counted.
-long StepRunner::launches_of(TaskRun run, const Task& task) {
-  long& known = launches_[run.task];
-  if (known > 0 && run.step % kStepsBetweenCounts != 0) {
-    enqueue(run, task);
-    return known;
-  }
-  const OperatorCount operators;
-  enqueue(run, task);
-  known = std::max(1L, operators.count());
-  return known;
-}
-
-void StepRunner::enqueue(TaskRun run, const Task& task) {
+void StepRunner::enqueue(Launch& launch, const Task& task) {
+  std::optional<OperatorCount> operators;
+  if (launch.counts) operators.emplace();
   if (task.kind == TaskKind::copy) {
     copy(task);
   } else {
-    block_math_.enqueue(run.task, *numbers_[parity(run.step)]);
+    block_math_.enqueue(launch.run.task, *numbers_[parity(launch.run.step)]);
   }
+  if (operators) launch.counted = std::max(1L, operators->count());
 }
 
 void StepRunner::copy(const Task& task) {
@@ -268,15 +293,11 @@ TaskRun StepRunner::wait_any() {
     auto completion = completions_.take(kPatience);
     if (!completion) continue;
     Queue& queue = queue_of(completion->run);
-    if (queue.drive) {
-      queue.drive->note(*completion);
-      continue;
+    if (queue.host && !completion->error) {
+      return finish(completion->run, completion->start, completion->end);
     }
-    if (completion->error) {
-      --queue.depth;
-      std::rethrow_exception(completion->error);
-    }
-    return finish(completion->run, completion->start, completion->end);
+    note(queue, *completion);
+    if (completion->error && !queue.drive) std::rethrow_exception(completion->error);
   }
 }
 
@@ -301,13 +322,15 @@ std::optional<TaskRun> StepRunner::take_drive_completion() {
 std::optional<TaskRun> StepRunner::take_device_completion() {
   for (const ResourceId r : queues_.ids()) {
     Queue& queue = queues_[r];
-    if (queue.in_flight.empty()) continue;
+    // An event that is not recorded yet would count as done.
+    if (queue.in_flight.empty() || !queue.in_flight.front().begun) continue;
     const TaskRun run = queue.in_flight.front().run;
+    const Micros begun = *queue.in_flight.front().begun;
     const Task& task = plan_.tasks[run.task];
     if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
-    queue.launches -= queue.in_flight.front().launches;
+    queue.launches -= queue.in_flight.front().operators;
     queue.in_flight.pop_front();
-    Micros start = std::max(starts_[run.task], queue.last_end);
+    Micros start = std::max(begun, queue.last_end);
     for_each_dependency(run, task,
                         [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
     // A clock that was renewed meanwhile may tell microseconds less.
@@ -335,34 +358,48 @@ TaskRun StepRunner::finish(TaskRun run, Micros start, Micros end) {
 
 void StepRunner::drain() {
   for (Queue& queue : queues_) {
-    for (const auto& [run, launches] : queue.in_flight) {
-      try {
-        event(run).wait();
-      } catch (const std::exception&) {
-        // The first error is already on its way to the user; what follows from it is not news.
+    while (is_busy(queue)) {
+      if (const auto completion = completions_.take(from_seconds(1))) {
+        note(queue_of(completion->run), *completion);
       }
-      --queue.depth;
     }
+  }
+  for (Queue& queue : queues_) {
+    if (queue.in_flight.empty()) continue;
+    try {
+      queue.stream->synchronize();
+    } catch (const std::exception&) {
+      // The first error is already on its way to the user; what follows from it is not news.
+    }
+    queue.depth = 0;
     queue.in_flight.clear();
     queue.launches = 0;
-    while (is_busy(queue)) {
-      if (const auto completion = completions_.take(from_seconds(1))) forget(*completion);
-    }
   }
 }
 
-/// Whether a completion of the queue, of the host or of drives, is still to come.
+/// Whether a completion of the queue, of the host, of drives or of a launch, is still to come.
 bool StepRunner::is_busy(const Queue& queue) const {
-  return queue.drive ? queue.drive->running() > 0 : queue.host && queue.depth > 0;
+  if (queue.drive) return queue.drive->running() > 0;
+  if (queue.host) return queue.depth > 0;
+  return !queue.in_flight.empty() && !queue.in_flight.back().begun;
 }
 
-void StepRunner::forget(const HostCompletion& completion) {
-  Queue& queue = queue_of(completion.run);
-  if (queue.drive) {
-    queue.drive->note(completion);
-  } else {
-    --queue.depth;
-  }
+/// Takes note of what does not end a task of its own accord, or ends one that is not reported.
+void StepRunner::note(Queue& queue, const HostCompletion& completion) {
+  if (queue.drive) queue.drive->note(completion);
+  if (queue.stream) note_launch(queue, completion);
+  if (queue.host) --queue.depth;
+}
+
+/// Launches of a queue end in order.
+void StepRunner::note_launch(Queue& queue, const HostCompletion& completion) {
+  const auto launch = std::ranges::find(queue.in_flight, completion.run, &Launch::run);
+  launch->begun = completion.start;
+  if (launch->counted == 0) return;
+  operators_[launch->run.task] = launch->counted;
+  queue.launches += launch->counted - launch->operators;
+  launch->operators = launch->counted;
+  queue.most_launches = std::max(queue.most_launches, launch->counted);
 }
 
 const StepNumbers& StepRunner::prepare(int step) {

@@ -1,9 +1,10 @@
 // Runs a plan's tasks on real memory: the trainer's TaskRunner.
 //
-// Device tasks are enqueued on one stream per resource and ordered by events, so the thread that
-// drives the plan never waits for a device; host tasks run in order on one thread per resource.
-// Copies between DRAM and drives begin when what they wait for is done, and end when the drive says
-// so; of one resource several are under way where none touches what another does.
+// Device tasks are launched on one stream per resource, by one thread per physical device, and
+// ordered by events, so the thread that drives the plan waits for no device and for no launch; host
+// tasks run in order on one thread per resource. Copies between DRAM and drives begin when what
+// they wait for is done, and end when the drive says so; of one resource several are under way
+// where none touches what another does.
 #pragma once
 
 #include <array>
@@ -23,6 +24,7 @@
 #include "train/drive_copies.h"
 #include "train/host_math.h"
 #include "train/host_queue.h"
+#include "train/launch_threads.h"
 #include "train/places.h"
 
 namespace ferry {
@@ -33,7 +35,7 @@ using StepFeed = std::function<StepNumbers(int step)>;
 class StepRunner final : public TaskRunner {
  public:
   /// What may wait on a stream, in operators of torch. CUDA stops whoever launches more than about
-  /// 1000 kernels ahead; then host completions and other devices would wait too.
+  /// 1000 kernels ahead; then the device's other streams would wait too.
   static constexpr long kMostLaunches = 700;
 
   struct Setup {
@@ -45,6 +47,8 @@ class StepRunner final : public TaskRunner {
     StepFeed feed;
     Micros clock_life = DeviceClock::kLife;
     long most_launches = kMostLaunches;  // tests set others
+    // Simulated devices are one physical device, the host; tests have a launching thread for each.
+    bool simulated_apart = false;
   };
 
   explicit StepRunner(Setup setup);
@@ -79,15 +83,18 @@ class StepRunner final : public TaskRunner {
   int clock_renewals() const;
 
   /// Spans of everything that finished since the last call, on the host's clock. A device task ends
-  /// when its event says, and starts when it was enqueued and its queue and what it waits for were
+  /// when its event says, and starts when its launch began and its queue and what it waits for were
   /// done.
   std::vector<Span> take_spans();
 
  private:
-  /// A task on a device, and what it launched there.
-  struct Enqueued {
+  /// A started task of a device.
+  struct Launch {
     TaskRun run;
-    long launches = 0;
+    bool counts = false;          // its thread counts its operators
+    long operators = 0;           // that it has, or is taken to have until they are counted
+    long counted = 0;             // written by its thread
+    std::optional<Micros> begun;  // once its thread is done with it
   };
 
   /// What is in flight on one resource, in order.
@@ -96,17 +103,19 @@ class StepRunner final : public TaskRunner {
     std::unique_ptr<HostQueue> host;     // of host resources
     std::unique_ptr<DriveCopies> drive;  // of drives' resources
     const DeviceClock* clock = nullptr;  // of device resources: their device's
-    std::deque<Enqueued> in_flight;      // of device resources
-    long launches = 0;                   // of those in flight
-    long most_launches = 0;              // of a task, so far
+    int thread = -1;                     // of device resources: that launches
+    std::deque<Launch> in_flight;        // of device resources
+    long launches = 0;                   // operators of those in flight
+    long most_launches = 1;              // of a task, so far
     int depth = 0;                       // started and not reported
     Micros last_end;
   };
 
   void set_clocks(Micros life);
+  int launching_thread(const Device& device, bool simulated_apart);
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
-  void enqueue(TaskRun run, const Task& task);
-  long launches_of(TaskRun run, const Task& task);
+  void carry_out(Launch& launch, const Task& task, const HazardClock& seen);
+  void enqueue(Launch& launch, const Task& task);
   void start_on_host(TaskRun run, const Task& task, Queue& queue);
   void start_on_drive(TaskRun run, const Task& task, Queue& queue);
   void wait_for_device_tasks(TaskRun run, const Task& task);
@@ -118,10 +127,11 @@ class StepRunner final : public TaskRunner {
   Micros end_on_device(TaskRun run);
   TaskRun finish(TaskRun run, Micros start, Micros end);
   bool is_busy(const Queue& queue) const;
-  void forget(const HostCompletion& completion);
+  void note(Queue& queue, const HostCompletion& completion);
+  void note_launch(Queue& queue, const HostCompletion& completion);
   const StepNumbers& prepare(int step);
   DeviceEvent& event(TaskRun run);
-  HazardClock& drive_clock(TaskRun run) { return drive_clocks_[run.step % 2][run.task]; }
+  HazardClock& drive_clock(TaskRun run) { return drive_clocks_[run.step % 3][run.task]; }
   Micros& seen_end(TaskRun run) { return ends_[run.step % 3][run.task]; }
   Queue& queue_of(TaskRun run) { return queues_[plan_.tasks[run.task].resource]; }
   PlaceKind place_of(const Task& task) const;
@@ -141,19 +151,22 @@ class StepRunner final : public TaskRunner {
   std::array<std::optional<StepNumbers>, 2> numbers_;  // by step parity
   std::array<StepResult, 2> results_;                  // by step parity
   // By step modulo 3, of tasks on devices: the step after the next may record its own while tasks
-  // of the next still ask for this one.
+  // of the next still ask for this one. Likewise those of drives' tasks.
   std::array<IdVector<TaskId, std::optional<DeviceEvent>>, 3> events_;
-  std::array<IdVector<TaskId, HazardClock>, 2> drive_clocks_;  // by step parity; of drives' tasks
+  std::array<IdVector<TaskId, HazardClock>, 3> drive_clocks_;
   // By step modulo 3: of the two steps in flight and the one before them.
   std::array<IdVector<TaskId, Micros>, 3> ends_;
   int first_step_ = std::numeric_limits<int>::max();  // that was started
-  IdVector<TaskId, int> last_runs_;        // of host tasks written by their queue's thread
+  IdVector<TaskId, int> last_runs_;  // of host and device tasks written by the thread that runs
+                                     // or launches them
   std::map<PlaceId, DeviceClock> clocks_;  // per device
-  IdVector<TaskId, Micros> starts_;
-  IdVector<TaskId, long> launches_;  // of tasks on devices, when last counted
+  IdVector<TaskId, long> operators_;  // of tasks on devices, when last counted; 0: they never were
   std::vector<Span> spans_;
   Completions completions_;
-  IdVector<ResourceId, Queue> queues_;  // last, so that host threads end first
+  std::vector<c10::Device> launching_;  // by number of the thread; -1 stands for all simulated ones
+  // Last, so that their threads end first: those that launch look at queues.
+  IdVector<ResourceId, Queue> queues_;
+  LaunchThreads launch_threads_;
 };
 
 }  // namespace ferry

@@ -152,7 +152,8 @@ Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
               .update_threads = 1,
               .feed = [this](int step) { return numbers(step, plan->micro_batches); },
               .clock_life = {},
-              .most_launches = conditions.most_launches}),
+              .most_launches = conditions.most_launches,
+              .simulated_apart = conditions.launched_apart}),
       states(asked.model, given, runner.binding()) {
   fill(asked.model, states);
 }
