@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <future>
+#include <random>
 #include <thread>
 
 #include "base/error.h"
@@ -84,6 +87,31 @@ TEST(StepRunnerOfPipelines, RoundedSumsGiveTheBitsOfOneDevice) {
   }
 }
 
+// Threads that launch run ahead of each other as they like; events order what they launch.
+TEST(StepRunnerOfPipelines, AThreadPerDeviceGivesTheBitsOfOneThread) {
+  constexpr std::array kStrategies = {"mobius", "gpipe", "1f1b", "interleaved", "mixed-pipe"};
+  std::mt19937 random(14);
+  const auto below = [&](std::size_t end) { return random() % end; };
+  for (int i = 0; i < 10; ++i) {
+    const std::string strategy = kStrategies[below(kStrategies.size())];
+    const int devices = 2 << below(2), micro_batches = static_cast<int>(3 + below(4));
+    SCOPED_TRACE(strategy + ", " + std::to_string(devices) + " devices, " +
+                 std::to_string(micro_batches) + " micro-batches");
+    const PlanQuestion asked = strategy == "mobius"
+                                   ? training_question(devices, micro_batches)
+                                   : tied_question(strategy.c_str(), devices, micro_batches);
+    const Plan plan = planned(asked);
+    const Outcome together = run(asked, plan);
+    const Outcome apart = run(asked, plan, {}, {.launched_apart = true});
+    for (const Hazard& hazard : apart.hazards) ADD_FAILURE() << to_string(hazard);
+    ASSERT_EQ(apart.losses.size(), 4U);
+    EXPECT_EQ(apart.losses, together.losses);
+    EXPECT_EQ(apart.weights, together.weights);
+    EXPECT_LE(apart.host_syncs, 2 * host_waits(plan));
+    EXPECT_TRUE(apart.drains.empty());
+  }
+}
+
 // In the steady state the host waits for no stream: operators never drain one, and host tasks start
 // when the events of what they read are done, so that their waits return at once.
 TEST_P(StepRunnerOnDevices, TheHostSynchronisesOnlyForWhatHostTasksRead) {
@@ -108,15 +136,18 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   });
   ASSERT_TRUE(verify(plan).has_value());  // the planner's proof says so too
 
-  const Outcome outcome = run(asked, plan);
-  const auto named = std::ranges::find_if(outcome.hazards, [](const Hazard& hazard) {
-    const std::string text = to_string(hazard);
-    return text.find("F.3.0") != std::string::npos && text.find("W.3@gpu") != std::string::npos &&
-           text.find("compute") != std::string::npos &&
-           text.find("weights_up") != std::string::npos;
-  });
-  EXPECT_NE(named, outcome.hazards.end())
-      << (outcome.hazards.empty() ? "no hazard at all" : to_string(outcome.hazards.front()));
+  for (const bool apart : {false, true}) {
+    const Outcome outcome = run(asked, plan, {}, {.launched_apart = apart});
+    const auto named = std::ranges::find_if(outcome.hazards, [](const Hazard& hazard) {
+      const std::string text = to_string(hazard);
+      return text.find("F.3.0") != std::string::npos &&
+             text.find("W.3@gpu") != std::string::npos &&
+             text.find("compute") != std::string::npos &&
+             text.find("weights_up") != std::string::npos;
+    });
+    EXPECT_NE(named, outcome.hazards.end())
+        << (outcome.hazards.empty() ? "no hazard at all" : to_string(outcome.hazards.front()));
+  }
 }
 
 TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
@@ -199,37 +230,102 @@ TEST(StepRunner, PagesThatCannotBeLockedCostWaitsAndNoBits) {
   EXPECT_NE(words.said[0].find("4.0 KiB may be locked"), std::string::npos) << words.said[0];
 }
 
-/// How often a full stream stopped the thread that drives a step, while its compute stream stands
-/// still until nothing more is enqueued, or until it is full.
-long launch_waits(long most_launches) {
+/// Holds a device's compute stream still until `may_go` says so.
+class HeldStream {
+ public:
+  HeldStream(Training& training, int device, const std::function<bool()>& may_go) {
+    const Plan& plan = *training.plan;
+    const auto compute = std::ranges::find_if(plan.resources, [&](const Resource& resource) {
+      return resource.kind == ResourceKind::compute &&
+             plan.places[resource.place].name == "gpu" + std::to_string(device);
+    });
+    const c10::Stream stream = training.places[compute->place].device->stream(compute->name);
+    SimMachine& machine = sim_machine();
+    machine.enqueue(machine.stream(device, stream.id()), "gate", {},
+                    [this] { gate_.get_future().wait(); });
+    opener_ = std::thread([this, may_go] {
+      while (!may_go()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      gate_.set_value();
+    });
+  }
+  ~HeldStream() { opener_.join(); }
+  HeldStream(const HeldStream&) = delete;
+  HeldStream& operator=(const HeldStream&) = delete;
+
+ private:
+  std::promise<void> gate_;
+  std::thread opener_;
+};
+
+/// How often a full stream stopped the thread that launches `held_step`, while its compute stream
+/// stands still until nothing more is enqueued, or until it is full.
+long launch_waits(long most_launches, int held_step) {
   const PlanQuestion asked = training_question(1, 16);
   const Plan plan = planned(asked);
   const Conditions conditions{.launch_queue = 400, .most_launches = most_launches};
   Training training(asked, plan, /*checked=*/false, {}, conditions);
-  std::promise<void> gate;
-  const auto compute = std::ranges::find(plan.resources, ResourceKind::compute, &Resource::kind);
-  const c10::Stream stream = training.places[compute->place].device->stream(compute->name);
-  SimMachine& machine = sim_machine();
-  machine.enqueue(machine.stream(0, stream.id()), "gate", {}, [&] { gate.get_future().wait(); });
-  std::thread opener([&] {
-    long before = -1;
-    for (SimStats now = simdev_stats(0); now.launch_waits == 0 && now.async_ops != before;
-         now = simdev_stats(0)) {
-      before = now.async_ops;
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    }
-    gate.set_value();
-  });
   Observer nobody;
-  drive(plan, {0, 2}, training.runner, nobody);
-  opener.join();
+  if (held_step > 0) drive(plan, {0, held_step}, training.runner, nobody);
+  const HeldStream held(training, 0, [before = -1L]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const SimStats now = simdev_stats(0);
+    return now.launch_waits > 0 || std::exchange(before, now.async_ops) == now.async_ops;
+  });
+  drive(plan, {held_step, 2}, training.runner, nobody);
   return simdev_stats(0).launch_waits;
 }
 
-// CUDA stops its caller near a thousand launches, and with it host completions and other devices.
+// CUDA stops its caller near a thousand launches, and with it the device's other streams.
 TEST(StepRunner, LaunchesNoMoreThanADeviceTakesAhead) {
-  EXPECT_EQ(launch_waits(200), 0);
-  EXPECT_GT(launch_waits(1'000'000), 0) << "nothing was in the way, so this test shows nothing";
+  EXPECT_EQ(launch_waits(200, 0), 0) << "while operators are counted";
+  EXPECT_EQ(launch_waits(200, 1), 0);
+  EXPECT_GT(launch_waits(1'000'000, 1), 0) << "nothing was in the way, so this test shows nothing";
+}
+
+/// Counts finished tasks of a step that do not wait for what a device computes.
+class Independent final : public Observer {
+ public:
+  Independent(const Plan& plan, int device) : plan_(plan), device_("gpu" + std::to_string(device)) {
+    for (const TaskId id : plan.tasks.ids()) all_ += counts(id) ? 1 : 0;
+  }
+  void finished(TaskRun run) override { finished_ += counts(run.task) ? 1 : 0; }
+
+  bool are_done() const { return finished_ == all_; }
+
+ private:
+  bool counts(TaskId id) const {
+    const Task& task = plan_.tasks[id];
+    const Place& place = plan_.places[plan_.resources[task.resource].place];
+    return task.kind == TaskKind::load ||
+           (task.kind == TaskKind::forward && place.name == device_);
+  }
+
+  const Plan& plan_;
+  const std::string device_;
+  int all_ = 0;
+  std::atomic<int> finished_ = 0;
+};
+
+// The second GPU stands still, and its launching thread with it, as its stream is full. The first
+// one runs its part of all micro-batches forward all the same, and their tokens are loaded.
+TEST(StepRunner, ADeviceThatTakesNoMoreLaunchesHoldsUpNoOther) {
+  const PlanQuestion asked = tied_question("gpipe", 2, 8);
+  const Plan plan = planned(asked);
+  const Conditions conditions{
+      .launch_queue = 400, .most_launches = 1'000'000, .launched_apart = true};
+  Training training(asked, plan, /*checked=*/false, {}, conditions);
+  Observer nobody;
+  drive(plan, {0, 1}, training.runner, nobody);
+  Independent watched(plan, 0);
+  bool both = false;
+  {
+    const HeldStream held(training, 1, [&, patience = 30'000]() mutable {
+      both = watched.are_done() && simdev_stats(1).launch_waits > 0;
+      return both || --patience == 0;
+    });
+    drive(plan, {1, 1}, training.runner, watched);
+  }
+  EXPECT_TRUE(both);
 }
 
 // The kernels of a GPU in a whole step, with the driver's part played on the CPU. Norms are summed
@@ -398,6 +494,36 @@ TEST(StepRunnerThatKeeps, ASlotThatIsTooSmallIsRefused) {
   Training training(asked, plan, /*checked=*/false);
   Observer nobody;
   EXPECT_THROW(drive(plan, {0, 1}, training.runner, nobody), ResourceError);
+}
+
+// Whoever waits for the event of the failed task would wait for ever, and what is behind it would
+// compute with what is not there.
+TEST(StepRunnerThatKeeps, AFailedLaunchIsReportedByNameAndStopsEveryDevice) {
+  const PlanQuestion asked = tied_question("1f1b", 2);
+  Plan plan = KeepingPlan(planned(asked), asked.model, Keeping::on_device).take();
+  const auto fails = std::ranges::find_if(plan.tasks, [&](const Task& task) {
+    return task.kind == TaskKind::forward && plan.resources[task.resource].name == "gpu1.compute" &&
+           plan.values[plan.instances[task.writes.back()].value].kind == ValueKind::saved;
+  });
+  ASSERT_NE(fails, plan.tasks.end());
+  Bytes& slot = plan.values[plan.instances[fails->writes.back()].value].bytes;
+  slot = slot - 4096_B;
+  for (const bool apart : {false, true}) {
+    Training training(asked, plan, /*checked=*/false, {}, {.launched_apart = apart});
+    Observer nobody;
+    try {
+      drive(plan, {0, 2}, training.runner, nobody);
+      FAIL() << "the slot that is too small went unnoticed";
+    } catch (const ResourceError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("task " + fails->name +
+                                                        " on gpu1.compute: what forward keeps"))
+          << error.what();
+    }
+    for (const TaskId id : plan.tasks.ids()) {
+      if (plan.tasks[id].kind != TaskKind::backward) continue;
+      EXPECT_EQ(training.runner.last_runs()[id], -1) << plan.tasks[id].name;
+    }
+  }
 }
 
 // The planner sizes K.b.m without torch. On the CPU it is exact: the measured profile's bytes.
