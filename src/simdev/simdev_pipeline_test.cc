@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "simdev/simdev.h"
 
@@ -295,6 +296,32 @@ TEST_F(OffloadPipeline, AHostThatWritesWhatIsStillBeingLoadedIsReported) {
            h.earlier.op == "copy host to sim:0";
   }));
   pipeline.finish();
+}
+
+// What another thread has waited for counts where that thread has said so, not where it happened to
+// wait before this one enqueued.
+TEST_F(OffloadPipeline, AThreadOfItsOwnRightHasSeenWhatItWasTold) {
+  const c10::Device device(kSim, 0);
+  const c10::impl::VirtualGuardImpl accelerator(kSim);
+  const c10::Stream load = accelerator.getNewStream(device, 0);
+  const Tensor host = at::ones({4096});
+  for (const bool told : {true, false}) {
+    Tensor loaded;
+    {
+      const c10::StreamGuard guard(load);
+      loaded = at::empty({4096}, device);
+      loaded.copy_(host, true);
+    }
+    accelerator.synchronizeStream(load);
+    std::thread([&, seen = simdev_host_clock()] {
+      simdev_host_thread("launches");
+      if (told) simdev_host_join(seen);
+      const at::NoGradGuard no_graph;
+      loaded.add_(1);
+    }).join();
+    EXPECT_EQ(simdev_hazards().empty(), told);
+    accelerator.synchronizeDevice(0);
+  }
 }
 
 TEST_F(OffloadPipeline, ATemporaryFreedWhileAnotherStreamCopiesItIsReported) {

@@ -72,7 +72,7 @@ StepRunner::StepRunner(Setup setup)
       case PlaceKind::device:
         queue.stream = places_[resource.place].device->stream(resource.name);
         queue.clock = &clocks_.at(resource.place);
-        queue.thread = launching_thread(*places_[resource.place].device, setup.simulated_apart);
+        queue.thread = launching_thread(*places_[resource.place].device);
         break;
       case PlaceKind::host:
         queue.host = std::make_unique<HostQueue>(completions_, [this] { return now(); });
@@ -97,13 +97,10 @@ void StepRunner::set_clocks(Micros life) {
 }
 
 /// Several logical devices may be one physical one.
-int StepRunner::launching_thread(const Device& device, bool simulated_apart) {
-  const bool together = device.simulated() && !simulated_apart;
-  const c10::Device physical =
-      together ? c10::Device(device.torch_device().type()) : device.torch_device();
-  const auto known = std::ranges::find(launching_, physical);
+int StepRunner::launching_thread(const Device& device) {
+  const auto known = std::ranges::find(launching_, device.torch_device());
   if (known != launching_.end()) return static_cast<int>(known - launching_.begin());
-  launching_.push_back(physical);
+  launching_.push_back(device.torch_device());
   return launch_threads_.add([simulated = device.simulated()] {
     if (simulated) give_way();
     simdev_host_thread("launches");

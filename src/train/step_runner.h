@@ -47,8 +47,6 @@ class StepRunner final : public TaskRunner {
     StepFeed feed;
     Micros clock_life = DeviceClock::kLife;
     long most_launches = kMostLaunches;  // tests set others
-    // Simulated devices are one physical device, the host; tests have a launching thread for each.
-    bool simulated_apart = false;
   };
 
   explicit StepRunner(Setup setup);
@@ -112,7 +110,7 @@ class StepRunner final : public TaskRunner {
   };
 
   void set_clocks(Micros life);
-  int launching_thread(const Device& device, bool simulated_apart);
+  int launching_thread(const Device& device);
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
   void carry_out(Launch& launch, const Task& task, const HazardClock& seen);
   void enqueue(Launch& launch, const Task& task);
@@ -163,7 +161,7 @@ class StepRunner final : public TaskRunner {
   IdVector<TaskId, long> operators_;  // of tasks on devices, when last counted; 0: they never were
   std::vector<Span> spans_;
   Completions completions_;
-  std::vector<c10::Device> launching_;  // by number of the thread; -1 stands for all simulated ones
+  std::vector<c10::Device> launching_;  // by number of the thread
   // Last, so that their threads end first: those that launch look at queues.
   IdVector<ResourceId, Queue> queues_;
   LaunchThreads launch_threads_;

@@ -87,7 +87,8 @@ TEST(StepRunnerOfPipelines, RoundedSumsGiveTheBitsOfOneDevice) {
   }
 }
 
-// Threads that launch run ahead of each other as they like; events order what they launch.
+// Threads that launch run ahead of each other as they like; events order what they launch. Logical
+// devices on one physical device share its thread.
 TEST(StepRunnerOfPipelines, AThreadPerDeviceGivesTheBitsOfOneThread) {
   constexpr std::array kStrategies = {"mobius", "gpipe", "1f1b", "interleaved", "mixed-pipe"};
   std::mt19937 random(14);
@@ -101,8 +102,9 @@ TEST(StepRunnerOfPipelines, AThreadPerDeviceGivesTheBitsOfOneThread) {
                                    ? training_question(devices, micro_batches)
                                    : tied_question(strategy.c_str(), devices, micro_batches);
     const Plan plan = planned(asked);
-    const Outcome together = run(asked, plan);
-    const Outcome apart = run(asked, plan, {}, {.launched_apart = true});
+    const Outcome together = run(asked, plan, {}, {.on_one_device = true});
+    const Outcome apart = run(asked, plan);
+    for (const Hazard& hazard : together.hazards) ADD_FAILURE() << to_string(hazard);
     for (const Hazard& hazard : apart.hazards) ADD_FAILURE() << to_string(hazard);
     ASSERT_EQ(apart.losses.size(), 4U);
     EXPECT_EQ(apart.losses, together.losses);
@@ -136,12 +138,11 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   });
   ASSERT_TRUE(verify(plan).has_value());  // the planner's proof says so too
 
-  for (const bool apart : {false, true}) {
-    const Outcome outcome = run(asked, plan, {}, {.launched_apart = apart});
+  for (const bool together : {false, true}) {
+    const Outcome outcome = run(asked, plan, {}, {.on_one_device = together});
     const auto named = std::ranges::find_if(outcome.hazards, [](const Hazard& hazard) {
       const std::string text = to_string(hazard);
-      return text.find("F.3.0") != std::string::npos &&
-             text.find("W.3@gpu") != std::string::npos &&
+      return text.find("F.3.0") != std::string::npos && text.find("W.3@gpu") != std::string::npos &&
              text.find("compute") != std::string::npos &&
              text.find("weights_up") != std::string::npos;
     });
@@ -296,8 +297,7 @@ class Independent final : public Observer {
   bool counts(TaskId id) const {
     const Task& task = plan_.tasks[id];
     const Place& place = plan_.places[plan_.resources[task.resource].place];
-    return task.kind == TaskKind::load ||
-           (task.kind == TaskKind::forward && place.name == device_);
+    return task.kind == TaskKind::load || (task.kind == TaskKind::forward && place.name == device_);
   }
 
   const Plan& plan_;
@@ -311,8 +311,7 @@ class Independent final : public Observer {
 TEST(StepRunner, ADeviceThatTakesNoMoreLaunchesHoldsUpNoOther) {
   const PlanQuestion asked = tied_question("gpipe", 2, 8);
   const Plan plan = planned(asked);
-  const Conditions conditions{
-      .launch_queue = 400, .most_launches = 1'000'000, .launched_apart = true};
+  const Conditions conditions{.launch_queue = 400, .most_launches = 1'000'000};
   Training training(asked, plan, /*checked=*/false, {}, conditions);
   Observer nobody;
   drive(plan, {0, 1}, training.runner, nobody);
@@ -508,15 +507,15 @@ TEST(StepRunnerThatKeeps, AFailedLaunchIsReportedByNameAndStopsEveryDevice) {
   ASSERT_NE(fails, plan.tasks.end());
   Bytes& slot = plan.values[plan.instances[fails->writes.back()].value].bytes;
   slot = slot - 4096_B;
-  for (const bool apart : {false, true}) {
-    Training training(asked, plan, /*checked=*/false, {}, {.launched_apart = apart});
+  for (const bool together : {false, true}) {
+    Training training(asked, plan, /*checked=*/false, {}, {.on_one_device = together});
     Observer nobody;
     try {
       drive(plan, {0, 2}, training.runner, nobody);
       FAIL() << "the slot that is too small went unnoticed";
     } catch (const ResourceError& error) {
-      EXPECT_TRUE(std::string(error.what()).starts_with("task " + fails->name +
-                                                        " on gpu1.compute: what forward keeps"))
+      EXPECT_TRUE(std::string(error.what())
+                      .starts_with("task " + fails->name + " on gpu1.compute: what forward keeps"))
           << error.what();
     }
     for (const TaskId id : plan.tasks.ids()) {

@@ -85,6 +85,11 @@ DriveCounts counts_of(Places& places) {
   return {};
 }
 
+std::vector<std::string> names_of(const OpenDevices& devices, const Conditions& conditions) {
+  const auto& names = devices.names();
+  return conditions.on_one_device ? std::vector(names.size(), names.front()) : names;
+}
+
 }  // namespace
 
 Machine sample_machine(int devices) {
@@ -143,8 +148,10 @@ Plan planned(const PlanQuestion& asked) {
 Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
                    const DriveAccess& access, const Conditions& conditions, PhaseListener& listener)
     : plan(&given),
-      devices(open_devices(device_budget(asked, 0).bytes, checked, conditions)),
-      places({&plan, 1}, devices.names(), asked.machine, listener, access),
+      devices(open_devices(
+          device_budget(asked, 0).bytes * (conditions.on_one_device ? kOpenDevices : 1), checked,
+          conditions)),
+      places({&plan, 1}, names_of(devices, conditions), asked.machine, listener, access),
       runner({.model = asked.model,
               .plan = given,
               .places = places,
@@ -152,8 +159,7 @@ Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
               .update_threads = 1,
               .feed = [this](int step) { return numbers(step, plan->micro_batches); },
               .clock_life = {},
-              .most_launches = conditions.most_launches,
-              .simulated_apart = conditions.launched_apart}),
+              .most_launches = conditions.most_launches}),
       states(asked.model, given, runner.binding()) {
   fill(asked.model, states);
 }

@@ -34,7 +34,7 @@ struct Conditions {
   std::optional<Bytes> lockable = {};  // of host memory; nothing: all counts as page-locked
   std::size_t launch_queue = 0;        // what may wait on a stream; 0: any number
   long most_launches = StepRunner::kMostLaunches;
-  bool launched_apart = false;  // a launching thread for each device
+  bool on_one_device = false;  // physically: all of the plan's are sim:0
   double clip = 1.0;
 };
 
