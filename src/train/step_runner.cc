@@ -378,19 +378,20 @@ void StepRunner::drain() {
 bool StepRunner::is_busy(const Queue& queue) const {
   if (queue.drive) return queue.drive->running() > 0;
   if (queue.host) return queue.depth > 0;
-  return !queue.in_flight.empty() && !queue.in_flight.back().begun;
+  return !queue.in_flight.empty() && !queue.in_flight.back().begun;  // launched in order
 }
 
-/// Takes note of what does not end a task of its own accord, or ends one that is not reported.
+/// Takes note of a completion that reports no task: of a launch, of a drive's copy, or of a host
+/// task that failed or that is drained.
 void StepRunner::note(Queue& queue, const HostCompletion& completion) {
   if (queue.drive) queue.drive->note(completion);
   if (queue.stream) note_launch(queue, completion);
   if (queue.host) --queue.depth;
 }
 
-/// Launches of a queue end in order.
 void StepRunner::note_launch(Queue& queue, const HostCompletion& completion) {
   const auto launch = std::ranges::find(queue.in_flight, completion.run, &Launch::run);
+  FERRY_CHECK(launch != queue.in_flight.end(), "only what is in flight is launched");
   launch->begun = completion.start;
   if (launch->counted == 0) return;
   operators_[launch->run.task] = launch->counted;

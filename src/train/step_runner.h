@@ -70,7 +70,7 @@ class StepRunner final : public TaskRunner {
   const StepNumbers& numbers(int step) const;
 
   /// The last step in which each task began to run; -1: in none. What was started behind a host
-  /// task that failed did not run. Only while nothing is in flight.
+  /// task or a launch that failed did not run. Only while nothing is in flight.
   const IdVector<TaskId, int>& last_runs() const { return last_runs_; }
 
   /// Puts back what updates of the step ahead of its norm found, where the norm was not reached;
