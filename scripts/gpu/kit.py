@@ -12,11 +12,13 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import statistics
 import struct
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -138,6 +140,43 @@ def write_tokens(shape: Shape, file: Path, rows: int) -> None:
     learned = b"\1" * shape.sequence
     samples = [Sample([pick.randrange(shape.vocabulary) for _ in range(shape.sequence)], learned) for _ in range(rows)]
     token_file.write(file, shape.vocabulary, shape.vocabulary - 1, b"\2" * 32, samples)
+
+
+def bytes_of(budget: str) -> int:
+    amount, unit = budget.split()
+    return int(amount) << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
+
+
+class DriverPeak:
+    """The most that a GPU's driver said was used while this is open, beyond what was used before; None: not asked."""
+
+    def __init__(self, index: int | None):
+        self.index = index
+        self.peak: int | None = None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def used(self) -> int:
+        query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", str(self.index)]
+        return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout) << 20
+
+    def watch(self) -> None:
+        try:
+            before = self.used()
+            while not self.ended.wait(0.2):
+                self.peak = max(self.peak or 0, self.used() - before)
+        except (OSError, subprocess.CalledProcessError, ValueError):
+            self.peak = None  # this driver does not say
+
+    def __enter__(self) -> "DriverPeak":
+        if self.index is not None:
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        if self.index is not None:
+            self.thread.join()
 
 
 def worst_difference(losses: list[float], others: list[float]) -> float:
@@ -277,14 +316,25 @@ class Kit:
 
     # ---- how fast it is
 
+    def index(self) -> int:
+        return int(self.device.partition(":")[2] or 0)
+
     def machine(self, count: int, memory: str = "") -> list[dict]:
+        """So many logical devices on the one there is."""
         if self.simulated:
-            return [{"kind": "sim", "count": count, "memory": memory or "1 GiB"}]
+            return [{"kind": "sim", "index": 0, "memory": memory or "1 GiB"} for _ in range(count)]
         import torch
 
-        total = torch.cuda.get_device_properties(self.device).total_memory
-        index = int(self.device.partition(":")[2] or 0)
-        return [{"kind": "cuda", "index": index, "memory": memory or f"{total} B"} for _ in range(count)]
+        most = torch.cuda.get_device_properties(self.device).total_memory // 16 * 15
+        device = {"kind": "cuda", "index": self.index(), "memory": memory or f"{most} B"} | self.links()
+        return [device] * count
+
+    def links(self) -> dict:
+        """The rates that `ferry doctor` measured of the device's link: of its item in the machine file."""
+        items = self.result("machine")["machine_file"].partition("devices:")[2].split("\n  - ")
+        mine = next(item for item in items if re.search(rf"^ *index: {self.index()}$", item, re.MULTILINE))
+        found = {key: re.search(rf"^ *{key}: (.+/s)$", mine, re.MULTILINE) for key in ("up", "down")}
+        return {key: rate[1] for key, rate in found.items() if rate}
 
     def train(self, shape: Shape, name: str, devices: list[dict], strategy: str, budget: str, precision: str) -> dict:
         base = self.folder / "models" / shape.name
@@ -310,7 +360,8 @@ class Kit:
         }  # fmt: skip
         Path(job["machine"]).write_text(json.dumps(box))
         out.with_name(f"{name}.job.json").write_text(json.dumps(job))
-        self.ferry("train", str(out.with_name(f"{name}.job.json")))
+        with DriverPeak(None if self.simulated else self.index()) as driver:
+            self.ferry("train", str(out.with_name(f"{name}.job.json")))
         log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
         steps = [line for line in log if "step_seconds" in line]
         summary = json.loads((out / "summary.json").read_text())
@@ -326,6 +377,7 @@ class Kit:
             "measured_over_predicted_step": seconds / summary["predicted_step_seconds"],
             "measured_peak_bytes": summary["measured_peak_bytes"][place],
             "measured_over_predicted_peak": summary["measured_peak_bytes"][place] / summary["predicted_peak_bytes"][place],
+            "driver_peak_bytes": driver.peak,
         }
 
     def train_shape(self, shape: Shape) -> dict:
@@ -337,7 +389,10 @@ class Kit:
             found[name] = run
         found["capped_over_uncapped"] = found["capped"]["tokens_per_second"] / found["uncapped"]["tokens_per_second"]
         found["capped_over_pytorch"] = self.over_pytorch(shape, found["capped"])
-        found["holds"] = self.agree(found["capped"]["losses"], found["uncapped"]["losses"])
+        driver_peak = found["capped"]["driver_peak_bytes"]
+        found["within_cap"] = None if driver_peak is None else driver_peak <= bytes_of(shape.budget)
+        agree = self.agree(found["capped"]["losses"], found["uncapped"]["losses"])
+        found["holds"] = agree and found["within_cap"] is not False
         return found
 
     def over_pytorch(self, shape: Shape, capped: dict) -> float | str:

@@ -60,6 +60,7 @@ void measure_missing_rates(Machine& machine, const fs::path& to_be_made, const D
     for (Drive* drive : drives) {
       if (!drive->read.limited()) drive->read = {rates.read / sharers};
       if (!drive->write.limited()) drive->write = {rates.write / sharers};
+      drive->duplex = drive->duplex || rates.duplex;
       if (drive->cores == 0) drive->cores = rates.cores / sharers;
     }
   }

@@ -41,9 +41,12 @@ std::string key_of(const fs::path& folder) {
 }
 
 std::optional<DriveRates> kept_rates(const std::string& key) {
-  const auto kept = find_measurement(key, {"read", "write", "cores"});
+  const auto kept = find_measurement(key, {"read", "write", "cores", "duplex"});
   if (!kept) return std::nullopt;
-  return DriveRates{kept->figures.at("read"), kept->figures.at("write"), kept->figures.at("cores")};
+  return DriveRates{.read = kept->figures.at("read"),
+                    .write = kept->figures.at("write"),
+                    .cores = kept->figures.at("cores"),
+                    .duplex = kept->figures.at("duplex") != 0};
 }
 
 std::optional<DriveRates> measured(const fs::path& folder, PhaseListener& listener) {
@@ -53,12 +56,15 @@ std::optional<DriveRates> measured(const fs::path& folder, PhaseListener& listen
                  " written and read, up to 4 times");
   const auto rates = measure_drive(folder, kMeasured, cores_by_affinity());
   if (!rates) return std::nullopt;
-  keep_measurement(
-      key, {.figures = {{"read", rates->read}, {"write", rates->write}, {"cores", rates->cores}}});
+  keep_measurement(key, {.figures = {{"read", rates->read},
+                                     {"write", rates->write},
+                                     {"cores", rates->cores},
+                                     {"duplex", rates->duplex ? 1.0 : 0.0}}});
   listener.phase(
-      print("the drive of %s reads %.3g GB/s and writes %.3g GB/s (kept); rates may fall "
+      print("the drive of %s reads %.3g GB/s and writes %.3g GB/s%s (kept); rates may fall "
             "once a cache of the drive is full",
-            folder.c_str(), rates->read / 1e9, rates->write / 1e9));
+            folder.c_str(), rates->read / 1e9, rates->write / 1e9,
+            rates->duplex ? ", both at once" : ""));
   return rates;
 }
 

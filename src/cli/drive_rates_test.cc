@@ -32,7 +32,7 @@ struct Box {
         .drive_of = [](const fs::path& path) { return path.filename() == "other" ? "b" : "a"; },
         .measure = [this](const fs::path& path) -> std::optional<DriveRates> {
           measured.push_back(path);
-          return direct ? std::optional(DriveRates{4e9, 2e9, 0.5}) : std::nullopt;
+          return direct ? std::optional(DriveRates{4e9, 2e9, 0.5, true}) : std::nullopt;
         }};
     measure_missing_rates(machine, to_be_made, probe);
   }
@@ -64,6 +64,7 @@ TEST(DriveRates, FoldersOnOneDriveShareItsRates) {
   EXPECT_EQ(machine.drives[2].read.bytes_per_second, 4e9);
   EXPECT_EQ(machine.drives[0].cores, 0.25);
   EXPECT_EQ(machine.drives[2].cores, 0.5);
+  EXPECT_TRUE(machine.drives[0].duplex && machine.drives[2].duplex);
 }
 
 TEST(DriveRates, TheJobsFolderNeedNotBeThereYet) {

@@ -211,6 +211,7 @@ class Examiner {
       drive.read.bytes_per_second = rounded(facts.rates->read);
       drive.write.bytes_per_second = rounded(facts.rates->write);
       drive.cores = std::round(facts.rates->cores * 100) / 100;
+      drive.duplex = facts.rates->duplex;
       if (link && facts.rates->read > link->bytes_per_second()) {
         warn(drive.name + " reads faster than its link: a cache answers");
       }
@@ -226,6 +227,8 @@ class Examiner {
     find(drive.name, "read", rate_text(drive.read.bytes_per_second), source);
     if (facts.rates) {
       find(drive.name, "cores", real_text(drive.cores), "measured: what threads that compute lose");
+      find(drive.name, "duplex", drive.duplex ? "true" : "false",
+           "measured: whether reads and writes hardly slow each other");
     }
     find(drive.name, "write", rate_text(drive.write.bytes_per_second),
          facts.rates ? source + "; may fall once a cache of the drive is full" : source);

@@ -17,24 +17,18 @@
 namespace ferry {
 namespace {
 
-/// The first device of the machine, which is here: what measurements are made on.
-const MachineDevice& first_device(const Question& question) {
-  return question.plan.machine.devices.front();
-}
-
-int kernel_threads(const Question& question) {
-  return question.job.threads > 0 ? question.job.threads : first_device(question).threads;
+int kernel_threads(const Question& question, const MachineDevice& device) {
+  return question.job.threads > 0 ? question.job.threads : device.threads;
 }
 
 /// Names the kernels and the device that they run on: a measurement holds for both. The processor's
 /// instructions are those that torch uses (ATEN_CPU_CAPABILITY may name fewer than there are).
-std::string device_key(const Question& question) {
-  const MachineDevice& device = first_device(question);
+std::string device_key(const Question& question, const MachineDevice& device) {
   Machine alone;
   alone.devices.push_back(device);
   const std::string key = "torch " + torch_version() + ", " + processors_of(alone);
   if (device.kind == DeviceKind::sim) {
-    return key + ", " + std::to_string(kernel_threads(question)) + " threads";
+    return key + ", " + std::to_string(kernel_threads(question, device)) + " threads";
   }
   for (const FoundGpu& gpu : find_gpus()) {
     if (gpu.index == device.index) return key + ", " + gpu_name(gpu) + " " + gpu.pci_address;
@@ -121,16 +115,20 @@ std::map<std::string, double> kept_figures(const std::string& key,
   return figures;
 }
 
-/// Measures for one question, on its first device, which is opened when something has to be
-/// measured.
+/// Measures for one question, on one of its machine's devices, which is opened when something has
+/// to be measured.
 class Measurements {
  public:
-  Measurements(const Question& question, PhaseListener& listener)
-      : question_(question), listener_(listener), device_key_(device_key(question)) {}
+  Measurements(const Question& question, std::size_t device, PhaseListener& listener)
+      : question_(question),
+        index_(device),
+        listener_(listener),
+        device_key_(device_key(question, machine_device())) {}
 
   MeasuredProfile profile() {
     list_blocks();
     measure_missing();
+    beside_tensors_ = measured_beside_tensors();
     MeasuredProfile result;
     result.profile.name = "measured, " + device_key_;
     result.profile.micro_batch_size = question_.job.train.micro_batch_size;
@@ -158,6 +156,8 @@ class Measurements {
 
  private:
   const ModelSpec& model() const { return question_.plan.model; }
+
+  const MachineDevice& machine_device() const { return question_.plan.machine.devices[index_]; }
 
   std::string key_of(BlockId block) const {
     return device_key_ + "; " + block_key(question_, model().blocks[block]);
@@ -227,13 +227,28 @@ class Measurements {
     count_kept(result.profile.blocks.back());
   }
 
-  /// The rotary table of a run lies beside its slots, and beside what was weighed of the block.
+  /// What lies beside a run's slots, and beside what was weighed of the block: its rotary table,
+  /// and what its device's driver holds.
   void count_kept(BlockProfile& costs) const {
-    const Bytes table = rotary_bytes(model(), question_.job.data.sequence,
-                                     Bytes{weight_element_bytes(question_.plan.precision)});
-    costs.forward_workspace += table;
-    costs.saving_workspace += table;
-    costs.backward_workspace += table;
+    const Bytes kept =
+        beside_tensors_ + rotary_bytes(model(), question_.job.data.sequence,
+                                       Bytes{weight_element_bytes(question_.plan.precision)});
+    costs.forward_workspace += kept;
+    costs.saving_workspace += kept;
+    costs.backward_workspace += kept;
+  }
+
+  /// A logical device counts its part.
+  Bytes measured_beside_tensors() {
+    if (machine_device().kind == DeviceKind::sim) return {};
+    const auto figures = kept_figures(device_key_ + "; beside tensors", {"bytes"}, [&] {
+      return std::map<std::string, double>{
+          {"bytes", static_cast<double>(measure_beside_tensors(device()).count)}};
+    });
+    const auto sharing = std::ranges::count_if(
+        question_.plan.machine.devices,
+        [&](const MachineDevice& each) { return same_hardware(each, machine_device()); });
+    return {static_cast<std::int64_t>(figures.at("bytes")) / sharing};
   }
 
   /// By the rate of the device's products, where that is known.
@@ -283,13 +298,13 @@ class Measurements {
   /// What a block's tensors may take: the device's budget; of a simulated device, whose memory is
   /// DRAM, what the budgets leave of what is free.
   Bytes room() const {
-    const Bytes budget = device_budget(question_.plan, 0).bytes;
-    if (first_device(question_).kind != DeviceKind::sim) return budget;
+    const Bytes budget = device_budget(question_.plan, static_cast<int>(index_)).bytes;
+    if (machine_device().kind != DeviceKind::sim) return budget;
     const Bytes free = host_limits("/", cores_by_affinity()).memory;
     return std::min(budget + question_.plan.host_budget, Bytes{free.count / 10 * 9});
   }
 
-  /// The first device. All are opened: torch counts the devices of a process once.
+  /// The device. All are opened: torch counts the devices of a process once.
   const std::string& device() {
     if (!opened_) {
       Machine machine = question_.plan.machine;
@@ -298,16 +313,18 @@ class Measurements {
       }
       opened_.emplace(machine, SimulationChoices{.threads = question_.job.threads});
     }
-    return opened_->names().front();
+    return opened_->names()[index_];
   }
 
   const Question& question_;
+  const std::size_t index_;  // of the device
   PhaseListener& listener_;
   const std::string device_key_;
   std::optional<OpenDevices> opened_;
   std::vector<BlockId> blocks_;                      // one of each similarity key
   std::vector<std::optional<MeasuredBlock>> found_;  // of each
-  double time_ = 0, core_time_ = 0;                  // of a micro-batch through measured blocks
+  Bytes beside_tensors_;
+  double time_ = 0, core_time_ = 0;  // of a micro-batch through measured blocks
 };
 
 }  // namespace
@@ -321,15 +338,31 @@ Machine machine_here(const HostLimits& limits, PhaseListener& listener) {
   return with_rates_of_box(machine, probes, cache_file("machine", box_key(probes)), listener);
 }
 
+// On every device that may differ from those before it, one after the other.
 MeasuredProfile measured_profile(const Question& question, PhaseListener& listener) {
-  return Measurements(question, listener).profile();
+  const std::vector<MachineDevice>& devices = question.plan.machine.devices;
+  std::optional<MeasuredProfile> all;
+  std::vector<std::string> keys;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::string key = device_key(question, devices[d]);
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    keys.push_back(key);
+    MeasuredProfile one = Measurements(question, d, listener).profile();
+    if (!all) {
+      all = std::move(one);
+    } else {
+      all->profile = of_slowest(std::move(all->profile), one.profile);
+      all->remarks.insert(all->remarks.end(), one.remarks.begin(), one.remarks.end());
+    }
+  }
+  return std::move(*all);
 }
 
 PrecisionChoice precision_here(const Question& question, PhaseListener& listener) {
-  const MachineDevice& device = first_device(question);
+  const MachineDevice& device = question.plan.machine.devices.front();
   if (device.kind == DeviceKind::cuda) return precision_of_gpu(multiplies_bf16(device.index));
   if (auto choice = precision_of_cpu(cpu_capability())) return *choice;
-  const ProductRates rates = Measurements(question, listener).products();
+  const ProductRates rates = Measurements(question, 0, listener).products();
   return faster_precision(rates.bf16, rates.fp32);
 }
 

@@ -11,6 +11,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "device/allocator_settings.h"
+#include "device/driver_memory.h"
 #include "simdev/simdev.h"
 
 namespace ferry {
@@ -25,17 +27,6 @@ int index_after(const std::string& prefix, const std::string& name) {
   return error == std::errc() && rest == end ? index : -1;
 }
 
-/// Nothing of ours references torch's CUDA library, so that one binary runs with and without it.
-void load_cuda(const std::string& name) {
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    throw ResourceError(name + ": the installed torch has no CUDA part: " + dlerror());
-  }
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-  // cuDNN's attention gave NaN gradients on H100 and H200 from torch 2.11 on
-  // (pytorch/pytorch#196678).
-  at::globalContext().setSDPUseCuDNN(false);
-}
-
 /// From the CUDA runtime that torch loaded, without its headers. Empty when it does not say.
 std::string pci_address(int index) {
   const auto ask =
@@ -47,6 +38,63 @@ std::string pci_address(int index) {
     return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   return address;
+}
+
+/// torch's CUDA part. Nothing of ours references its library, so that one binary runs with and
+/// without it.
+class CudaPart {
+ public:
+  /// Loaded by the first call; made ready for use by each, which a machine without a driver refuses
+  /// (c10::Error). Throws ResourceError when the installed torch has none.
+  static const CudaPart& get() {
+    static const CudaPart part;
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    return part;
+  }
+
+  /// What all programs used of a GPU before this one had a context there; nothing where the driver
+  /// does not say.
+  std::optional<Bytes> used_before(int index) const {
+    const auto found = used_before_.find(pci_address(index));
+    return found == used_before_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  std::optional<Bytes> used_now(int index) const {
+    return driver_ ? driver_->used(pci_address(index)) : std::nullopt;
+  }
+
+ private:
+  CudaPart() {
+    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      throw ResourceError(std::string("the installed torch has no CUDA part: ") + dlerror());
+    }
+    // cuDNN's attention gave NaN gradients on H100 and H200 from torch 2.11 on
+    // (pytorch/pytorch#196678).
+    at::globalContext().setSDPUseCuDNN(false);
+    try {  // else free pieces of many sizes would take what a plan leaves for kernels
+      set_allocator("expandable_segments", "True");
+    } catch (const c10::Error&) {
+      // A torch without them: it keeps more memory than it lends out.
+    }
+    const auto count = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDeviceCount"));
+    int gpus = 0;
+    if (!driver_ || count == nullptr || count(&gpus) != 0) return;
+    for (int index = 0; index < gpus; ++index) {
+      const std::string address = pci_address(index);
+      if (const auto used = driver_->used(address)) used_before_[address] = *used;
+    }
+  }
+
+  std::optional<DriverMemory> driver_ = DriverMemory::open();
+  std::map<std::string, Bytes> used_before_;  // by PCI address
+};
+
+/// cuBLAS has memory of its own for every stream on which it multiplied, for ever; torch can take
+/// it back. Not in the API that all builds of torch share.
+void drop_product_memory() {
+  const auto clear =
+      reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZN2at4cuda21clearCublasWorkspacesEv"));
+  if (clear != nullptr) clear();
 }
 
 c10::impl::VirtualGuardImpl guard_of(c10::Device device) {
@@ -63,7 +111,11 @@ Device Device::open(const std::string& name) {
     index = index_after("cuda:", name);
     if (index < 0)
       throw UserError("device '" + name + "': expected sim:K or cuda:K, K = 0, 1, ...");
-    load_cuda(name);
+    try {
+      CudaPart::get();
+    } catch (const ResourceError& error) {
+      throw ResourceError(name + ": " + error.what());
+    }
   } else if (c10::impl::device_guard_impl_registry[static_cast<std::size_t>(type)] == nullptr) {
     throw ResourceError(name + ": no simulated devices were opened");
   }
@@ -85,6 +137,7 @@ c10::Stream Device::stream(const std::string& purpose) {
 
 at::Tensor Device::slab(Bytes size) const {
   FERRY_CHECK(size >= 0_B, "a slab of a negative size");
+  drop_product_memory();
   c10::getDeviceAllocator(device_.type())->emptyCache({0, 0});
   at::Tensor slab = at::empty({size.count}, at::TensorOptions(at::kByte).device(device_));
   // A GPU's memory is there; a simulated one's is backed now, so that no step pays for page faults.
@@ -103,23 +156,38 @@ Device::MemoryUse Device::memory_use() const {
   return {{total.current}, {total.peak}, {stats.reserved_bytes[0].current - total.current}};
 }
 
+Bytes Device::beside_tensors() const {
+  if (simulated()) return {};
+  const CudaPart& cuda = CudaPart::get();
+  const auto before = cuda.used_before(device_.index()), now = cuda.used_now(device_.index());
+  if (!before || !now) return {};
+  const MemoryUse use = memory_use();
+  return std::max(*now - *before - use.live - use.kept, 0_B);
+}
+
 void Device::reset_peak() const {
   c10::getDeviceAllocator(device_.type())->resetPeakStats(device_.index());
 }
 
 std::vector<PresentGpu> present_gpus() {
   std::vector<PresentGpu> found;
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) return found;
+  const CudaPart* cuda = nullptr;
   try {
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    cuda = &CudaPart::get();
+  } catch (const ResourceError&) {
+    return found;
   } catch (const c10::Error&) {
     return found;  // built for CUDA, but there is no driver
   }
   const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
   for (int index = 0; index < guard.deviceCount(); ++index) {
-    const auto memory = c10::getDeviceAllocator(c10::DeviceType::CUDA)
-                            ->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
-    found.push_back({index, {static_cast<std::int64_t>(memory.first)}, pci_address(index)});
+    const auto [free, total] = c10::getDeviceAllocator(c10::DeviceType::CUDA)
+                                   ->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
+    const auto others = cuda->used_before(index);
+    found.push_back({index,
+                     others ? Bytes{static_cast<std::int64_t>(total)} - *others
+                            : Bytes{static_cast<std::int64_t>(free)},
+                     pci_address(index)});
   }
   return found;
 }

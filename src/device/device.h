@@ -30,10 +30,10 @@ class Device {
   /// ever after. One thread at a time.
   c10::Stream stream(const std::string& purpose);
 
-  /// Memory for a plan's slots, taken at once; contents are undefined. What torch's allocator keeps
-  /// of tensors that are gone, of measurements say, goes back to the device first: it would count
-  /// against the budget beside the slab. Returns when every stream may use it. Throws
-  /// c10::OutOfMemoryError when it does not fit.
+  /// Memory for a plan's slots, taken at once; contents are undefined. What torch keeps of tensors
+  /// that are gone and for products on streams, of measurements say, goes back to the device first:
+  /// it would count against the budget beside the slab. Returns when every stream may use it.
+  /// Throws c10::OutOfMemoryError when it does not fit.
   at::Tensor slab(Bytes size) const;
 
   /// Returns when all streams of the device are idle; throws what failed on them.
@@ -48,6 +48,10 @@ class Device {
   MemoryUse memory_use() const;
   void reset_peak() const;
 
+  /// What this process holds of the device beside that and what is kept: its context, kernels' code
+  /// that was loaded so far. By the driver's count; 0 where that does not say, and on sim.
+  Bytes beside_tensors() const;
+
  private:
   Device(std::string name, c10::Device device) : name_(std::move(name)), device_(device) {}
 
@@ -59,7 +63,7 @@ class Device {
 /// One GPU of this machine.
 struct PresentGpu {
   int index = 0;                 // the k of cuda:k
-  Bytes memory;                  // free now
+  Bytes memory;                  // free now, or taken by this process
   std::string pci_address = {};  // "0000:3b:00.0"; empty: unknown
 };
 

@@ -130,5 +130,36 @@ TEST(UnequalDevices, RemediesNameTheOneThatLacks) {
   EXPECT_EQ(must_fit(question).expected, raised->step);
 }
 
+/// Two devices of 24 GiB, on one GPU or on two.
+Plan streamed_on(int gpus) {
+  PlanQuestion question = on_24_and_11_gib();
+  question.strategy = "mobius";
+  for (int d = 0; d < 2; ++d) {
+    question.machine.devices[d].memory = 24_GiB;
+    question.machine.devices[d].index = d % gpus;
+  }
+  return must_fit(question).plan;
+}
+
+std::vector<std::string> pools_of(const Plan& plan, const std::string& resource) {
+  std::vector<std::string> names;
+  const auto found = std::ranges::find(plan.resources, resource, &Resource::name);
+  for (const Draw& draw : found->draws) names.push_back(plan.pools[draw.pool].name);
+  return names;
+}
+
+TEST(UnequalDevices, LogicalOnesShareOneGpusLinksAndComputation) {
+  const Plan shared = streamed_on(1), apart = streamed_on(2);
+  using Names = std::vector<std::string>;
+  for (const std::string name : {"gpu0", "gpu1"}) {
+    EXPECT_EQ(pools_of(shared, name + ".compute"), Names({"cuda0"}));
+    EXPECT_EQ(pools_of(shared, name + ".weights_up"), Names({"cuda0.up", "dram"}));
+    EXPECT_EQ(pools_of(shared, name + ".sums_down"), Names({"cuda0.down", "dram"}));
+    EXPECT_EQ(pools_of(apart, name + ".compute"), Names());
+    EXPECT_EQ(pools_of(apart, name + ".weights_up"), Names({name + ".up", "dram"}));
+  }
+  EXPECT_GT(simulate(shared).step.count, 1.5 * simulate(apart).step.count);
+}
+
 }  // namespace
 }  // namespace ferry

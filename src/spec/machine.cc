@@ -104,7 +104,8 @@ std::vector<Field> device_fields(DeviceEntry& entry) {
        .member = &entry.index,
        .most = kMostDevices - 1,
        .meaning =
-           "k of cuda:k; null: the next of its kind. Several devices on one GPU share its k"},
+           "k of cuda:k or sim:k; null: the next of its kind. Logical devices that share one "
+           "accelerator have its k, and equal links"},
       {.name = "memory",
        .member = &device.memory,
        .least = 1,
@@ -264,7 +265,7 @@ class MachineReader {
       device.name = entry.name.value_or("gpu" + std::to_string(machine_.devices.size()));
       take_name(device.name, line_of(lines, "name", node));
       device.index = entry.index.value_or(next_index(device.kind));
-      if (device.kind == DeviceKind::sim) check_sim_index(device, line_of(lines, "index", node));
+      if (entry.index) check_shared(device, lines.at("index"));
       machine_.devices.push_back(device);
     }
   }
@@ -277,13 +278,22 @@ class MachineReader {
     return next;
   }
 
-  // A GPU may carry several logical devices; a simulated one is free, so another one serves better.
-  void check_sim_index(const MachineDevice& device, int line) const {
+  // An accelerator has one link and one set of threads, whatever logical devices share it.
+  void check_shared(const MachineDevice& device, int line) const {
     for (const MachineDevice& earlier : machine_.devices) {
-      if (earlier.kind == device.kind && earlier.index == device.index) {
-        fail(line, "sim:" + std::to_string(device.index) + " is '" + earlier.name +
-                       "' already; expected another index");
-      }
+      if (!same_hardware(earlier, device)) continue;
+      MachineDevice expected = device;
+      expected.up = earlier.up;
+      expected.down = earlier.down;
+      expected.p2p = earlier.p2p;
+      expected.latency = earlier.latency;
+      expected.root = earlier.root;
+      expected.threads = earlier.threads;
+      if (expected == device) continue;
+      fail(line, "'" + earlier.name + "' is on " + to_string(device.kind) + ":" +
+                     std::to_string(device.index) +
+                     " already, with other links or threads; expected equal `up`, `down`, `p2p`, "
+                     "`latency`, `root` and `threads`, or another index");
     }
   }
 
@@ -381,6 +391,20 @@ std::string machine_reference() {
          reference_table(root_fields(root)) + "\nEach of `devices`:\n\n" +
          reference_table(device_fields(device)) + "\nEach of `drives`:\n\n" +
          reference_table(drive_fields(drive));
+}
+
+bool same_hardware(const MachineDevice& one, const MachineDevice& other) {
+  return one.kind == other.kind && one.index == other.index;
+}
+
+std::string hardware_name(const MachineDevice& device) {
+  return to_string(device.kind) + std::to_string(device.index);
+}
+
+bool is_shared(const Machine& machine, const MachineDevice& device) {
+  return std::ranges::count_if(machine.devices, [&](const MachineDevice& other) {
+           return same_hardware(device, other);
+         }) > 1;
 }
 
 std::string to_string(DeviceKind kind) { return kind == DeviceKind::sim ? "sim" : "cuda"; }

@@ -24,7 +24,8 @@ struct Rate {
 
 enum class DeviceKind { sim, cuda };
 
-/// One accelerator, or one of several logical ones on the same GPU (equal kind and index).
+/// One accelerator, or one of several logical ones that share it: same_hardware(). They share its
+/// links and what it computes, and each has memory of its own there.
 struct MachineDevice {
   std::string name;  // "gpu0": the place in plans
   DeviceKind kind = DeviceKind::sim;
@@ -105,9 +106,9 @@ struct FoundGpu {
   std::string pci_address = {};  // "0000:3b:00.0", as in topology.h; empty: unknown
 };
 
-/// Of a CUDA device's free memory what is left for kernels' code, cuBLAS's workspaces, the 2 MiB
-/// pages and segments that torch's allocator rounds to, and what a desktop takes meanwhile: a
-/// sixteenth, at most 1 GiB. No plan counts these.
+/// Of a CUDA device's free memory what is left for what a desktop and other programs take
+/// meanwhile, and for what lies beside tensors where the driver does not say how much that is (else
+/// measured profiles count it): a sixteenth, at most 1 GiB.
 Bytes left_for_cuda(Bytes free);
 
 /// As its driver calls it; empty where that does not tell.
@@ -115,7 +116,8 @@ std::string gpu_name(const FoundGpu& gpu);
 
 /// This box: the cores and bytes that affinity, cgroups (v1 and v2) and other programs leave us.
 /// A GPU has what is free there but for left_for_cuda(). Without GPUs the one device is simulated:
-/// all cores, all host memory, nothing throttled. Throws ResourceError when the system does not say how much memory is free.
+/// all cores, all host memory, nothing throttled. Throws ResourceError when the system does not say
+/// how much memory is free.
 Machine this_machine(const std::vector<FoundGpu>& gpus = {});
 
 /// The same for limits that are known already.
@@ -123,6 +125,15 @@ Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus
 
 /// How many of the devices are simulated.
 int simulated_devices(const Machine& machine);
+
+/// Whether both are on one accelerator: of equal kind and index.
+bool same_hardware(const MachineDevice& one, const MachineDevice& other);
+
+/// "cuda0", "sim2".
+std::string hardware_name(const MachineDevice& device);
+
+/// Whether several devices of the machine are on the accelerator of this one.
+bool is_shared(const Machine& machine, const MachineDevice& device);
 
 /// parse_machine() reads it back to an equal Machine.
 std::string to_yaml(const Machine& machine);

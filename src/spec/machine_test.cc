@@ -107,6 +107,23 @@ TEST(Machine, OneGpuMayHostSeveralLogicalDevices) {
   EXPECT_NE(machine.devices[0].name, machine.devices[1].name);
 }
 
+TEST(Machine, DevicesOfOneKindAndIndexShareTheirHardware) {
+  const Machine machine = parse_machine(
+      "name: rehearsal\nhost: {cores: 2, memory: 1 GiB}\ndevices:\n"
+      "  - {kind: cuda, memory: 8 GiB, index: 1, count: 2}\n"
+      "  - {kind: cuda, memory: 8 GiB}\n"
+      "  - {kind: sim, memory: 8 GiB, index: 1}\n",
+      "m.yaml");
+  const auto& devices = machine.devices;
+  EXPECT_TRUE(same_hardware(devices[0], devices[1]));
+  EXPECT_FALSE(same_hardware(devices[1], devices[2]));
+  EXPECT_FALSE(same_hardware(devices[1], devices[3])) << "of another kind";
+  EXPECT_TRUE(is_shared(machine, devices[1]));
+  EXPECT_FALSE(is_shared(machine, devices[2]));
+  EXPECT_EQ(hardware_name(devices[2]), "cuda2");
+  EXPECT_EQ(parse_machine(to_yaml(machine), "m.yaml").devices[1].index, 1);
+}
+
 TEST(Machine, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of(with_device("{kind: sim, memroy: 1 GiB}")),
             "m.yaml:5: unknown key 'memroy'; did you mean 'memory'?");
@@ -127,8 +144,10 @@ TEST(Machine, ErrorsNameFileAndLine) {
             "m.yaml:5: 'a.b' is not a name; expected letters, digits, - and _");
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, threads: 2}")),
             "m.yaml:5: 'threads' is for devices of kind sim; leave it out");
-  EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, count: 2, index: 0}")),
-            "m.yaml:5: sim:0 is 'gpu0' already; expected another index");
+  EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, index: 0, up: 1 GB/s}\n"
+                                 "  - {kind: sim, memory: 1 GiB, index: 0, up: 2 GB/s}")),
+            "m.yaml:6: 'gpu0' is on sim:0 already, with other links or threads; expected equal "
+            "`up`, `down`, `p2p`, `latency`, `root` and `threads`, or another index");
   EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, up: 0 B/s}")).substr(0, 9),
             "m.yaml:5:");
   EXPECT_EQ(error_of("name: x\nhost: {cores: 2, memory: 1 GiB}\ndevices: []\n"),

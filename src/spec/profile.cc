@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "spec/fields.h"
 
@@ -165,6 +166,40 @@ const BlockProfile* find_block(const Profile& profile, std::string_view key) {
   const auto block = std::find_if(profile.blocks.begin(), profile.blocks.end(),
                                   [&](const BlockProfile& each) { return each.key == key; });
   return block == profile.blocks.end() ? nullptr : &*block;
+}
+
+Profile of_slowest(Profile one, const Profile& other) {
+  FERRY_CHECK(one.chain == other.chain, "profiles of one model have equal chains");
+  const auto raise = [](auto& value, const auto& to) { value = std::max(value, to); };
+  // 0 says that a rate is not known.
+  const auto lower = [](double& rate, double to) {
+    if (to > 0) rate = rate > 0 ? std::min(rate, to) : to;
+  };
+  for (std::size_t i = 0; i < one.blocks.size(); ++i) {
+    BlockProfile& block = one.blocks[i];
+    const BlockProfile& slower = other.blocks[i];
+    FERRY_CHECK(block.key == slower.key, "profiles of one model have equal keys");
+    for (const auto time :
+         {&BlockProfile::forward, &BlockProfile::backward, &BlockProfile::saved_backward}) {
+      raise(block.*time, slower.*time);
+    }
+    for (const auto bytes : {&BlockProfile::forward_workspace, &BlockProfile::backward_workspace,
+                             &BlockProfile::saving_workspace}) {
+      raise(block.*bytes, slower.*bytes);
+    }
+    // What one of them cannot keep, no plan lets forward keep; else kernels may differ in a little.
+    block.saved =
+        block.saved > 0_B && slower.saved > 0_B ? std::max(block.saved, slower.saved) : 0_B;
+  }
+  lower(one.update_rate, other.update_rate);
+  lower(one.device_update_rate, other.device_update_rate);
+  lower(one.up.bytes_per_second, other.up.bytes_per_second);
+  lower(one.down.bytes_per_second, other.down.bytes_per_second);
+  raise(one.compute_cores, other.compute_cores);
+  raise(one.task_overhead, other.task_overhead);
+  raise(one.copy_overhead, other.copy_overhead);
+  one.name += "; " + other.name;
+  return one;
 }
 
 Profile read_profile(const std::string& path) { return parse_profile(read_text_file(path), path); }

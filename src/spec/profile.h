@@ -53,6 +53,11 @@ struct Profile {
 /// The entry with this key, or null. Lifetime: that of `profile`, unchanged.
 const BlockProfile* find_block(const Profile& profile, std::string_view key);
 
+/// One profile for devices that differ: of every block the longer times, the larger workspaces, and
+/// nothing kept where one of them can keep nothing; of every rate the lower one. Requires: both are
+/// of one model and batch, with equal keys in one order.
+Profile of_slowest(Profile one, const Profile& other);
+
 /// Reads a profile file. Throws UserError with file and line, what was expected and found.
 Profile read_profile(const std::string& path);
 

@@ -83,6 +83,28 @@ TEST(Profile, AWrittenProfileReadsBackEqual) {
   }
 }
 
+TEST(Profile, OfDevicesThatDifferTheSlowestCounts) {
+  Profile one = parse_profile(kMeasured, "one.yaml"), other = one;
+  one.blocks[0].saved = other.blocks[0].saved = 8_MiB;
+  one.blocks[1].saved = 4_MiB;  // the other device has no room to keep it
+  other.blocks[0].forward = Micros{20'000};
+  other.blocks[1].backward = Micros{1};
+  other.blocks[1].backward_workspace = 5_MiB;
+  other.update_rate = 1e9;
+  other.up = {};  // unknown there
+  other.task_overhead = Micros{30};
+  const Profile both = of_slowest(one, other);
+  EXPECT_EQ(both.blocks[0].forward, Micros{20'000});
+  EXPECT_EQ(both.blocks[0].saved, 8_MiB);
+  EXPECT_EQ(both.blocks[1].backward, Micros{2'000});
+  EXPECT_EQ(both.blocks[1].backward_workspace, 5_MiB);
+  EXPECT_EQ(both.blocks[1].saved, 0_B);
+  EXPECT_EQ(both.update_rate, 1e9);
+  EXPECT_EQ(both.up, one.up);
+  EXPECT_EQ(both.task_overhead, Micros{30});
+  EXPECT_EQ(both.chain, one.chain);
+}
+
 TEST(Profile, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of("name: x\nblocks:\n  - {key: a, forward: 1, backward: 2 s}\n"),
             "p.yaml:3: 'forward' must be a time from 0 to 1.0e+08 s with a unit (ns, us, ms, s); "

@@ -263,6 +263,14 @@ double dram_bandwidth(Bytes memory, int threads) {
   return 3.0 * sizeof(double) * static_cast<double>(count) / seconds[1 + kPasses / 2];
 }
 
+DriveRates rates_at_once(Bytes bytes, double reading, double writing, double both) {
+  const double slower = std::max(reading, writing) / 2, apart = (reading + writing) / 2;
+  const bool duplex = both * both < slower * apart;
+  const double moved =
+      static_cast<double>(bytes.count) * std::min(1.0, (duplex ? slower : apart) / both);
+  return {.read = moved / reading, .write = moved / writing, .cores = 0, .duplex = duplex};
+}
+
 std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size, int threads) {
   FERRY_CHECK(size > 0_B && threads > 0, "a test file needs a size, computing needs threads");
   const Bytes length = round_up(size, 2 * kBlock);
@@ -284,15 +292,12 @@ std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size, int 
     reading.push_back(blocks.read_all());
     exchanging.push_back(blocks.exchange());
   }
-  const double apart = (median(writing) + median(reading)) / 2;
-  const double together = std::min(1.0, apart / median(exchanging));
-  const double bytes = static_cast<double>(length.count) * together;
+  DriveRates rates = rates_at_once(length, median(reading), median(writing), median(exchanging));
   std::vector<double> slowdowns;
   const ComputingThreads computing(threads);
   for (std::size_t i = 0; i < kSlowdowns; ++i) slowdowns.push_back(slowdown(blocks, computing));
-  return DriveRates{.read = bytes / median(reading),
-                    .write = bytes / median(writing),
-                    .cores = threads * median(slowdowns)};
+  rates.cores = threads * median(slowdowns);
+  return rates;
 }
 
 }  // namespace ferry

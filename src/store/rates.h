@@ -22,13 +22,20 @@ double dram_bandwidth(Bytes memory, int threads);
 struct DriveRates {
   double read = 0;
   double write = 0;
-  double cores = 0;  // that computing threads lose while the drive moves at these rates
+  double cores = 0;     // that computing threads lose while the drive moves at these rates
+  bool duplex = false;  // it reads and writes at these rates at once; else they share its time
 };
+
+/// The rates of a drive that takes so many seconds to read `bytes`, to write as many, and to read
+/// half of them while it writes the other half. Where that is nearer (by its ratio) to what the
+/// slower half takes alone than to what the halves take one after the other, reads and writes
+/// hardly slow each other: a duplex drive. Else they share its time. Where the halves take longer
+/// at once than that, both rates are lower by it.
+DriveRates rates_at_once(Bytes bytes, double reading, double writing, double both);
 
 /// Writes `size` bytes, rounded up to whole blocks, into a DriveSpace in `folder`, then writes and
 /// reads them again and does half of either at once, up to three times in a few seconds. The rates
-/// are the medians, less what they lose beside each other: where half of the bytes read and half
-/// written take longer than half of both times, both rates are lower by that. Then `threads`
+/// are those of the medians (rates_at_once). Then `threads`
 /// compute, now beside the drive and now alone. Nothing is left of it however the program ends.
 /// Returns nothing when the file system refuses O_DIRECT: then what would be measured is DRAM.
 /// Requires: size > 0, threads > 0. Throws UserError when there is no such folder, ResourceError

@@ -41,6 +41,26 @@ TEST(Rates, ADriveIsMeasuredAndNothingIsLeft) {
   EXPECT_TRUE(fs::is_empty(folders[0]));
 }
 
+TEST(Rates, ReadsAndWritesShareADrivesTime) {
+  const DriveRates fair = rates_at_once(6_GiB, 2, 4, 3);
+  EXPECT_DOUBLE_EQ(fair.read, 3.0 * (1_GiB).count);
+  EXPECT_DOUBLE_EQ(fair.write, 1.5 * (1_GiB).count);
+  EXPECT_FALSE(fair.duplex);
+  const DriveRates worse = rates_at_once(6_GiB, 2, 4, 6);  // twice as long as one after the other
+  EXPECT_DOUBLE_EQ(worse.read, fair.read / 2);
+  EXPECT_DOUBLE_EQ(worse.write, fair.write / 2);
+}
+
+TEST(Rates, ADuplexDriveTakesAsLongAsTheSlowerOfBoth) {
+  const DriveRates full = rates_at_once(6_GiB, 2, 4, 2);
+  EXPECT_TRUE(full.duplex);
+  EXPECT_DOUBLE_EQ(full.write, 1.5 * (1_GiB).count);
+  const DriveRates nearly = rates_at_once(6_GiB, 2, 4, 2.4);
+  EXPECT_TRUE(nearly.duplex);
+  EXPECT_DOUBLE_EQ(nearly.write, full.write / 1.2);
+  EXPECT_FALSE(rates_at_once(6_GiB, 2, 4, 2.5).duplex) << "nearer to 3 than to 2";
+}
+
 TEST(Rates, AFolderThatIsNotThereIsTheUsersError) {
   EXPECT_THROW(measure_drive("/nowhere/at/all", 1_MiB, 2), UserError);
   EXPECT_THROW(free_space("/nowhere/at/all"), UserError);

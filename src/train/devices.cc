@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "device/device.h"
@@ -73,20 +74,26 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
   bound_kernel_caches();
   Links links(machine);
   SimOptions options;
+  std::map<int, std::size_t> opened;  // where in the options the accelerator of an index is
   for (std::size_t d = 0; d < machine.devices.size(); ++d) {
     const MachineDevice& device = machine.devices[d];
     if (!simulated(device)) {
       names_.push_back("cuda:" + std::to_string(device.index));
       continue;
     }
-    names_.push_back("sim:" + std::to_string(options.devices.size()));
-    options.devices.push_back({.memory = choices.memory.empty()
-                                             ? device.memory
-                                             : std::min(choices.memory.at(d), device.memory),
-                               .threads = choices.threads > 0 ? choices.threads : device.threads,
-                               .up = links.draws(device, true),
-                               .down = links.draws(device, false),
-                               .latency_micros = device.latency.count});
+    const Bytes memory =
+        choices.memory.empty() ? device.memory : std::min(choices.memory.at(d), device.memory);
+    const auto [found, is_new] = opened.emplace(device.index, options.devices.size());
+    names_.push_back("sim:" + std::to_string(found->second));
+    if (is_new) {
+      options.devices.push_back({.memory = memory,
+                                 .threads = choices.threads > 0 ? choices.threads : device.threads,
+                                 .up = links.draws(device, true),
+                                 .down = links.draws(device, false),
+                                 .latency_micros = device.latency.count});
+    } else {  // a logical device more on it
+      options.devices[found->second].memory += memory;
+    }
   }
   options.pool_capacities = links.capacities;
   options.poison = choices.poison;

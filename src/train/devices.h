@@ -12,7 +12,9 @@ namespace ferry {
 
 /// How simulated devices are opened; real ones take no notice.
 struct SimulationChoices {
-  std::vector<Bytes> memory = {};      // the cap of each device; empty: the machine file's memory
+  // What each of the machine's devices may take; logical devices that share a simulated one share
+  // the sum. Empty: the machine file's memory.
+  std::vector<Bytes> memory = {};
   int threads = 0;                     // per kernel; 0: the machine file's
   bool poison = false;                 // freed memory becomes NaN
   bool hazards = false;                // missing waits are recorded
@@ -30,7 +32,8 @@ class OpenDevices {
   OpenDevices(const OpenDevices&) = delete;
   OpenDevices& operator=(const OpenDevices&) = delete;
 
-  /// "sim:0" or "cuda:1", one per machine device, in order.
+  /// "sim:0" or "cuda:1", one per machine device, in order; logical devices of one accelerator have
+  /// one name.
   const std::vector<std::string>& names() const { return names_; }
 
   /// What the simulated devices hold now of this box's own DRAM, in which their memory is: lent and
@@ -38,7 +41,7 @@ class OpenDevices {
   Bytes host_memory() const;
 
  private:
-  int simulated_ = 0;  // how many are
+  int simulated_ = 0;  // accelerators
   std::vector<std::string> names_;
 };
 

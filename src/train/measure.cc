@@ -486,6 +486,14 @@ DeviceRates measure_device_rates(const std::string& device, Precision precision,
   });
 }
 
+Bytes measure_beside_tensors(const std::string& device) {
+  // torch takes whole segments of 2 and 20 MiB for small and for large tensors of a stream: that of
+  // the slots and that which computes.
+  constexpr Bytes kSegments = 64_MiB;
+  const Bytes beside = Device::open(device).beside_tensors();
+  return beside > 0_B ? beside + kSegments : 0_B;
+}
+
 ProductRates measure_products(const std::string& device, std::int64_t hidden) {
   constexpr std::int64_t kRows = 128, kMostHidden = 512;
   constexpr int kRounds = 15;

@@ -147,6 +147,18 @@ Places::~Places() {
   for (PlaceMemory& memory : places_) memory.drive.reset();
 }
 
+std::string Places::counted_as(PlaceId id) const {
+  if (!places_[id].device) return places_[id].name;
+  std::string names;
+  for (const PlaceMemory& other : places_) {
+    if (!other.device || other.device->torch_device() != places_[id].device->torch_device()) {
+      continue;
+    }
+    names += (names.empty() ? "" : "+") + other.name;
+  }
+  return names;
+}
+
 /// Once for each kind of device, portable: every device of one kind may use it. And for drives.
 void Places::register_host(PhaseListener& listener) {
   for (PlaceMemory& memory : places_) {

@@ -63,6 +63,9 @@ class Places {
   PlaceMemory& operator[](PlaceId id) { return places_[id]; }
   IdRange<PlaceId> ids() const { return places_.ids(); }
 
+  /// "gpu0"; of logical devices on one accelerator, whose memory is counted together, "gpu0+gpu1".
+  std::string counted_as(PlaceId id) const;
+
  private:
   void register_host(PhaseListener& listener);
 

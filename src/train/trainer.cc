@@ -17,6 +17,7 @@
 #include "data/checksum.h"
 #include "data/files.h"
 #include "data/tokens.h"
+#include "device/memory_limit.h"
 #include "exec/driver.h"
 #include "exec/timeline.h"
 #include "report/chrome_trace.h"
@@ -140,6 +141,7 @@ class Run final : public Observer {
   std::string save_before_divergence();
   std::map<std::string, Bytes> peaks();
   void measure_stall(int step, StepReport& report) const;
+  void limit_devices();
   void foresee_drives();
   CheckpointContents contents(int done) const;
   void summarise();
@@ -235,9 +237,27 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
     const Place& place = setup.plan.places[id];
     const Bytes peak = peak_bytes(plans_, id);
     FERRY_CHECK(peak <= place.budget, place.name + ": the plans of one run fit together");
-    summary_.predicted_peak[place.name] = peak;
+    summary_.predicted_peak[places_.counted_as(id)] += peak;
   }
+  limit_devices();
   foresee_drives();
+}
+
+/// No kernel may take more beside the slots than the plan left for it.
+void Run::limit_devices() {
+  std::map<std::string, MemoryLimit> limits;  // of accelerators
+  for (const PlaceId id : places_.ids()) {
+    const auto& device = places_[id].device;
+    if (!device) continue;
+    const auto [limit, is_new] =
+        limits.try_emplace(device->name(), MemoryLimit{*device, 0_B - device->beside_tensors()});
+    Bytes budget;
+    for (const Plan* plan : plans_) budget = std::max(budget, plan->places[id].budget);
+    limit->second.most += budget;
+  }
+  std::vector<MemoryLimit> all;
+  for (const auto& [name, limit] : limits) all.push_back(limit);
+  if (const std::string loose = limit_memory(all); !loose.empty()) observer_.phase(loose);
 }
 
 void Run::foresee_drives() {
@@ -527,7 +547,10 @@ std::map<std::string, Bytes> Run::peaks() {
   std::map<std::string, Bytes> peaks;
   for (const PlaceId id : places_.ids()) {
     PlaceMemory& place = places_[id];
-    if (place.device) peaks[place.name] = place.device->memory_use().peak;
+    if (place.device) {
+      peaks[places_.counted_as(id)] =
+          place.device->memory_use().peak + place.device->beside_tensors();
+    }
     if (place.host) peaks[place.name] = std::max(host_memory_.peak(), setup_.tokenising_peak);
     if (place.drive) peaks[place.name] = place.drive->size();  // all taken at the start
   }

@@ -48,6 +48,18 @@ def test_a_kept_measurement_that_lacks_a_figure_or_is_no_file_is_made_again(box,
     assert "measuring  5 blocks" in ferry("plan", job).stderr
 
 
+def test_every_device_that_differs_is_measured(box, own_cache, tmp_path):
+    """One of two threads beside two of one: two measurements, and a profile of the slowest."""
+    devices = [{"kind": "sim", "memory": "1 GiB", "threads": threads} for threads in (1, 2, 1)]
+    file = tmp_path / "unequal.yaml"
+    file.write_text(json.dumps({"name": "unequal", "host": {"cores": 2, "memory": "4 GiB"}, "devices": devices}))
+    job = write_job(box, "unequal", machine=str(file), strategy="1f1b")
+    assert ferry("plan", str(job)).stderr.count("measuring  5 blocks in ") == 2
+    profile = (box.folder / "unequal" / "profile.yaml").read_text()
+    assert "1 threads" in profile and "2 threads" in profile
+    assert "measuring" not in ferry("plan", str(job)).stderr
+
+
 def test_a_block_that_the_budget_has_no_room_for_is_estimated_with_a_word(box, own_cache):
     job = write_job(box, "no-room", budget={"host": "1 KiB", "device": "1 KiB"})
     done = ferry("plan", str(job), expect=4)

@@ -16,6 +16,12 @@ PoolId add_pool(Plan& plan, const std::string& name, double capacity) {
   return plan.pools.add({name, capacity});
 }
 
+/// The same, or the pool that has this name already: logical devices of one accelerator share it.
+PoolId common_pool(Plan& plan, const std::string& name, double capacity) {
+  const auto found = std::ranges::find(plan.pools, name, &Pool::name);
+  return found == plan.pools.end() ? add_pool(plan, name, capacity) : plan.pools.id_of(found);
+}
+
 ResourceId add_resource(Plan& plan, Resource resource) {
   return plan.resources.add(std::move(resource));
 }
@@ -42,17 +48,6 @@ struct Direction {
   double rate = 0;
   std::optional<PoolId> root;
 };
-
-Link add_link(Plan& plan, const MachineDevice& device, const Direction& direction, PoolId cores) {
-  Link link{direction.rate, {}};
-  if (device.kind == DeviceKind::sim && !direction.device.limited()) {
-    link.draws.push_back({cores, 1.0});
-  } else {
-    link.draws.push_back({add_pool(plan, device.name + direction.suffix, link.rate), link.rate});
-  }
-  if (direction.root) link.draws.push_back({*direction.root, link.rate});
-  return link;
-}
 
 struct RootPools {
   std::optional<PoolId> up;
@@ -105,10 +100,8 @@ class QueueMaker {
         plan_,
         {device.name + ".compute", ResourceKind::compute, queues.place, 0, {}, compute_draws(d)});
     const RootPools roots = device.root ? roots_[*device.root] : RootPools{};
-    const Link up =
-        add_link(plan_, device, {".up", device.up, upload_rate(question_, d), roots.up}, cores_);
-    const Link down = add_link(
-        plan_, device, {".down", device.down, download_rate(question_, d), roots.down}, cores_);
+    const Link up = link(device, {".up", device.up, upload_rate(question_, d), roots.up});
+    const Link down = link(device, {".down", device.down, download_rate(question_, d), roots.down});
     const auto copies = [&](const std::string& name, Link link) {
       if (dram_) link.draws.push_back({*dram_, link.rate});
       const Micros latency = device.latency + question_.profile.copy_overhead;
@@ -120,6 +113,23 @@ class QueueMaker {
     queues.acts_down = copies(".acts_down", down);
     queues.sums_down = copies(".sums_down", down);
     return queues;
+  }
+
+  Link link(const MachineDevice& device, const Direction& direction) {
+    Link link{direction.rate, {}};
+    if (device.kind == DeviceKind::sim && !direction.device.limited()) {
+      link.draws.push_back({cores_, 1.0});
+    } else {
+      const PoolId pool = common_pool(plan_, owner(device) + direction.suffix, link.rate);
+      link.draws.push_back({pool, link.rate});
+    }
+    if (direction.root) link.draws.push_back({*direction.root, link.rate});
+    return link;
+  }
+
+  // Whose link it is, and whose computation.
+  std::string owner(const MachineDevice& device) const {
+    return is_shared(question_.machine, device) ? hardware_name(device) : device.name;
   }
 
   DriveQueues drive_queues(const DriveArray& array) {
@@ -181,16 +191,8 @@ class QueueMaker {
   std::vector<Draw> compute_draws(int d) {
     const MachineDevice& device = device_of(question_, d);
     if (device.kind == DeviceKind::sim) return {{cores_, compute_cores(question_, d)}};
-    const auto& devices = question_.machine.devices;
-    const auto same = [&](const MachineDevice& other) {
-      return other.kind == device.kind && other.index == device.index;
-    };
-    if (std::count_if(devices.begin(), devices.end(), same) < 2) return {};
-    const std::string name = "cuda" + std::to_string(device.index);
-    const auto found = std::find_if(plan_.pools.begin(), plan_.pools.end(),
-                                    [&](const Pool& pool) { return pool.name == name; });
-    if (found == plan_.pools.end()) return {{add_pool(plan_, name, 1.0), 1.0}};
-    return {{plan_.pools.id_of(found), 1.0}};
+    if (!is_shared(question_.machine, device)) return {};
+    return {{common_pool(plan_, owner(device), 1.0), 1.0}};
   }
 
   Plan& plan_;
