@@ -44,6 +44,12 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
+    // It may be the answer (best_). The climb goes on from what goes through the host, so that all
+    // that is tried without p2p is tried with it.
+    if (sends_) {
+      passes_.run(pass_name::kP2p, *draft,
+                  [&](StreamDraft given) { return straight(std::move(given), rung.is_landing); });
+    }
     if (!has_more && !wants_memory_) break;
   }
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");

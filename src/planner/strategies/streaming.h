@@ -176,6 +176,7 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
+  StreamDraft straight(StreamDraft draft, bool lands);
 
   int all_activations() const;
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;
@@ -186,6 +187,7 @@ class StreamSearch {
   const Chain& chain_;
   Passes passes_;
   const bool homes_;  // on devices too
+  const bool sends_;  // some devices have p2p
   Resting resting_ = Resting::in_dram;
   Bytes needed_;      // of DRAM, by the schedule of least memory with everything there
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
