@@ -89,9 +89,9 @@ INSTANTIATE_TEST_SUITE_P(Strategies, P2p,
                                          Case{"1f1b", 4}, Case{"gpipe", 2}, Case{"interleaved", 2},
                                          Case{"mixed-pipe", 4}, Case{"harmony-pp", 4},
                                          Case{"roundpipe", 4}),
-                         [](const auto& info) {
-                           std::string name = info.param.strategy + std::string("_") +
-                                              std::to_string(info.param.devices);
+                         [](const auto& one) {
+                           std::string name = one.param.strategy + std::string("_") +
+                                              std::to_string(one.param.devices);
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
@@ -146,6 +146,7 @@ TEST(Straight, NeverMakesAPlanSlower) {
   for (std::uint64_t seed = 1; seed <= random_share(100); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     PlanQuestion question = random_question(seed, seed % 4 != 0);
+    question.mode = PlanMode::train;  // an evaluation follows what trains, whatever suits that
     question.machine.devices.resize(std::max<std::size_t>(2, question.machine.devices.size()),
                                     question.machine.devices.front());
     for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {

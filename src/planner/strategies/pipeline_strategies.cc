@@ -330,7 +330,9 @@ class PipelineSearch {
       schedule.straight = true;
       schedule.spare_slots = passes_.has(pass_name::kRings) ? kRoomySpare : 0;
       for (;; schedule.spare_slots /= 2) {
-        Attempt attempt = try_schedule(schedule, draft.step());
+        const bool spares = !draft.schedule.straight;  // links, which is worth it at equal steps
+        const Micros limit = spares ? as_fast_as(draft.step()) : draft.step();
+        Attempt attempt = try_schedule(schedule, limit);
         if (attempt.draft) draft = std::move(*attempt.draft);
         if (schedule.spare_slots == 0 || (!attempt.lacking && !may_keep())) break;
       }

@@ -184,8 +184,15 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   verdict.is_exact = true;
   if (!schedule.straight) fastest_ = std::min(fastest_, verdict.at_least);
   StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
-  if ((!best_ || draft.step() < best_->step()) && fits_asked(plan)) best_ = draft;
+  if (is_better(draft) && fits_asked(plan)) best_ = draft;
   return {std::move(draft), std::nullopt};
+}
+
+/// Of equals the first, but what spares links before what does not.
+bool StreamSearch::is_better(const StreamDraft& draft) const {
+  if (!best_ || draft.step() < best_->step()) return true;
+  const bool spares = draft.schedule.straight && !best_->schedule.straight;
+  return spares && draft.step() == best_->step();
 }
 
 Plan StreamSearch::write(const StreamSchedule& schedule) {
@@ -250,14 +257,14 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
   for (const Resource& resource : plan.resources) {
     if (!of_drive(resource)) fastest_link = std::max(fastest_link, resource.rate);
   }
-  IdVector<TaskId, bool> spared(plan.tasks.size());
-  if (sends_) spared = sums_for_devices(plan);
+  IdVector<TaskId, bool> may_go_straight(plan.tasks.size());
+  if (sends_) may_go_straight = sums_for_devices(plan);
   IdVector<ResourceId, Micros> busy(plan.resources.size());
   IdVector<ResourceId, double> moved(plan.resources.size());
   for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
     if (task.kind == TaskKind::copy) {
-      if (task.micro_batch >= 0 || spared[id]) continue;
+      if (task.micro_batch >= 0 || may_go_straight[id]) continue;
       moved[task.resource] += static_cast<double>(task.bytes.count);
     } else if (task.kind == TaskKind::backward) {
       busy[task.resource] += least_backward(chain_.blocks[task.block]);
@@ -470,10 +477,21 @@ bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots&
 }
 
 /// The draft with what passes between devices going straight; on a landing with rings of its own.
+/// Where slots for what arrives do not fit beside all that is there, a little less is at home.
 StreamDraft StreamSearch::straight(StreamDraft draft, bool lands) {
   StreamSchedule schedule = draft.schedule;
   schedule.straight = true;
-  draft = faster_of(std::move(draft), schedule);
+  const auto try_it = [&](const StreamSchedule& tried) {
+    Attempt attempt = try_longest_ring(tried, tried.activation_slots, as_fast_as(draft.step()));
+    if (attempt.draft && attempt.draft->step() <= draft.step()) draft = std::move(*attempt.draft);
+    return !attempt.lacking;
+  };
+  if (!try_it(schedule)) {
+    for (const auto kind : {&HomeCounts::weights, &HomeCounts::sums, &HomeCounts::all}) {
+      StreamSchedule less = schedule;
+      if (less.on_devices.*kind > 0 && (--(less.on_devices.*kind), try_it(less))) break;
+    }
+  }
   return lands && draft.schedule.straight ? neighbouring_rings(std::move(draft)) : draft;
 }
 

@@ -126,6 +126,7 @@ class StreamSearch {
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
   Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
                            std::optional<Micros> faster_than);
+  bool is_better(const StreamDraft& draft) const;
   bool lost(const StreamSchedule& schedule, const Plan& plan) const;
   Micros least_on_drives(double spared) const;
   ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
