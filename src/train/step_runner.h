@@ -17,6 +17,7 @@
 
 #include "device/device_clock.h"
 #include "device/device_event.h"
+#include "device/straight_copy.h"
 #include "exec/timeline.h"
 #include "plan/plan.h"
 #include "train/block_math.h"
@@ -92,14 +93,15 @@ class StepRunner final : public TaskRunner {
 
   /// What is in flight on one resource, in order.
   struct Queue {
-    std::optional<c10::Stream> stream;   // of device resources
-    std::unique_ptr<HostQueue> host;     // of host resources
-    std::unique_ptr<DriveCopies> drive;  // of drives' resources
-    const DeviceClock* clock = nullptr;  // of device resources: their device's
-    std::deque<Enqueued> in_flight;      // of device resources
-    long launches = 0;                   // of those in flight
-    long most_launches = 0;              // of a task, so far
-    int depth = 0;                       // started and not reported
+    std::optional<c10::Stream> stream;       // of device resources
+    std::optional<StraightCopies> straight;  // of those that copy to another device
+    std::unique_ptr<HostQueue> host;         // of host resources
+    std::unique_ptr<DriveCopies> drive;      // of drives' resources
+    const DeviceClock* clock = nullptr;      // of device resources: their device's
+    std::deque<Enqueued> in_flight;          // of device resources
+    long launches = 0;                       // of those in flight
+    long most_launches = 0;                  // of a task, so far
+    int depth = 0;                           // started and not reported
     Micros last_end;
   };
 
@@ -112,6 +114,7 @@ class StepRunner final : public TaskRunner {
   void wait_for_device_tasks(TaskRun run, const Task& task);
   void run_host_task(TaskRun run, const Task& task);
   void copy(const Task& task);
+  void open_straight_ways();
   std::optional<TaskRun> take_device_completion();
   std::optional<TaskRun> take_drive_completion();
   Micros end_of(TaskRun run);

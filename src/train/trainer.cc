@@ -34,6 +34,7 @@
 #include "train/evaluation.h"
 #include "train/home_states.h"
 #include "train/measure.h"
+#include "train/peer_check.h"
 #include "train/places.h"
 #include "train/records.h"
 #include "train/run_folder.h"
@@ -238,6 +239,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
     summary_.predicted_peak[place.name] = peak;
   }
   foresee_drives();
+  check_peers(plans_, places_);
 }
 
 void Run::foresee_drives() {

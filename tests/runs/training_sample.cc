@@ -104,14 +104,15 @@ Machine sample_machine(int devices) {
 }
 
 OpenDevices open_devices(Bytes memory, bool checked, const Conditions& conditions) {
-  return OpenDevices(sample_machine(kOpenDevices),
-                     {.memory = std::vector<Bytes>(kOpenDevices, memory),
-                      .threads = 1,
-                      .poison = checked,
-                      .hazards = checked,
-                      .strict = checked,
-                      .lockable = conditions.lockable,
-                      .launch_queue = conditions.launch_queue});
+  Machine machine = sample_machine(kOpenDevices);
+  for (MachineDevice& device : machine.devices) device.p2p = {conditions.p2p};
+  return OpenDevices(machine, {.memory = std::vector<Bytes>(kOpenDevices, memory),
+                               .threads = 1,
+                               .poison = checked,
+                               .hazards = checked,
+                               .strict = checked,
+                               .lockable = conditions.lockable,
+                               .launch_queue = conditions.launch_queue});
 }
 
 PlanQuestion training_question(int devices, int micro_batches) {
@@ -132,6 +133,16 @@ PlanQuestion tied_question(const char* strategy, int devices, int micro_batches)
   return asked;
 }
 
+namespace {
+
+std::vector<std::string> names_of(const OpenDevices& devices, const Conditions& conditions) {
+  std::vector<std::string> names = devices.names();
+  if (conditions.on_one) std::ranges::fill(names, names.front());
+  return names;
+}
+
+}  // namespace
+
 Plan planned(const PlanQuestion& asked) {
   PlanAnswer answer = make_plan(asked);
   const auto* no = std::get_if<DoesNotFit>(&answer);
@@ -143,8 +154,9 @@ Plan planned(const PlanQuestion& asked) {
 Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
                    const DriveAccess& access, const Conditions& conditions, PhaseListener& listener)
     : plan(&given),
-      devices(open_devices(device_budget(asked, 0).bytes, checked, conditions)),
-      places({&plan, 1}, devices.names(), asked.machine, listener, access),
+      devices(open_devices(device_budget(asked, 0).bytes * (conditions.on_one ? kOpenDevices : 1),
+                           checked, conditions)),
+      places({&plan, 1}, names_of(devices, conditions), asked.machine, listener, access),
       runner({.model = asked.model,
               .plan = given,
               .places = places,

@@ -35,6 +35,8 @@ struct Conditions {
   std::size_t launch_queue = 0;        // what may wait on a stream; 0: any number
   long most_launches = StepRunner::kMostLaunches;
   double clip = 1.0;
+  double p2p = 0;       // bytes per second between devices; 0: copies are immediate
+  bool on_one = false;  // all devices of the plan are logical ones on the first
 };
 
 /// `checked`: with poison, the hazard detector and strict mode.
