@@ -476,23 +476,32 @@ bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots&
   return true;
 }
 
-/// The draft with what passes between devices going straight; on a landing with rings of its own.
-/// Where slots for what arrives do not fit beside all that is there, a little less is at home.
-StreamDraft StreamSearch::straight(StreamDraft draft, bool lands) {
+/// The draft with what passes between devices going straight, or `sent`, whichever is faster. Where
+/// slots for what arrives do not fit beside all that is there, a little less is at home.
+std::optional<StreamDraft> StreamSearch::straight(const StreamDraft& draft,
+                                                  std::optional<StreamDraft> sent) {
   StreamSchedule schedule = draft.schedule;
   schedule.straight = true;
   const auto try_it = [&](const StreamSchedule& tried) {
-    Attempt attempt = try_longest_ring(tried, tried.activation_slots, as_fast_as(draft.step()));
-    if (attempt.draft && attempt.draft->step() <= draft.step()) draft = std::move(*attempt.draft);
+    const auto limit = sent ? std::optional(sent->step()) : std::nullopt;
+    Attempt attempt = try_longest_ring(tried, tried.activation_slots, limit);
+    if (attempt.draft && !(sent && sent->step() <= attempt.draft->step())) {
+      sent = std::move(attempt.draft);
+    }
     return !attempt.lacking;
   };
-  if (!try_it(schedule)) {
-    for (const auto kind : {&HomeCounts::weights, &HomeCounts::sums, &HomeCounts::all}) {
-      StreamSchedule less = schedule;
-      if (less.on_devices.*kind > 0 && (--(less.on_devices.*kind), try_it(less))) break;
-    }
+  if (try_it(schedule)) return sent;
+  for (const auto kind : {&HomeCounts::weights, &HomeCounts::sums, &HomeCounts::all}) {
+    StreamSchedule less = schedule;
+    if (less.on_devices.*kind > 0 && (--(less.on_devices.*kind), try_it(less))) break;
   }
-  return lands && draft.schedule.straight ? neighbouring_rings(std::move(draft)) : draft;
+  return sent;
+}
+
+/// With homes and rings of its own.
+StreamDraft StreamSearch::refined_straight(StreamDraft draft) {
+  if (homes_) draft = more_at_home(std::move(draft));
+  return neighbouring_rings(std::move(draft));
 }
 
 // ---- lengths of rings ----

@@ -177,7 +177,8 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
-  StreamDraft straight(StreamDraft draft, bool lands);
+  std::optional<StreamDraft> straight(const StreamDraft& draft, std::optional<StreamDraft> sent);
+  StreamDraft refined_straight(StreamDraft draft);
 
   int all_activations() const;
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;

@@ -41,6 +41,7 @@ class StreamWriter {
         inputs_(std::move(inputs)),
         token_uses_(token_uses(chain, schedule)) {
     inputs_.resize(schedule.devices);
+    if (schedule.straight) reserve_arrivals();
     for (int d = 0; d < schedule.devices; ++d) {
       const Bytes homes_end = store_.homes_end(builder_.device(d).place);
       devices_.emplace_back(builder_, chain, residence_, d, homes_end);
@@ -70,9 +71,10 @@ class StreamWriter {
 
   /// What passes has taken bytes that the inputs which stay need.
   bool is_crowded() const {
-    return std::ranges::any_of(devices_, [](const DeviceStore& device) {
-      return device.has_roomy_region() && device.inputs() > Bytes{};
-    });
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (devices_[d].has_roomy_region() && devices_[d].inputs() > inputs_[d]) return true;
+    }
+    return false;
   }
 
   std::vector<Bytes> roomy_needs() {
@@ -148,7 +150,6 @@ class StreamWriter {
                            visit.direction == Direction::backward && before->first == visit.first &&
                            before->end == visit.end;
       if (!goes_on) number[visit.device] = devices_[visit.device].add_visit();
-      if (goes_on) visits_[before - schedule_.visits.data()].goes_on_later = true;
       visits_.push_back({number[visit.device], goes_on});
       if (visit.direction != Direction::backward) need_for_forward(visit);
       if (visit.direction != Direction::forward) need_for_backward(visit);
@@ -271,8 +272,7 @@ class StreamWriter {
 
   /// The device that reads what a visit makes for another stage: A for the next forward, dA for
   /// the backward of the block below.
-  int next_reader(std::size_t v, ValueId value) const {
-    const Value& made = builder_.values()[value];
+  int next_reader(std::size_t v, const ValueKey& made) const {
     const bool gradient = made.kind == ValueKind::activation_gradient;
     const int b = gradient ? made.block.number() - 1 : made.block.number();
     const Direction other =
@@ -286,16 +286,34 @@ class StreamWriter {
     return reader->device;
   }
 
+  /// A slot for each micro-batch of a visit whose inputs come straight, but of those that stay,
+  /// which are known once the plan is written.
+  void reserve_arrivals() {
+    for (std::size_t v = 0; v < schedule_.visits.size(); ++v) {
+      const StageVisit& visit = schedule_.visits[v];
+      const Bytes all = slot_size(chain_.activation) * (visit.end_batch - visit.first_batch);
+      const auto passes = [&](ValueKind kind, int b) {
+        if (b <= 0 || b >= blocks() || residence_.home(b).input_stays) return;
+        const int reader = next_reader(v, {kind, b, visit.first_batch});
+        if (sends(visit.device, reader)) inputs_[reader] = std::max(inputs_[reader], all);
+      };
+      if (visit.direction == Direction::forward) passes(ValueKind::activation, visit.end);
+      if (visit.direction != Direction::forward) {
+        passes(ValueKind::activation_gradient, visit.first);
+      }
+    }
+  }
+
   /// To the stage that reads it next; and to DRAM, unless only that stage reads it.
   void pass_on(std::size_t v, InstanceId from, ValueId value) {
     const int d = schedule_.visits[v].device;
-    const int reader = schedule_.straight ? next_reader(v, value) : d;
+    const Value passed = builder_.values()[value];
+    const int reader = schedule_.straight ? next_reader(v, key_of(passed)) : d;
     const bool straight = sends(d, reader);
     if (straight) {
       builder_.copy(builder_.between(d, reader, Cargo::activations), from,
                     devices_[reader].land(value));
     }
-    const Value passed = builder_.values()[value];
     const bool rests =
         passed.kind == ValueKind::activation && !residence_.home(passed.block.number()).input_stays;
     if (!straight || rests) bring_down(d, from, value);
@@ -441,14 +459,13 @@ class StreamWriter {
   }
 
   /// Backward finds a block's input where its forward did.
-  bool reads_again(std::size_t v, int b) const {
-    const bool at_once =
-        schedule_.visits[v].direction == Direction::fused || visits_[v].goes_on_later;
-    return train_ && (residence_.home(b).input_stays || at_once);
+  bool reads_again(const StageVisit& visit, int b) const {
+    return train_ && (residence_.home(b).input_stays || visit.direction == Direction::fused);
   }
 
   void forward(int b, int m, std::size_t v) {
-    const int d = schedule_.visits[v].device;
+    const StageVisit& visit = schedule_.visits[v];
+    const int d = visit.device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
     InstanceId made, kept, loss;
@@ -467,8 +484,8 @@ class StreamWriter {
       }
     });
     if (loss.valid()) bring_loss_down(d, loss, m);
-    if (b > 0 && !reads_again(v, b)) devices_[d].let_go(input);  // free before what goes down
-    if (made.valid() && !residence_.keeps_input(d, b + 1)) {     // what the next stage waits for
+    if (b > 0 && !reads_again(visit, b)) devices_[d].let_go(input);  // free before what goes down
+    if (made.valid() && !residence_.keeps_input(d, b + 1)) {  // what the next stage waits for
       pass_on(v, made, output);
       devices_[d].let_go(output);
     }
@@ -639,7 +656,6 @@ class StreamWriter {
   struct VisitSlots {
     std::size_t number;  // of its device's visits
     bool goes_on;        // what its stage's forward used is still there
-    bool goes_on_later = false;
   };
 
   const PlanQuestion& question_;
