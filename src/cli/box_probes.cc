@@ -53,6 +53,7 @@ Probes probes_of_this_box(Bytes drive_size, std::function<void(const std::string
                                        working_set.count / kStatePerParameter.count);
           },
       .copies = [](std::span<const std::string> devices) { return measure_copies(devices); },
+      .peers = [](std::span<const std::string> devices) { return measure_peers(devices); },
       .precision = precision_of,
       .drive = [drive_size](const std::string& folder) { return drive_facts(folder, drive_size); },
       .say = std::move(say)};

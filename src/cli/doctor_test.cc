@@ -60,7 +60,55 @@ TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
       "as in fp32 here");
   EXPECT_EQ(found(examination, "root0", "name"), "pci0000:3a | gpu0, gpu1, ssd0");
   EXPECT_TRUE(warns(examination, "gpu2 has PCIe 8 GT/s x16 (15.8 GB/s) and could do"));
-  EXPECT_TRUE(warns(examination, "peer-to-peer"));
+  for (const MachineDevice& device : machine.devices) {
+    EXPECT_EQ(device.p2p.bytes_per_second, 24.6e9);
+  }
+  EXPECT_EQ(found(examination, "gpu2", "p2p"),
+            "24.6 GB/s | measured: to and from the others, one pair at a time; the slowest");
+}
+
+// A machine file cannot say that two of three devices have it.
+TEST(Doctor, WithoutASoundAndFasterWayBetweenAnyTwoThereIsNoP2p) {
+  Workstation here("ferry_doctor_p2p");
+  PeerRate odd;
+  here.probes.peers = [&](std::span<const std::string> devices) {
+    std::vector<PeerRate> rates = Workstation::peer_rates(devices.size(), 24e9);
+    odd.from = rates.back().from;
+    odd.to = rates.back().to;
+    rates.back() = odd;
+    return rates;
+  };
+  const auto warned = [&](const std::string& of) {
+    const Examination examination = examine(here.probes, "x", kNoFolders);
+    for (const MachineDevice& device : examination.machine.devices) {
+      EXPECT_FALSE(device.p2p.limited());
+    }
+    return warns(examination, of);
+  };
+  odd = {.rate = 6.3e9};  // two copies through the host, at 12.3 and 13.1 GB/s, take less
+  EXPECT_TRUE(
+      warned("no p2p: gpu2 to gpu1 is no faster than through the host (6.3 GB/s, 6.34 GB/s)"));
+  odd = {.whole = false, .rate = 24e9};
+  EXPECT_TRUE(warned("no p2p: gpu2 to gpu1 brings wrong bytes"));
+  odd = {.allowed = false};
+  EXPECT_TRUE(warned("no p2p: gpu2 to gpu1 has no peer-to-peer, says the driver"));
+  here.probes.peers = [](std::span<const std::string>) -> std::vector<PeerRate> {
+    throw ResourceError("cuda:1 is out of memory");
+  };
+  EXPECT_TRUE(warned("cuda:1 is out of memory"));
+}
+
+TEST(Doctor, TheWayBetweenTheSlowestTwoCounts) {
+  Workstation here("ferry_doctor_p2p_slowest");
+  here.probes.peers = [](std::span<const std::string> devices) {
+    std::vector<PeerRate> rates = Workstation::peer_rates(devices.size(), 24e9);
+    rates.front().rate = 20e9;  // gpu0 to gpu1
+    return rates;
+  };
+  const Machine machine = examine(here.probes, "x", kNoFolders).machine;
+  EXPECT_EQ(machine.devices[0].p2p.bytes_per_second, 20e9);
+  EXPECT_EQ(machine.devices[1].p2p.bytes_per_second, 20e9);
+  EXPECT_EQ(machine.devices[2].p2p.bytes_per_second, 24e9);
 }
 
 TEST(Doctor, ItsDrivesAreReadyToUse) {

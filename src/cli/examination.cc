@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
@@ -58,6 +59,7 @@ class Examiner {
     for (std::size_t d = 0; d < machine_.devices.size(); ++d) examine_device(d);
     for (const DriveFacts& drive : drives) examine_drive(drive);
     hang_on_roots();
+    take_p2p();
     list_the_rest();
     return std::move(result_);
   }
@@ -276,6 +278,45 @@ class Examiner {
     }
   }
 
+  /// A machine file has one rate per device, for all others: so all devices have p2p, or none.
+  void take_p2p() {
+    if (machine_.devices.size() < 2) return;
+    probes_.say("measuring copies straight between the GPUs");
+    std::vector<std::string> names;
+    for (std::size_t d = 0; d < machine_.devices.size(); ++d) names.push_back(cuda_name(d));
+    std::vector<double> least(names.size(), std::numeric_limits<double>::infinity());
+    try {
+      for (const PeerRate& peer : probes_.peers(names)) {
+        if (const std::string why = why_not(peer); !why.empty()) {
+          warn("no p2p: " + machine_.devices[peer.from].name + " to " +
+               machine_.devices[peer.to].name + " " + why);
+          return;
+        }
+        for (const int end : {peer.from, peer.to}) least[end] = std::min(least[end], peer.rate);
+      }
+    } catch (const ResourceError& error) {
+      return warn(error.what());
+    }
+    for (std::size_t d = 0; d < names.size(); ++d) {
+      Rate& p2p = machine_.devices[d].p2p;
+      p2p.bytes_per_second = rounded(least[d]);
+      find(machine_.devices[d].name, "p2p", rate_text(p2p.bytes_per_second),
+           "measured: to and from the others, one pair at a time; the slowest");
+    }
+  }
+
+  /// Why a way between two devices is of no use; empty where it is.
+  std::string why_not(const PeerRate& peer) const {
+    if (!peer.allowed) return "has no peer-to-peer, says the driver";
+    if (!peer.whole) return "brings wrong bytes";
+    const double down = machine_.devices[peer.from].down.bytes_per_second;
+    const double up = machine_.devices[peer.to].up.bytes_per_second;
+    const double staged = 1 / (1 / down + 1 / up);  // one copy after the other
+    if (peer.rate > staged) return "";
+    return "is no faster than through the host (" + short_rate(peer.rate) + ", " +
+           short_rate(staged) + ")";
+  }
+
   // What is there and was not measured or cannot be used.
   void list_the_rest() {
     for (const PciDevice& pci : topology_) {
@@ -289,9 +330,6 @@ class Examiner {
              " is an accelerator that torch cannot use here: no driver, hidden, or a torch "
              "without its back end");
       }
-    }
-    if (machine_.devices.size() > 1) {
-      warn("peer-to-peer between GPUs is not measured; write p2p into the file if they have it");
     }
     result_.machine = machine_;
   }

@@ -33,6 +33,7 @@ struct Probes {
   std::function<double(Bytes, int)> memory_bandwidth;  // working set, threads
   std::function<double(Bytes, int)> update_rate;       // working set, threads
   std::function<CopyRates(std::span<const std::string>)> copies;
+  std::function<std::vector<PeerRate>(std::span<const std::string>)> peers;
   std::function<PrecisionChoice(const MachineDevice&)> precision;  // what `auto` means there
   std::function<DriveFacts(const std::string&)> drive;             // folder, as the user wrote it
   std::function<void(const std::string&)> say;                     // hears what takes time

@@ -28,6 +28,9 @@ struct Workstation {
     probes.copies = [](std::span<const std::string> devices) {
       return devices.size() == 1 ? CopyRates{12.34e9, 13.1e9} : CopyRates{13.14e9, 12.96e9};
     };
+    probes.peers = [](std::span<const std::string> devices) {
+      return peer_rates(devices.size(), 24.56e9);
+    };
     probes.drive = [](const std::string& folder) {
       return DriveFacts{.folder = folder,
                         .free = 1000_GiB,
@@ -37,6 +40,17 @@ struct Workstation {
     };
     probes.precision = [](const MachineDevice&) { return faster_precision(1e12, 5e12); };
     probes.say = [](const std::string&) {};
+  }
+
+  /// Between every two of so many devices, each way.
+  static std::vector<PeerRate> peer_rates(std::size_t devices, double rate) {
+    std::vector<PeerRate> found;
+    for (int from = 0; from < static_cast<int>(devices); ++from) {
+      for (int to = 0; to < static_cast<int>(devices); ++to) {
+        if (from != to) found.push_back({.from = from, .to = to, .rate = rate});
+      }
+    }
+    return found;
   }
 
   static constexpr const char* kDrive = "pci0000:3a/0000:3a:02.0/0000:3d:00.0";

@@ -192,6 +192,14 @@ std::vector<PresentGpu> present_gpus() {
   return found;
 }
 
+std::optional<bool> has_peer_access(int index, int other) {
+  const auto ask =
+      reinterpret_cast<int (*)(int*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceCanAccessPeer"));
+  int can = 0;
+  if (ask == nullptr || ask(&can, index, other) != 0) return std::nullopt;
+  return can != 0;
+}
+
 std::optional<int> compute_capability(int index) {
   constexpr int kCapabilityMajor = 75;  // cudaDevAttrComputeCapabilityMajor
   const auto attribute =

@@ -70,6 +70,10 @@ struct PresentGpu {
 /// The GPUs that torch can use here; none without a CUDA build of torch or without a driver.
 std::vector<PresentGpu> present_gpus();
 
+/// Whether the driver lets GPU cuda:`index` reach the memory of cuda:`other`. Nothing where its
+/// runtime does not tell.
+std::optional<bool> has_peer_access(int index, int other);
+
 /// The first part of the compute capability of GPU cuda:`index`, 8 of "8.6". Nothing where its
 /// runtime does not tell.
 std::optional<int> compute_capability(int index);

@@ -12,6 +12,7 @@
 #include "device/device_event.h"
 #include "device/host_registration.h"
 #include "device/simulation.h"
+#include "device/straight_copy.h"
 #include "device/tensor_views.h"
 
 namespace ferry {
@@ -269,6 +270,71 @@ TEST(HostRegistration, AMovedOneUnlocksOnce) {
     const HostRegistration second(std::move(first));
   }
   EXPECT_EQ(fake.log.size(), 2u);
+}
+
+/// Two devices whose copies straight to each other run at 1 MB/s.
+SimOptions pair() {
+  SimOptions options;
+  options.pool_capacities = {1e6, 1e6, 1e6, 1e6};
+  for (int d = 0; d < 2; ++d) {
+    SimDeviceSpec& device = options.devices.emplace_back();
+    device.memory = 1_MiB;
+    device.peer_out = {{PoolId(2 * d), 1e6}};
+    device.peer_in = {{PoolId(2 * d + 1), 1e6}};
+  }
+  options.hazards = true;
+  return options;
+}
+
+// What the other device has on its own current stream is not in the way, nor the copy in its.
+TEST(StraightCopies, MeetNoWorkOfTheOtherDevice) {
+  simdev_open(pair());
+  {
+    Device first = Device::open("sim:0"), second = Device::open("sim:1");
+    const Tensor sent = first.slab(100_KiB), received = second.slab(100_KiB);
+    sent.fill_(7);
+    first.synchronize();
+    const StraightCopies way(first, second, "to_second");
+    DeviceEvent arrived(first);
+    {
+      const c10::StreamGuard current(first.stream("copies"));
+      way.copy(sent, received);
+      arrived.record(first.stream("copies"));
+    }
+    EXPECT_FALSE(arrived.done()) << "the copy takes 0.1 s";
+    const Tensor own = at::ones({4}, second.torch_device());
+    EXPECT_EQ(own.sum().cpu().item<float>(), 4);
+    EXPECT_FALSE(arrived.done()) << "and nobody has waited for it";
+    arrived.wait();
+    EXPECT_TRUE(received.cpu().eq(7).all().item<bool>());
+    EXPECT_TRUE(simdev_hazards().empty());
+  }
+  simdev_close();
+}
+
+TEST(StraightCopies, WrongBytesAreSeen) {
+  simdev_open(pair());
+  {
+    Device first = Device::open("sim:0"), second = Device::open("sim:1");
+    const Tensor here = first.slab(2000_B), there = second.slab(2000_B);
+    EXPECT_TRUE(arrive_whole(first, here, second, there));
+    simdev_spoil_copies(0, 1);
+    EXPECT_FALSE(arrive_whole(first, here, second, there));
+    EXPECT_TRUE(arrive_whole(second, there, first, here));
+  }
+  simdev_close();
+}
+
+// Several logical devices on one: an ordinary copy on the current stream.
+TEST(StraightCopies, WithinOneDeviceAreOrdinaryOnes) {
+  simdev_open(pair());
+  {
+    Device first = Device::open("sim:0"), second = Device::open("sim:0");
+    const Tensor here = first.slab(2000_B), there = second.slab(2000_B);
+    EXPECT_TRUE(arrive_whole(first, here, second, there));
+    EXPECT_TRUE(simdev_hazards().empty());
+  }
+  simdev_close();
 }
 
 }  // namespace

@@ -312,6 +312,33 @@ TEST(Verify, DrivesCopyToAndFromTheHostOnQueuesOfTheirOwn) {
             "and drives");
 }
 
+// A loss that goes to another device, where nobody reads it.
+TEST(Verify, DevicesCopyToEachOtherOnQueuesOfTheSender) {
+  Plan plan = smallest();
+  const PlaceId here = instance_of(plan, "L.0@gpu0").place;
+  const PlaceId other = plan.places.add({"gpu1", PlaceKind::device, 4_KiB, {}});
+  const auto queue = [&](const char* name, PlaceId at) {
+    return plan.resources.add({name, ResourceKind::copy, at, 1e9, {}, {}});
+  };
+  const ValueId loss = instance_of(plan, "L.0@gpu0").value;
+  Task task;
+  task.name = "L.0>gpu1";
+  task.resource = queue("gpu0.acts_to_gpu1", here);
+  task.reads = {
+      InstanceId(static_cast<int>(&instance_of(plan, "L.0@gpu0") - plan.instances.data()))};
+  task.writes = {plan.instances.add({loss, other, {}, false})};
+  task.after = {id_of(plan, "B.1.0")};
+  task.bytes = plan.values[loss].bytes;
+  const TaskId sent = plan.tasks.add(std::move(task));
+  task_of(plan, "B.1.0").after_previous = {sent};
+  EXPECT_EQ(found_in(plan), "nothing");
+  EXPECT_EQ(to_text(parse_plan(to_text(plan), "again")), to_text(plan));
+  plan.tasks[sent].resource = queue("gpu1.acts_from_gpu0", other);
+  EXPECT_EQ(found_in(plan),
+            "2: 'L.0>gpu1' on gpu1.acts_from_gpu0 copies L.0@gpu0 to L.0@gpu1; copies between "
+            "devices are on queues of the device that sends");
+}
+
 TEST(Verify, BudgetsHoldSlotsAndWorkspaceToTheByte) {
   Plan plan = smallest();
   plan.places[1].budget = 2528_B;  // 2328 of slots, 200 of workspace

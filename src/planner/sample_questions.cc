@@ -90,6 +90,7 @@ Machine sample_machine(const SampleMachine& shape) {
     device.memory = 16_GiB;
     device.threads = shape.threads;
     device.up = device.down = {shape.link_rate};
+    device.p2p = {shape.p2p_rate};
     if (shape.roots > 0) device.root = d % shape.roots;
     machine.devices.push_back(device);
   }
@@ -161,6 +162,8 @@ PlanQuestion random_question(std::uint64_t seed, bool small) {
   if (pick(random, {0, 1}) == 1) question.machine.host.memory_bandwidth = {2e9};
   question.strategy = pick_strategy(random);
   add_saving(question, random);
+  const double p2p = pick(random, {0, 0, 100}) * 1e6;  // slower than some links
+  for (MachineDevice& device : question.machine.devices) device.p2p = {p2p};
   return question;
 }
 

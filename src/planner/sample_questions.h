@@ -25,6 +25,7 @@ struct SampleMachine {
   double link_rate = 0;  // bytes per second, each way; 0: unthrottled
   int cores = 2;
   int threads = 1;
+  double p2p_rate = 0;  // bytes per second, each way; 0: through the host
 };
 
 Machine sample_machine(const SampleMachine& shape);

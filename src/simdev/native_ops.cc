@@ -58,6 +58,12 @@ void copy_bytes(const Tensor& source, Tensor& destination) {
   }
 }
 
+void spoil(const Tensor& destination) {
+  const AccessedRange range = range_of(destination, true);
+  auto* first = const_cast<std::byte*>(range.begin);
+  *first ^= std::byte{1};
+}
+
 /// Moves the bytes of one copy. With poison it behaves as a slow link would at its worst: the
 /// source is read at the start, the destination holds garbage until the end.
 void move_over_link(SimMachine& machine, const SimMachine::Copy& copy, const Tensor& source,
@@ -101,6 +107,7 @@ void enqueue_copy(SimStream& stream, const Tensor& source, const Tensor& destina
       [&machine, copy, over_link, from = cpu_alias(source), to = cpu_alias(destination)]() mutable {
         if (over_link) {
           move_over_link(machine, copy, from, to);
+          if (machine.spoils(copy)) spoil(to);
         } else {
           const at::AutoDispatchBelowADInplaceOrView below_autograd;
           to.copy_(from);
@@ -110,18 +117,18 @@ void enqueue_copy(SimStream& stream, const Tensor& source, const Tensor& destina
       });
 }
 
-/// Between devices both current streams take part, as with CUDA: the copy waits for the source's
-/// stream, and the source's stream waits for the copy.
+/// Between devices both current streams take part, as with CUDA: the copy is on the source's, waits
+/// for the destination's, and that waits for the copy.
 void enqueue_copy_between(const Tensor& source, const Tensor& destination) {
   SimMachine& machine = sim_machine();
   SimStream& from = current_stream(place_of(source));
   SimStream& to = current_stream(place_of(destination));
-  SimEvent source_ready, copied;
-  machine.record(source_ready, from);
-  machine.block(source_ready, to);
-  enqueue_copy(to, source, destination);
-  machine.record(copied, to);
-  machine.block(copied, from);
+  SimEvent destination_ready, copied;
+  machine.record(destination_ready, to);
+  machine.block(destination_ready, from);
+  enqueue_copy(from, source, destination);
+  machine.record(copied, from);
+  machine.block(copied, to);
 }
 
 Tensor copy_from(const Tensor& source, const Tensor& destination, bool non_blocking) {

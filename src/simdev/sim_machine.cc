@@ -58,13 +58,28 @@ void check_options(const SimOptions& options) {
   }
   for (const SimDeviceSpec& spec : options.devices) {
     FERRY_CHECK(spec.memory >= 0_B && spec.threads > 0, "a simulated device needs memory, threads");
-    for (const auto* draws : {&spec.up, &spec.down}) {
+    for (const auto* draws : {&spec.up, &spec.down, &spec.peer_out, &spec.peer_in}) {
       for (const Draw& draw : *draws) {
         FERRY_CHECK(draw.pool >= 0 && draw.pool < pools && draw.rate > 0,
                     "a draw of a simulated device needs a pool that exists and a rate");
       }
     }
   }
+}
+
+/// A copy passes both at the slower one's speed, to which the other is scaled.
+Route joined(Route both, const Route& other) {
+  if (other.rate <= 0) return both;
+  if (both.rate <= 0) return other;
+  const double rate = std::min(both.rate, other.rate);
+  for (Draw& draw : both.draws) draw.rate *= rate / both.rate;
+  for (Draw draw : other.draws) {
+    draw.rate *= rate / other.rate;
+    both.draws.push_back(draw);
+  }
+  both.rate = rate;
+  both.latency = std::max(both.latency, other.latency);
+  return both;
 }
 
 }  // namespace
@@ -109,6 +124,8 @@ SimMachine::SimMachine(const SimOptions& options)
     device->memory = std::make_shared<DeviceMemory>(spec.memory);
     device->up = make_route(spec.up, spec.latency_micros);
     device->down = make_route(spec.down, spec.latency_micros);
+    device->peer_out = make_route(spec.peer_out, spec.latency_micros);
+    device->peer_in = make_route(spec.peer_in, spec.latency_micros);
     devices_.push_back(std::move(device));
   }
   for (int device = 0; device < device_count(); ++device) new_stream(device);
@@ -284,20 +301,19 @@ long SimMachine::count_copy(int from, int to, Bytes size) {
 Route SimMachine::route(int from, int to) {
   if (from < 0) return at(to).up;
   if (to < 0) return at(from).down;
-  Route both = at(from).down;
-  const Route& up = at(to).up;
-  if (up.rate <= 0) return both;
-  if (both.rate <= 0) return up;
-  // A copy between devices passes both links at the slower one's speed; `up` is scaled to it.
-  const double rate = std::min(both.rate, up.rate);
-  for (Draw& draw : both.draws) draw.rate *= rate / both.rate;
-  for (Draw draw : up.draws) {
-    draw.rate *= rate / up.rate;
-    both.draws.push_back(draw);
-  }
-  both.rate = rate;
-  both.latency = std::max(both.latency, up.latency);
-  return both;
+  const Route &out = at(from).peer_out, &in = at(to).peer_in;
+  const bool straight = out.rate > 0 && in.rate > 0;
+  return straight ? joined(out, in) : joined(at(from).down, at(to).up);
+}
+
+void SimMachine::spoil_copies(int from, int to) {
+  const std::lock_guard lock(spoiled_mutex_);
+  spoiled_.emplace(from, to);
+}
+
+bool SimMachine::spoils(const Copy& copy) {
+  const std::lock_guard lock(spoiled_mutex_);
+  return spoiled_.contains({copy.from, copy.to});
 }
 
 void SimMachine::carry(const Copy& copy, const std::function<void()>& move) {
@@ -522,6 +538,8 @@ std::string simdev_unlock_pages(const void* begin) {
 }
 
 void simdev_fail_copy(long n) { sim_machine().fail_copy(n); }
+
+void simdev_spoil_copies(int from, int to) { sim_machine().spoil_copies(from, to); }
 
 std::exception_ptr simdev_take_error(const c10::Stream& stream) {
   return sim_machine().stream(stream.device_index(), stream.id()).queue.take_error();

@@ -8,7 +8,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simdev/hazards.h"
@@ -83,6 +85,8 @@ class SimMachine {
   };
   long count_copy(int from, int to, Bytes size);
   void carry(const Copy& copy, const std::function<void()>& move);
+  /// Whether its bytes have to arrive wrong; see simdev_spoil_copies().
+  bool spoils(const Copy& copy);
 
   /// Page-locked host memory; see SimOptions::lockable.
   std::string lock_pages(const std::byte* begin, Bytes size);
@@ -98,12 +102,13 @@ class SimMachine {
   void reset_peak(int device) { at(device).memory->reset_peak(); }
   void reset_stats();
   void fail_copy(long n) { failing_copy_ = copies_started_ + n; }
+  void spoil_copies(int from, int to);
 
  private:
   struct Device {
     SimDeviceSpec spec;
     std::shared_ptr<DeviceMemory> memory;  // shared with blocks that outlive the machine
-    Route up, down;
+    Route up, down, peer_out, peer_in;
     std::mutex mutex;  // guards the four below
     std::vector<std::unique_ptr<SimStream>> streams;
     std::vector<std::string> stream_names;
@@ -124,6 +129,8 @@ class SimMachine {
   std::map<const std::byte*, Bytes> locked_;  // ranges of host memory, by their begin
   std::atomic<long> copies_started_ = 0;
   std::atomic<long> failing_copy_ = 0;            // its number; 0: none
+  std::mutex spoiled_mutex_;                      // guards spoiled_
+  std::set<std::pair<int, int>> spoiled_;         // from and to
   std::vector<std::unique_ptr<Device>> devices_;  // last: its streams use the members above
 };
 

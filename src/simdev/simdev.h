@@ -40,6 +40,9 @@ struct SimDeviceSpec {
   // copies are immediate.
   std::vector<Draw> up, down;
   double latency_micros = 0;  // of every throttled copy
+  // As up and down, of copies straight to and from other devices. Where one of two has none, a copy
+  // between them passes both links to the host.
+  std::vector<Draw> peer_out = {}, peer_in = {};
 };
 
 struct SimOptions {
@@ -147,6 +150,10 @@ std::string simdev_unlock_pages(const void* begin);
 
 /// Makes the n-th copy from now (1: the next one) fail when it ends; its bytes do not arrive.
 void simdev_fail_copy(long n);
+
+/// Copies from one device to another arrive with a wrong byte from now on, as peer-to-peer does on
+/// some boards.
+void simdev_spoil_copies(int from, int to);
 
 /// Takes the failure that the next wait for this stream would throw; null when there is none.
 std::exception_ptr simdev_take_error(const c10::Stream& stream);

@@ -276,6 +276,54 @@ TEST_F(SimDevice, ACopyBetweenDevicesPassesBothLinks) {
   EXPECT_TRUE(on_second.cpu().eq(1).all().item<bool>());
 }
 
+TEST_F(SimDevice, ACopyBetweenDevicesWithAWayOfTheirOwnPassesNoLink) {
+  SimOptions options = throttled(2);
+  for (SimDeviceSpec& device : options.devices) {
+    for (auto* draws : {&device.peer_out, &device.peer_in}) {
+      *draws = {{PoolId(static_cast<int>(options.pool_capacities.size())), 2e6}};
+      options.pool_capacities.push_back(2e6);
+    }
+  }
+  simdev_open(options);
+  const Tensor on_first = at::ones({100'000}, at::TensorOptions(at::kByte).device(kFirst));
+  const Tensor on_second = bytes_on(kSecond, {100'000});
+  const double seconds = shortest_of_three([&] {
+    on_second.copy_(on_first, true);
+    synchronize(kFirst);
+  });
+  EXPECT_GE(seconds, 0.050);
+  EXPECT_LT(seconds, 0.100) << "the links would take 0.2 s";
+  EXPECT_TRUE(on_second.cpu().eq(1).all().item<bool>());
+}
+
+TEST_F(SimDevice, ACopyBetweenDevicesIsOnTheSendersStream) {
+  simdev_open(throttled(2));
+  const Tensor on_first = bytes_on(kFirst, {50'000}), on_second = bytes_on(kSecond, {50'000});
+  synchronize(kFirst);
+  synchronize(kSecond);
+  const c10::Stream sends = new_stream();
+  {
+    const c10::StreamGuard guard(sends);
+    on_second.copy_(on_first, true);
+  }
+  EXPECT_FALSE(accelerator().queryStream(sends)) << "the copy takes 0.1 s";
+  EXPECT_FALSE(accelerator().queryStream(accelerator().getStream(kSecond))) << "waits for it";
+  EXPECT_TRUE(accelerator().queryStream(accelerator().getStream(kFirst)));
+  accelerator().synchronizeStream(sends);
+}
+
+TEST_F(SimDevice, ASpoiledWayBringsWrongBytes) {
+  simdev_open(devices({1_MiB, 1_MiB}));
+  const Tensor first = at::ones({64}, kFirst), second = at::zeros({64}, kSecond);
+  simdev_spoil_copies(0, 1);
+  first.copy_(second, true);
+  synchronize(kSecond);
+  EXPECT_TRUE(first.cpu().eq(0).all().item<bool>()) << "the other way is sound";
+  second.copy_(at::ones({64}, kFirst), true);
+  synchronize(kFirst);
+  EXPECT_FALSE(second.cpu().eq(1).all().item<bool>());
+}
+
 TEST_F(SimDevice, CopiesConvertAndGatherLikeTheCpu) {
   simdev_open(throttled(1));
   const Tensor host = at::arange(60, at::kFloat).view({6, 10});

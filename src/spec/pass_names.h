@@ -14,9 +14,10 @@ inline constexpr const char* kCuts = "cuts";
 inline constexpr const char* kEvenCuts = "even-cuts";
 inline constexpr const char* kCrossMapping = "cross-mapping";
 inline constexpr const char* kMixed = "mixed";
+inline constexpr const char* kP2p = "p2p";
 
 /// What `plan.without` may name; docs/planner.md says what each does.
 inline constexpr std::array kAll = {kActivations, kHomes,    kRings,        kUpdates, kMapping,
-                                    kCuts,        kEvenCuts, kCrossMapping, kMixed};
+                                    kCuts,        kEvenCuts, kCrossMapping, kMixed,   kP2p};
 
 }  // namespace ferry::pass_name

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 
@@ -20,5 +21,17 @@ struct CopyRates {
 /// devices must be open. Requires: devices not empty, size > 0. Throws ResourceError when memory is
 /// short or a device fails.
 CopyRates measure_copies(std::span<const std::string> devices, Bytes size = 256_MiB);
+
+/// What one device copies straight to another.
+struct PeerRate {
+  int from = 0, to = 0;  // of the devices that were asked for
+  bool allowed = true;   // by the driver; the rest is of no use where not
+  bool whole = true;     // the bytes arrive as they were sent
+  double rate = 0;       // bytes per second, while nothing else is copied
+};
+
+/// Of every two of `devices`, each way. Simulated devices must be open. Requires: size > 0. Throws
+/// as measure_copies().
+std::vector<PeerRate> measure_peers(std::span<const std::string> devices, Bytes size = 64_MiB);
 
 }  // namespace ferry

@@ -55,6 +55,12 @@ class Links {
     return found;
   }
 
+  /// What the device sends to others, or receives from them.
+  std::vector<Draw> peers(const MachineDevice& device) {
+    if (!device.p2p.limited()) return {};
+    return {{add(device.p2p), device.p2p.bytes_per_second}};
+  }
+
   IdVector<PoolId, double> capacities;
 
  private:
@@ -90,7 +96,9 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
                                  .threads = choices.threads > 0 ? choices.threads : device.threads,
                                  .up = links.draws(device, true),
                                  .down = links.draws(device, false),
-                                 .latency_micros = device.latency.count});
+                                 .latency_micros = device.latency.count,
+                                 .peer_out = links.peers(device),
+                                 .peer_in = links.peers(device)});
     } else {  // a logical device more on it
       options.devices[found->second].memory += memory;
     }

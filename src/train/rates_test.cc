@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "device/simulation.h"
 #include "train/copy_rates.h"
 #include "train/devices.h"
 #include "train/update_rate.h"
@@ -32,6 +33,34 @@ TEST(CopyRates, AreThoseOfTheLinkAndTogetherThoseOfTheRoot) {
   EXPECT_GT(together.up, 0);
   EXPECT_LT(together.up, 1.1 * 400e6);
   EXPECT_LT(together.down, 1.1 * 400e6);
+}
+
+Machine pair_with_p2p() {
+  Machine machine = throttled_pair();
+  machine.devices[0].p2p = {500e6};
+  machine.devices[1].p2p = {800e6};
+  return machine;
+}
+
+TEST(PeerRates, AreThoseOfTheWayBetween) {
+  const OpenDevices open(pair_with_p2p(), {});
+  const std::vector<PeerRate> rates = measure_peers(open.names(), 2_MiB);
+  ASSERT_EQ(rates.size(), 2U);
+  for (const PeerRate& rate : rates) {
+    EXPECT_NE(rate.from, rate.to);
+    EXPECT_TRUE(rate.allowed);
+    EXPECT_TRUE(rate.whole);
+    EXPECT_GT(rate.rate, 0);
+    EXPECT_LT(rate.rate, 1.1 * 500e6);
+  }
+}
+
+TEST(PeerRates, TellOfWrongBytes) {
+  const OpenDevices open(pair_with_p2p(), {});
+  simdev_spoil_copies(1, 0);
+  for (const PeerRate& rate : measure_peers(open.names(), 64_KiB)) {
+    EXPECT_EQ(rate.whole, rate.from == 0);
+  }
 }
 
 TEST(CopyRates, ADeviceWithoutRoomIsTheMachinesError) {

@@ -83,9 +83,22 @@ StepRunner::StepRunner(Setup setup)
         break;
     }
   }
+  open_straight_ways();
 }
 
 StepRunner::~StepRunner() = default;
+
+/// verify() has seen that they are on queues of the senders.
+void StepRunner::open_straight_ways() {
+  for (const Task& task : plan_.tasks) {
+    Queue& queue = queues_[task.resource];
+    if (task.kind != TaskKind::copy || !on_device(task) || queue.straight) continue;
+    auto& from = places_[plan_.resources[task.resource].place].device;
+    auto& to = places_[plan_.instances[task.writes.front()].place].device;
+    if (!to || &from == &to) continue;
+    queue.straight.emplace(*from, *to, plan_.resources[task.resource].name);
+  }
+}
 
 void StepRunner::set_clocks(Micros life) {
   for (const PlaceId id : places_.ids()) {
@@ -218,8 +231,10 @@ void StepRunner::enqueue(Launch& launch, const Task& task) {
 }
 
 void StepRunner::copy(const Task& task) {
-  binding_.bytes(task.writes.front())
-      .copy_(binding_.bytes(task.reads.front()), /*non_blocking=*/true);
+  const at::Tensor& from = binding_.bytes(task.reads.front());
+  const at::Tensor& to = binding_.bytes(task.writes.front());
+  if (const auto& straight = queues_[task.resource].straight) return straight->copy(from, to);
+  to.copy_(from, /*non_blocking=*/true);
 }
 
 // These events are done: the driver has seen their tasks finish. Waiting makes what the device

@@ -18,6 +18,7 @@
 
 #include "device/device_clock.h"
 #include "device/device_event.h"
+#include "device/straight_copy.h"
 #include "exec/timeline.h"
 #include "plan/plan.h"
 #include "train/block_math.h"
@@ -97,15 +98,16 @@ class StepRunner final : public TaskRunner {
 
   /// What is in flight on one resource, in order.
   struct Queue {
-    std::optional<c10::Stream> stream;   // of device resources
-    std::unique_ptr<HostQueue> host;     // of host resources
-    std::unique_ptr<DriveCopies> drive;  // of drives' resources
-    const DeviceClock* clock = nullptr;  // of device resources: their device's
-    int thread = -1;                     // of device resources: that launches
-    std::deque<Launch> in_flight;        // of device resources
-    long launches = 0;                   // operators of those in flight
-    long most_launches = 1;              // of a task, so far
-    int depth = 0;                       // started and not reported
+    std::optional<c10::Stream> stream;       // of device resources
+    std::optional<StraightCopies> straight;  // of those that copy to another device
+    std::unique_ptr<HostQueue> host;         // of host resources
+    std::unique_ptr<DriveCopies> drive;      // of drives' resources
+    const DeviceClock* clock = nullptr;      // of device resources: their device's
+    int thread = -1;                         // of device resources: that launches
+    std::deque<Launch> in_flight;            // of device resources
+    long launches = 0;                       // operators of those in flight
+    long most_launches = 1;                  // of a task, so far
+    int depth = 0;                           // started and not reported
     Micros last_end;
   };
 
@@ -119,6 +121,7 @@ class StepRunner final : public TaskRunner {
   void wait_for_device_tasks(TaskRun run, const Task& task);
   void run_host_task(TaskRun run, const Task& task);
   void copy(const Task& task);
+  void open_straight_ways();
   std::optional<TaskRun> take_device_completion();
   std::optional<TaskRun> take_drive_completion();
   Micros end_of(TaskRun run);

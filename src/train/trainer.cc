@@ -35,6 +35,7 @@
 #include "train/evaluation.h"
 #include "train/home_states.h"
 #include "train/measure.h"
+#include "train/peer_check.h"
 #include "train/places.h"
 #include "train/records.h"
 #include "train/run_folder.h"
@@ -241,6 +242,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   }
   limit_devices();
   foresee_drives();
+  check_peers(plans_, places_);
 }
 
 /// No kernel may take more beside the slots than the plan left for it.

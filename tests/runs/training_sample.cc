@@ -109,14 +109,15 @@ Machine sample_machine(int devices) {
 }
 
 OpenDevices open_devices(Bytes memory, bool checked, const Conditions& conditions) {
-  return OpenDevices(sample_machine(kOpenDevices),
-                     {.memory = std::vector<Bytes>(kOpenDevices, memory),
-                      .threads = 1,
-                      .poison = checked,
-                      .hazards = checked,
-                      .strict = checked,
-                      .lockable = conditions.lockable,
-                      .launch_queue = conditions.launch_queue});
+  Machine machine = sample_machine(kOpenDevices);
+  for (MachineDevice& device : machine.devices) device.p2p = {conditions.p2p};
+  return OpenDevices(machine, {.memory = std::vector<Bytes>(kOpenDevices, memory),
+                               .threads = 1,
+                               .poison = checked,
+                               .hazards = checked,
+                               .strict = checked,
+                               .lockable = conditions.lockable,
+                               .launch_queue = conditions.launch_queue});
 }
 
 PlanQuestion training_question(int devices, int micro_batches) {

@@ -36,6 +36,7 @@ struct Conditions {
   long most_launches = StepRunner::kMostLaunches;
   bool on_one_device = false;  // physically: all of the plan's are sim:0
   double clip = 1.0;
+  double p2p = 0;  // bytes per second between devices; 0: copies are immediate
 };
 
 /// `checked`: with poison, the hazard detector and strict mode.

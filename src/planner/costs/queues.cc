@@ -16,8 +16,8 @@ PoolId add_pool(Plan& plan, const std::string& name, double capacity) {
   return plan.pools.add({name, capacity});
 }
 
-/// The same, or the pool that has this name already: logical devices of one accelerator share it.
-PoolId common_pool(Plan& plan, const std::string& name, double capacity) {
+/// One that several resources share, added by the first.
+PoolId shared_pool(Plan& plan, const std::string& name, double capacity) {
   const auto found = std::ranges::find(plan.pools, name, &Pool::name);
   return found == plan.pools.end() ? add_pool(plan, name, capacity) : plan.pools.id_of(found);
 }
@@ -120,7 +120,7 @@ class QueueMaker {
     if (device.kind == DeviceKind::sim && !direction.device.limited()) {
       link.draws.push_back({cores_, 1.0});
     } else {
-      const PoolId pool = common_pool(plan_, owner(device) + direction.suffix, link.rate);
+      const PoolId pool = shared_pool(plan_, owner(device) + direction.suffix, link.rate);
       link.draws.push_back({pool, link.rate});
     }
     if (direction.root) link.draws.push_back({*direction.root, link.rate});
@@ -192,7 +192,7 @@ class QueueMaker {
     const MachineDevice& device = device_of(question_, d);
     if (device.kind == DeviceKind::sim) return {{cores_, compute_cores(question_, d)}};
     if (!is_shared(question_.machine, device)) return {};
-    return {{common_pool(plan_, owner(device), 1.0), 1.0}};
+    return {{shared_pool(plan_, owner(device), 1.0), 1.0}};
   }
 
   Plan& plan_;
@@ -206,6 +206,34 @@ class QueueMaker {
 
 Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, const DriveArray* drives) {
   return QueueMaker(plan, question).make(devices, drives);
+}
+
+bool may_send(const PlanQuestion& question, int from, int to) {
+  return from != to && device_of(question, from).p2p.limited() &&
+         device_of(question, to).p2p.limited();
+}
+
+bool may_send(const PlanQuestion& question) {
+  const auto have = [](const MachineDevice& device) { return device.p2p.limited(); };
+  return std::ranges::count_if(question.machine.devices, have) > 1;
+}
+
+ResourceId add_queue_between(Plan& plan, const PlanQuestion& question, const Queues& queues,
+                             int from, int to, Cargo cargo) {
+  const MachineDevice &sender = device_of(question, from), &receiver = device_of(question, to);
+  const double sends = sender.p2p.bytes_per_second, receives = receiver.p2p.bytes_per_second;
+  const double rate = std::min(sends, receives);
+  const PoolId out = shared_pool(plan, sender.name + ".peer_out", sends);
+  const PoolId in = shared_pool(plan, receiver.name + ".peer_in", receives);
+  const std::string kind = cargo == Cargo::activations ? ".acts_to_" : ".sums_to_";
+  const Micros latency =
+      std::max(sender.latency, receiver.latency) + question.profile.copy_overhead;
+  return add_resource(plan, {sender.name + kind + receiver.name,
+                             ResourceKind::copy,
+                             queues.devices[from].place,
+                             rate,
+                             latency,
+                             {{out, rate}, {in, rate}}});
 }
 
 Micros read_and_written(const DriveArray& drives, double bytes) {

@@ -41,6 +41,25 @@ struct Queues {
 /// unless null, its drives.
 Queues add_queues(Plan& plan, const PlanQuestion& question, int devices, const DriveArray* drives);
 
+/// Whether the one device's copies to the other may go straight: both have p2p.
+bool may_send(const PlanQuestion& question, int from, int to);
+
+/// Whether that holds of any two.
+bool may_send(const PlanQuestion& question);
+
+/// What goes straight from one device to another. Either kind has a queue of its own, as on the way
+/// through the host.
+enum class Cargo {
+  activations,  // A, dA: what the other device waits for
+  sums,         // G, a shared W: large, and waited for later
+};
+
+/// Adds the queue of what goes straight between two devices: one of the sender's, which draws on
+/// what that sends and the other receives, on no link to the host and on no root. Requires:
+/// may_send().
+ResourceId add_queue_between(Plan& plan, const PlanQuestion& question, const Queues& queues,
+                             int from, int to, Cargo cargo);
+
 /// The machine's drives as plans use them: the fastest array that holds all that the model has of
 /// weights, states and gradient sums.
 DriveArray drive_array(const PlanQuestion& question, const Chain& chain);

@@ -19,6 +19,7 @@ constexpr std::ptrdiff_t kShortPlan = 8'000;  // tasks
 
 StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
+  std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
     draft = pass(std::move(*draft));
@@ -44,6 +45,13 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
+    // It may be the answer (best_). The climb goes on from what goes through the host, so that all
+    // that is tried without p2p is tried with it.
+    if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));
+    if (sent) {
+      sent = passes_.run(pass_name::kP2p, std::move(*sent),
+                         [&](StreamDraft given) { return refined_straight(std::move(given)); });
+    }
     if (!has_more && !wants_memory_) break;
   }
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");

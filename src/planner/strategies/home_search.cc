@@ -40,7 +40,9 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
   const HomeCounts whole = whole_blocks(draft.schedule.on_devices);
   std::vector<StreamSchedule> visits = {draft.schedule};
   for (const StreamSchedule& each : regular_) {
-    if (each.visits != draft.schedule.visits) visits.push_back(each);
+    if (each.visits == draft.schedule.visits) continue;
+    visits.push_back(each);
+    visits.back().straight = draft.schedule.straight;
   }
   for (const StreamSchedule& each : visits) {
     for (const Fills rest : {Fills::sums, Fills::sums_and_leave, Fills::weights}) {

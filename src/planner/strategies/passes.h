@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +34,11 @@ struct Draft {
 template <typename Draft>
 Draft faster(Draft draft, std::optional<Draft> other) {
   return other && other->step() < draft.step() ? std::move(*other) : std::move(draft);
+}
+
+/// A limit to which what is as fast keeps, too, where limits ask for less.
+inline Micros as_fast_as(Micros step) {
+  return {std::nextafter(step.count, std::numeric_limits<double>::infinity())};
 }
 
 /// The fastest of the drafts that were offered; of equally fast ones those that came first.

@@ -90,9 +90,18 @@ class PipelineSearch {
     });
     draft = passes_.run(pass_name::kCrossMapping, std::move(draft),
                         [&](PipelineDraft start) { return best_cross_mapping(std::move(start)); });
-    if (!strategy_.mixed || asked_ends_ || question_.options.devices) return draft;
-    return passes_.run(pass_name::kMixed, std::move(draft),
-                       [&](PipelineDraft start) { return best_mixed(std::move(start)); });
+    std::vector<PipelineSchedule> mixed;
+    if (strategy_.mixed && !asked_ends_ && !question_.options.devices) {
+      draft = passes_.run(pass_name::kMixed, std::move(draft), [&](PipelineDraft start) {
+        mixed = all_mixed();
+        return best_mixed(std::move(start), mixed);
+      });
+    }
+    if (!may_send(question_)) return draft;
+    return passes_.run(pass_name::kP2p, std::move(draft), [&](PipelineDraft start) {
+      mixed.push_back(start.schedule);
+      return best_straight(std::move(start), std::move(mixed));
+    });
   }
 
   /// What run() took.
@@ -295,17 +304,37 @@ class PipelineSearch {
     return attempt.draft ? std::move(*attempt.draft) : std::move(draft);
   }
 
-  /// With as many spare slots as fit.
-  PipelineDraft best_mixed(PipelineDraft draft) const {
+  std::vector<PipelineSchedule> all_mixed() const {
     std::vector<PipelineSchedule> schedules = mixed_schedules(question_, chain_);
     for (PipelineSchedule& turns : schedules_in_turns(question_, chain_)) {
       schedules.push_back(std::move(turns));
     }
+    return schedules;
+  }
+
+  /// With as many spare slots as fit.
+  PipelineDraft best_mixed(PipelineDraft draft, std::vector<PipelineSchedule> schedules) const {
     for (PipelineSchedule& schedule : schedules) {
       for (schedule.spare_slots = kRoomySpare;; schedule.spare_slots /= 2) {
         Attempt attempt = try_schedule(schedule, draft.step());
         if (attempt.draft) draft = std::move(*attempt.draft);
         if (!attempt.lacking || schedule.spare_slots == 0) break;
+      }
+    }
+    return draft;
+  }
+
+  /// The draft or one of the schedules, with what passes between devices going straight.
+  PipelineDraft best_straight(PipelineDraft draft, std::vector<PipelineSchedule> schedules) const {
+    for (PipelineSchedule& schedule : schedules) {
+      schedule.straight = true;
+      schedule.spare_slots = passes_.has(pass_name::kRings) ? kRoomySpare : 0;
+      for (;; schedule.spare_slots /= 2) {
+        const bool spares = !draft.schedule.straight;  // links, which is worth it at equal steps
+        const Micros limit = spares ? as_fast_as(draft.step()) : draft.step();
+        Attempt attempt = try_schedule(schedule, limit);
+        if (attempt.draft) draft = std::move(*attempt.draft);
+        if (schedule.spare_slots == 0 || (!attempt.lacking && !may_keep())) break;
       }
     }
     return draft;

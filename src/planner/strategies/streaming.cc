@@ -37,6 +37,7 @@ std::string key_of(const StreamSchedule& schedule) {
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
   if (schedule.sums_leave_first) key += 'g';
   if (schedule.updates_read_apart) key += 'w';
+  if (schedule.straight) key += 'p';
   key += 'n' + std::to_string(schedule.updates_ahead);
   key += 's' + std::to_string(schedule.staging_slots);
   if (std::ranges::any_of(schedule.policies, leaves_device))
@@ -65,6 +66,26 @@ bool leaves_room(const Plan& plan) {
   });
 }
 
+// The copies of sums that another device goes on with, which could go there straight: all but the
+// last of a block's way down, by which the host updates.
+IdVector<TaskId, bool> sums_for_devices(const Plan& plan) {
+  IdVector<TaskId, bool> found(plan.tasks.size());
+  IdVector<BlockId, bool> landed(plan.blocks.size());
+  for (TaskId id(static_cast<int>(plan.tasks.size())); id > TaskId(0);) {
+    id = TaskId(id.number() - 1);
+    const Task& task = plan.tasks[id];
+    if (task.kind != TaskKind::copy) continue;
+    const Instance& to = plan.instances[task.writes.front()];
+    const ValueKind kind = plan.values[to.value].kind;
+    if (kind != ValueKind::gradient && kind != ValueKind::rounded) continue;
+    const bool is_whole = plan.places[to.place].kind == PlaceKind::host &&
+                          plan.blocks[task.block].trainable && !landed[task.block];
+    if (is_whole) landed[task.block] = true;
+    found[id] = !is_whole;
+  }
+  return found;
+}
+
 Bytes limit_of(const PlanQuestion& question, const std::string& device) {
   const auto& devices = question.machine.devices;
   const auto at = std::ranges::find(devices, device, &MachineDevice::name) - devices.begin();
@@ -80,6 +101,7 @@ StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Hom
       passes_(question),
       homes_(homes == Homes::anywhere && question.mode == PlanMode::train &&
              passes_.has(pass_name::kHomes)),
+      sends_(may_send(question) && passes_.has(pass_name::kP2p)),
       offered_(is_small_step(question, chain) ? 1 + kRunnersUp : 1) {}
 
 // ---- what fits ----
@@ -160,15 +182,23 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   order_accesses(plan);
   verdict.at_least = expected_step(question_, simulate(plan).step, clipped_step(plan));
   verdict.is_exact = true;
-  fastest_ = std::min(fastest_, verdict.at_least);
+  if (!schedule.straight) fastest_ = std::min(fastest_, verdict.at_least);
   StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
-  if ((!best_ || draft.step() < best_->step()) && fits_asked(plan)) best_ = draft;
+  if (is_better(draft) && fits_asked(plan)) best_ = draft;
   return {std::move(draft), std::nullopt};
+}
+
+/// Of equals the first, but what spares links before what does not.
+bool StreamSearch::is_better(const StreamDraft& draft) const {
+  if (!best_ || draft.step() < best_->step()) return true;
+  const bool spares = draft.schedule.straight && !best_->schedule.straight;
+  return spares && draft.step() == best_->step();
 }
 
 Plan StreamSearch::write(const StreamSchedule& schedule) {
   Plan plan = write_stream_plan(question_, chain_, schedule);
-  if (std::ssize(plan.tasks) > kLargePlan) written_ += std::ssize(plan.tasks);
+  const bool counts = std::ssize(plan.tasks) > kLargePlan && !schedule.straight;
+  if (counts) written_ += std::ssize(plan.tasks);
   return plan;
 }
 
@@ -215,8 +245,9 @@ StreamSearch::Attempt StreamSearch::try_longest_ring(const StreamSchedule& sched
 // Whether neither the plan nor any that refinement makes of its visits can be as fast as another
 // strategy's. More would be wrong to leave out: what is refined next is the fastest so far, so the
 // strategy would end elsewhere than it does alone, and auto could be slower than it. Refinement
-// changes rings, policies, homes, the order of updates and which device is which: it spares
-// recompute and copies of activations; of weights, sums and updates no more than devices can hold.
+// changes rings, policies, homes, the order of updates, which device is which and what goes
+// straight between devices: it spares recompute and copies of activations and of sums for another
+// device; of weights, other sums and updates no more than devices can hold.
 bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const {
   if (!question_.faster_than) return false;
   const auto of_drive = [&](const Resource& resource) {
@@ -226,11 +257,15 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
   for (const Resource& resource : plan.resources) {
     if (!of_drive(resource)) fastest_link = std::max(fastest_link, resource.rate);
   }
+  IdVector<TaskId, bool> may_go_straight(plan.tasks.size());
+  if (sends_) may_go_straight = sums_for_devices(plan);
   IdVector<ResourceId, Micros> busy(plan.resources.size());
   IdVector<ResourceId, double> moved(plan.resources.size());
-  for (const Task& task : plan.tasks) {
+  for (const TaskId id : plan.tasks.ids()) {
+    const Task& task = plan.tasks[id];
     if (task.kind == TaskKind::copy) {
-      if (task.micro_batch < 0) moved[task.resource] += static_cast<double>(task.bytes.count);
+      if (task.micro_batch >= 0 || may_go_straight[id]) continue;
+      moved[task.resource] += static_cast<double>(task.bytes.count);
     } else if (task.kind == TaskKind::backward) {
       busy[task.resource] += least_backward(chain_.blocks[task.block]);
     } else if (task.kind == TaskKind::update &&
@@ -439,6 +474,34 @@ bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots&
     }
   }
   return true;
+}
+
+/// The draft with what passes between devices going straight, or `sent`, whichever is faster. Where
+/// slots for what arrives do not fit beside all that is there, a little less is at home.
+std::optional<StreamDraft> StreamSearch::straight(const StreamDraft& draft,
+                                                  std::optional<StreamDraft> sent) {
+  StreamSchedule schedule = draft.schedule;
+  schedule.straight = true;
+  const auto try_it = [&](const StreamSchedule& tried) {
+    const auto limit = sent ? std::optional(sent->step()) : std::nullopt;
+    Attempt attempt = try_longest_ring(tried, tried.activation_slots, limit);
+    if (attempt.draft && !(sent && sent->step() <= attempt.draft->step())) {
+      sent = std::move(attempt.draft);
+    }
+    return !attempt.lacking;
+  };
+  if (try_it(schedule)) return sent;
+  for (const auto kind : {&HomeCounts::weights, &HomeCounts::sums, &HomeCounts::all}) {
+    StreamSchedule less = schedule;
+    if (less.on_devices.*kind > 0 && (--(less.on_devices.*kind), try_it(less))) break;
+  }
+  return sent;
+}
+
+/// With homes and rings of its own.
+StreamDraft StreamSearch::refined_straight(StreamDraft draft) {
+  if (homes_) draft = more_at_home(std::move(draft));
+  return neighbouring_rings(std::move(draft));
 }
 
 // ---- lengths of rings ----

@@ -126,6 +126,7 @@ class StreamSearch {
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
   Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
                            std::optional<Micros> faster_than);
+  bool is_better(const StreamDraft& draft) const;
   bool lost(const StreamSchedule& schedule, const Plan& plan) const;
   Micros least_on_drives(double spared) const;
   ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
@@ -176,6 +177,8 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
+  std::optional<StreamDraft> straight(const StreamDraft& draft, std::optional<StreamDraft> sent);
+  StreamDraft refined_straight(StreamDraft draft);
 
   int all_activations() const;
   StreamSchedule with_slots(StreamSchedule schedule, int slots) const;
@@ -186,6 +189,7 @@ class StreamSearch {
   const Chain& chain_;
   Passes passes_;
   const bool homes_;  // on devices too
+  const bool sends_;  // some devices have p2p
   Resting resting_ = Resting::in_dram;
   Bytes needed_;      // of DRAM, by the schedule of least memory with everything there
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives

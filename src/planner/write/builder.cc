@@ -42,6 +42,12 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
   queues_ = add_queues(plan_, question, devices, drives ? &array : nullptr);
 }
 
+ResourceId PlanBuilder::between(int from, int to, Cargo cargo) {
+  ResourceId& queue = between_[{from, to, cargo}];
+  if (!queue.valid()) queue = add_queue_between(plan_, question_, queues_, from, to, cargo);
+  return queue;
+}
+
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
 ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {

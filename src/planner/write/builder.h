@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,8 @@ class PlanBuilder {
 
   const Queues& queues() const { return queues_; }
   const DeviceQueues& device(int k) const { return queues_.devices[k]; }
+  /// The queue straight from one device to another, made on first use.
+  ResourceId between(int from, int to, Cargo cargo);
   void set_stage(BlockId block, int stage);
 
   /// The value, made on first use.
@@ -110,6 +113,7 @@ class PlanBuilder {
   IdVector<InstanceId, InstanceId> one_before_;  // of the same value
   std::vector<int> copies_;                      // made so far: [value][to place], flat
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
+  std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
 };
 
 /// The offset of an activation on the host that settle() is to place.

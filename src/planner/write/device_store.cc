@@ -164,7 +164,7 @@ SlotPool* DeviceStore::pool_of(ValueId value) {
   if (held.kind == ValueKind::tokens) {
     return residence_.home(0).input_stays ? &staying_tokens_ : nullptr;
   }
-  return residence_.home(held.block).input_stays ? &inputs_ : nullptr;
+  return residence_.home(held.block).input_stays || held_.contains(value) ? &inputs_ : nullptr;
 }
 
 SlotRing& DeviceStore::ring_of(ValueId value) {
@@ -188,6 +188,8 @@ InstanceId DeviceStore::take(ValueId value, std::span<const ValueId> kept) {
   if (SlotPool* pool = pool_of(value)) return at(value, held_[value] = pool->take());
   return at(value, ring_of(value).take(value, kept));
 }
+
+InstanceId DeviceStore::land(ValueId value) { return at(value, held_[value] = inputs_.take()); }
 
 void DeviceStore::let_go(ValueId value) {
   SlotPool* pool = pool_of(value);

@@ -3,8 +3,8 @@
 //
 // From the first byte on: [homes][weights that stay][region of weights and sums that pass]
 // [activations that pass][tokens that pass][what forward keeps here, and sums that stay][what it
-// keeps elsewhere][scalars][tokens that stay][inputs that stay]. Where forward keeps nothing
-// here, sums that stay are beside weights that do.
+// keeps elsewhere][scalars][tokens that stay][inputs that stay or come straight from other
+// devices]. Where forward keeps nothing here, sums that stay are beside weights that do.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ class DeviceStore {
     int activations = 0;  // that pass
     int tokens = 0;
     int tokens_in_use = 0;  // at once, of those that stay
-    Bytes inputs;           // that stay, as far as it is known
+    Bytes inputs;           // that stay or come straight, as far as it is known
     std::int64_t scalars = 0;
   };
   /// The region of visits takes what the rest leaves, at least what the largest visit needs.
@@ -60,12 +60,14 @@ class DeviceStore {
   /// A slot for it: until it is let go where it stays, else until the slot is the one that was used
   /// longest ago, but for those of `kept`.
   InstanceId take(ValueId value, std::span<const ValueId> kept);
+  /// A slot for what comes straight from another device, until it is let go.
+  InstanceId land(ValueId value);
   /// No later task reads it here before it comes anew.
   void let_go(ValueId value);
 
   /// Whether the region of visits is larger than it must be.
   bool has_roomy_region() const { return roomy_; }
-  /// What the inputs that stay have taken so far.
+  /// What the inputs that stay or come straight have taken so far.
   Bytes inputs() const { return inputs_.end() - inputs_first_; }
 
   /// A slot of its own for a small value.

@@ -66,6 +66,7 @@ StreamSchedule visits_of(const PlanQuestion& question, const Chain& chain,
   const int stages = static_cast<int>(schedule.ends.size());
   result.homes.resize(chain.size(), kAllOnDevice);
   result.spare_slots = schedule.spare_slots;
+  result.straight = schedule.straight;
   result.spare_crossings = 2 * stages * schedule.spare_slots;
   // With slots to spare the next micro-batch's tokens arrive while this one is in use.
   result.token_slots = schedule.spare_slots > 0 ? 2 : 1;

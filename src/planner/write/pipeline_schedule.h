@@ -23,6 +23,7 @@ struct PipelineSchedule {
   /// Activation slots per device beyond those in use at once: how far copies run ahead.
   int spare_slots = 0;
   ActivationPolicies policies = {};  // kept on the stage's device or computed again
+  bool straight = false;             // StreamSchedule::straight
 };
 
 /// As a list of visits, one per run, with nothing away from its device but what another one reads.

@@ -41,6 +41,7 @@ class StreamWriter {
         inputs_(std::move(inputs)),
         token_uses_(token_uses(chain, schedule)) {
     inputs_.resize(schedule.devices);
+    if (schedule.straight) reserve_arrivals();
     for (int d = 0; d < schedule.devices; ++d) {
       const Bytes homes_end = store_.homes_end(builder_.device(d).place);
       devices_.emplace_back(builder_, chain, residence_, d, homes_end);
@@ -70,9 +71,10 @@ class StreamWriter {
 
   /// What passes has taken bytes that the inputs which stay need.
   bool is_crowded() const {
-    return std::ranges::any_of(devices_, [](const DeviceStore& device) {
-      return device.has_roomy_region() && device.inputs() > Bytes{};
-    });
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (devices_[d].has_roomy_region() && devices_[d].inputs() > inputs_[d]) return true;
+    }
+    return false;
   }
 
   std::vector<Bytes> roomy_needs() {
@@ -264,6 +266,114 @@ class StreamWriter {
     store_.activation_landed(value);
   }
 
+  // ---- straight from device to device ----
+
+  bool sends(int from, int to) const { return schedule_.straight && may_send(question_, from, to); }
+
+  /// The device that reads what a visit makes for another stage: A for the next forward, dA for
+  /// the backward of the block below.
+  int next_reader(std::size_t v, const ValueKey& made) const {
+    const bool gradient = made.kind == ValueKind::activation_gradient;
+    const int b = gradient ? made.block.number() - 1 : made.block.number();
+    const Direction other =
+        !gradient && has_forward(block(b)) ? Direction::backward : Direction::forward;
+    const auto rest = std::span(schedule_.visits).subspan(v);
+    const auto reader = std::ranges::find_if(rest, [&](const StageVisit& visit) {
+      return contains(visit, b) && visit.direction != other &&
+             made.micro_batch >= visit.first_batch && made.micro_batch < visit.end_batch;
+    });
+    FERRY_CHECK(reader != rest.end(), "what a visit makes is read by a later one");
+    return reader->device;
+  }
+
+  /// A slot for each micro-batch of a visit whose inputs come straight, but of those that stay,
+  /// which are known once the plan is written.
+  void reserve_arrivals() {
+    for (std::size_t v = 0; v < schedule_.visits.size(); ++v) {
+      const StageVisit& visit = schedule_.visits[v];
+      const Bytes all = slot_size(chain_.activation) * (visit.end_batch - visit.first_batch);
+      const auto passes = [&](ValueKind kind, int b) {
+        if (b <= 0 || b >= blocks() || residence_.home(b).input_stays) return;
+        const int reader = next_reader(v, {kind, b, visit.first_batch});
+        if (sends(visit.device, reader)) inputs_[reader] = std::max(inputs_[reader], all);
+      };
+      if (visit.direction == Direction::forward) passes(ValueKind::activation, visit.end);
+      if (visit.direction != Direction::forward) {
+        passes(ValueKind::activation_gradient, visit.first);
+      }
+    }
+  }
+
+  /// To the stage that reads it next; and to DRAM, unless only that stage reads it.
+  void pass_on(std::size_t v, InstanceId from, ValueId value) {
+    const int d = schedule_.visits[v].device;
+    const Value passed = builder_.values()[value];
+    const int reader = schedule_.straight ? next_reader(v, key_of(passed)) : d;
+    const bool straight = sends(d, reader);
+    if (straight) {
+      builder_.copy(builder_.between(d, reader, Cargo::activations), from,
+                    devices_[reader].land(value));
+    }
+    const bool rests =
+        passed.kind == ValueKind::activation && !residence_.home(passed.block.number()).input_stays;
+    if (!straight || rests) bring_down(d, from, value);
+  }
+
+  /// Copies W to where the visit reads it: from the host, or from the device it is at home on.
+  void bring_weight(std::size_t v, int b) {
+    const int d = schedule_.visits[v].device;
+    const int home = residence_.home(b).on_device ? residence_.device(b) : d;
+    if (sends(home, d)) {
+      builder_.copy(builder_.between(home, d, Cargo::sums), builder_.home(ValueKind::weight, b),
+                    in_visit(v, ValueKind::weight, b));
+    } else {
+      const InstanceId from = weight_on_host(b);
+      builder_.copy(builder_.device(d).weights_up, from, in_visit(v, ValueKind::weight, b));
+    }
+  }
+
+  /// Whether the sum that the visit leaves can go straight to the visit that goes on with it: a
+  /// sum without a slot of its own is gone when the device's next visit begins.
+  bool sends_sum(std::size_t v, int b) const {
+    if (!schedule_.straight) return false;
+    const StageVisit& visit = schedule_.visits[v];
+    const auto rest = std::span(schedule_.visits).subspan(v + 1);
+    const auto goes_on = [&](const StageVisit& later) {
+      if (later.direction == Direction::forward) return false;
+      return completes_sums(visit) ? completes_sums(later) && contains(later, owner_of(b))
+                                   : later.first_batch == visit.end_batch && contains(later, b);
+    };
+    const auto next = std::ranges::find_if(rest, goes_on);
+    if (next == rest.end() || !sends(visit.device, next->device)) return false;
+    const std::span<const StageVisit> between(rest.begin(), next);
+    return residence_.keeps_sum(visit.device, b) ||
+           std::ranges::find(between, visit.device, &StageVisit::device) == between.end();
+  }
+
+  /// A sum for a later visit: it waits where it is to go straight there, or comes down.
+  void pass_sum_on(std::size_t v, int b) {
+    if (sends_sum(v, b)) {
+      sent_[b] = v;
+    } else {
+      bring_sum_down(v, ValueKind::gradient, b, true);
+    }
+  }
+
+  /// Copies what an earlier visit began, or a tied head's sum, to where the visit adds to it.
+  void bring_sum(std::size_t v, int b) {
+    const int d = schedule_.visits[v].device;
+    const InstanceId to = in_visit(v, ValueKind::gradient, b);
+    const auto sent = sent_.find(b);
+    if (sent == sent_.end()) {
+      builder_.copy(builder_.device(d).weights_up, store_.sum(ValueKind::gradient, b), to);
+      return;
+    }
+    const int from = schedule_.visits[sent->second].device;
+    builder_.copy(builder_.between(from, d, Cargo::sums),
+                  in_visit(sent->second, ValueKind::gradient, b), to);
+    sent_.erase(sent);
+  }
+
   void bring_loss_down(int d, InstanceId loss, int m) {
     losses_[m] = store_.scalar(ValueKind::loss, {}, m);
     builder_.copy(builder_.device(d).acts_down, loss, losses_[m]);
@@ -290,23 +400,19 @@ class StreamWriter {
   /// of need.
   void upload(std::size_t v) {
     const StageVisit& visit = schedule_.visits[v];
-    const ResourceId queue = builder_.device(visit.device).weights_up;
     for (int b = visit.first; b < visit.end; ++b) {
       const int owner = owner_of(b);
       if (!residence_.keeps_weight(visit.device, owner)) continue;
       if (!renewed_.emplace(visit.device, owner).second) continue;
-      const InstanceId from = weight_on_host(owner);
-      builder_.copy(queue, from, in_visit(v, ValueKind::weight, owner));
+      bring_weight(v, owner);
     }
     for (const ValueId value : device_of(v).passing(visits_[v].number)) {
       const Value needed = builder_.values()[value];
       const int b = needed.block;
       if (needed.kind == ValueKind::weight) {
-        if (!uploads_weight(v, b)) continue;
-        const InstanceId from = weight_on_host(b);
-        builder_.copy(queue, from, in_visit(v, needed.kind, b));
+        if (uploads_weight(v, b)) bring_weight(v, b);
       } else if (needed.kind == ValueKind::gradient && uploads_sum(visit, b)) {
-        builder_.copy(queue, store_.sum(needed.kind, b), in_visit(v, needed.kind, b));
+        bring_sum(v, b);
       }
     }
   }
@@ -352,8 +458,14 @@ class StreamWriter {
     return in_visit(v, wanted.kind, wanted.block);
   }
 
+  /// Backward finds a block's input where its forward did.
+  bool reads_again(const StageVisit& visit, int b) const {
+    return train_ && (residence_.home(b).input_stays || visit.direction == Direction::fused);
+  }
+
   void forward(int b, int m, std::size_t v) {
-    const int d = schedule_.visits[v].device;
+    const StageVisit& visit = schedule_.visits[v];
+    const int d = visit.device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
     InstanceId made, kept, loss;
@@ -372,9 +484,9 @@ class StreamWriter {
       }
     });
     if (loss.valid()) bring_loss_down(d, loss, m);
-    if (!train_ && b > 0) devices_[d].let_go(input);          // free before what goes down
+    if (b > 0 && !reads_again(visit, b)) devices_[d].let_go(input);  // free before what goes down
     if (made.valid() && !residence_.keeps_input(d, b + 1)) {  // what the next stage waits for
-      bring_down(d, made, output);
+      pass_on(v, made, output);
       devices_[d].let_go(output);
     }
     if (kept.valid() && !rests_here(b)) bring_down(d, kept, saved(b, m));
@@ -392,7 +504,7 @@ class StreamWriter {
     // What the next stage waits for leaves before anything else.
     if (visit.first > 0 && !residence_.keeps_input_gradient(d, visit.first)) {
       const ValueId passed = builder_.value(ValueKind::activation_gradient, visit.first, m);
-      bring_down(d, fetch(d, passed), passed);
+      pass_on(v, fetch(d, passed), passed);
       devices_[d].let_go(passed);
     }
     if (loss >= 0) bring_loss_down(d, loss, m);
@@ -459,9 +571,9 @@ class StreamWriter {
     const StageVisit& visit = schedule_.visits[v];
     const bool gathers = residence_.gathers_sum(visit.device, b);
     if (!completes_sums(visit)) {
-      if (!gathers) bring_sum_down(v, ValueKind::gradient, b, true);
+      if (!gathers) pass_sum_on(v, b);
     } else if (!block(b).trainable) {
-      if (goes_to_owner(visit, b)) bring_sum_down(v, ValueKind::gradient, b, true);
+      if (goes_to_owner(visit, b)) pass_sum_on(v, b);
     } else if (residence_.updates(visit.device, b)) {
       if (!residence_.updates_wait()) due_[visit.device].insert(b);
     } else if (gathers) {
@@ -560,6 +672,7 @@ class StreamWriter {
   std::vector<VisitSlots> visits_;         // of the schedule
   std::set<std::pair<int, int>> renewed_;  // device and block whose W it has got in this step
   std::set<int> shared_;                   // blocks whose W came down from their device
+  std::map<int, std::size_t> sent_;        // blocks whose sums go straight on, from which visit
   std::map<int, std::set<int>> due_;       // by device: blocks to update there
   std::map<int, std::size_t> waiting_;     // blocks whose sums come down last, and their visits
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies

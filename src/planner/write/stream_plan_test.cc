@@ -24,6 +24,9 @@ PlanQuestion question_of(std::mt19937& random) {
   PlanQuestion question = sample_question(model, machine, 1 + static_cast<int>(random() % 4));
   for (BlockProfile& block : question.profile.blocks) block.saved = block.activation * 4;
   question.clips = random() % 2 == 0;
+  for (MachineDevice& device : question.machine.devices) {
+    if (random() % 4 > 0) device.p2p = {1e9};
+  }
   return question;
 }
 
@@ -39,6 +42,7 @@ StreamSchedule schedule_of(const PlanQuestion& question, const Chain& chain, std
   schedule.spare_slots = static_cast<int>(random() % 3);
   schedule.spare_crossings = static_cast<int>(random() % 3);
   schedule.updates_as_landed = random() % 2 == 0;
+  schedule.straight = random() % 2 == 0;
   const KeptSlots slots = kept_slots(chain, schedule);
   for (const BlockId b : chain.blocks.ids()) {
     const bool keeps = slots[b] > 0 && chain.blocks[b].saved > Bytes{} && random() % 2 == 0;

@@ -105,6 +105,10 @@ struct StreamSchedule {
                         // many for what goes on to the drives
   Bytes left_free;      // of DRAM, beside what rests there
   int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
+  /// Where two devices have p2p, activations and their gradients go straight from who makes to who
+  /// reads them, and so do a tied head's weights and sum and sums that another device goes on with.
+  /// Else all of it is staged on the host.
+  bool straight = false;
   /// The plan has the drives' place even if it has nothing for them: the plan beside it has.
   bool names_drives = false;
 
