@@ -158,7 +158,7 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
     if (verdict.at_least >= *faster_than) return {};
   }
   order_accesses(plan);
-  verdict.at_least = expected_step(question_, simulate(plan).step, clipped_step(plan));
+  verdict.at_least = expected_step(question_, simulate_step(plan), clipped_step(plan));
   verdict.is_exact = true;
   fastest_ = std::min(fastest_, verdict.at_least);
   StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
@@ -414,7 +414,7 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
     return ideal;
   }
   order_accesses(plan);
-  ideal.step = simulate(plan).step;
+  ideal.step = simulate_step(plan);
   return ideal;
 }
 
