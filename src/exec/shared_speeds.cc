@@ -92,29 +92,35 @@ SharedSpeeds::SharedSpeeds(const Plan& plan)
 std::span<const SharedSpeeds::Change> SharedSpeeds::flip(ResourceId resource) {
   const Seat& seat = seats_[resource];
   Group& group = groups_[seat.group];
-  if (!group.states[group.now].flips[seat.member].to.valid()) {
-    if (group.states.size() >= kMostKnown) {
-      const Running running = group.states[group.now].running;
-      group.states.clear();
-      group.state_of.clear();
-      group.now = state_of(group, running);
-    }
+  FlipId known = group.states[group.now].flips[seat.member];
+  if (!known.valid()) {
+    if (group.states.size() >= kMostKnown) forget(group);
     Running running = group.states[group.now].running;
     running[seat.member / kBits] ^= std::uint64_t{1} << (seat.member % kBits);
     const StateId to = state_of(group, running);
     State& from = group.states[group.now];
-    from.flips[seat.member] = {to, changes_between(group, from, group.states[to])};
+    known = group.flips.add({to, changes_between(group, from, group.states[to])});
+    from.flips[seat.member] = known;
   }
-  const Flip& flip = group.states[group.now].flips[seat.member];
+  const Flip& flip = group.flips[known];
   group.now = flip.to;
   return flip.changes;
+}
+
+/// All but what runs now.
+void SharedSpeeds::forget(Group& group) const {
+  const Running running = group.states[group.now].running;
+  group.states.clear();
+  group.flips.clear();
+  group.state_of.clear();
+  group.now = state_of(group, running);
 }
 
 SharedSpeeds::StateId SharedSpeeds::state_of(Group& group, const Running& running) const {
   const auto [known, is_new] = group.state_of.try_emplace(running, group.states.end_id());
   if (is_new) {
     group.states.push_back(
-        {running, speeds_of(group, running), std::vector<Flip>(group.members.size())});
+        {running, speeds_of(group, running), std::vector<FlipId>(group.members.size())});
   }
   return known->second;
 }

@@ -42,18 +42,20 @@ class SharedSpeeds {
   struct RunningHash {
     std::size_t operator()(const Running& running) const;
   };
+  using FlipId = Id<struct FlipTag>;
   struct Flip {
-    StateId to;  // none: not computed yet
+    StateId to;
     std::vector<Change> changes;
   };
   struct State {
     Running running;
     std::vector<double> speeds;  // by member; 0: does not run
-    std::vector<Flip> flips;     // likewise
+    std::vector<FlipId> flips;   // likewise; none: not computed yet
   };
   struct Group {
     std::vector<ResourceId> members;
     IdVector<StateId, State> states;
+    IdVector<FlipId, Flip> flips;
     std::unordered_map<Running, StateId, RunningHash> state_of;
     StateId now;
   };
@@ -63,6 +65,7 @@ class SharedSpeeds {
   };
 
   std::span<const Change> flip(ResourceId resource);
+  void forget(Group& group) const;
   StateId state_of(Group& group, const Running& running) const;
   static std::vector<Change> changes_between(const Group& group, const State& from,
                                              const State& to);

@@ -31,7 +31,7 @@ bool leaves_device(ActivationPolicy policy) {
   return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
 }
 
-// Tells schedules of one strategy apart.
+// Tells schedules of one strategy apart, whose homes are decided.
 std::string key_of(const StreamSchedule& schedule) {
   std::string key =
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
@@ -43,10 +43,13 @@ std::string key_of(const StreamSchedule& schedule) {
     key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
     key += static_cast<char>('0' + static_cast<int>(policy));
-  const HomeCounts& counts = schedule.on_devices;
-  for (const int count : {counts.all, counts.sums, counts.weights, counts.passing,
-                          counts.all_elsewhere, counts.sums_elsewhere}) {
-    key += 'h' + std::to_string(count);
+  for (const BlockHome& home : schedule.homes) {
+    int bits = 0;
+    for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits, home.input_stays,
+                           home.weight_on_drive, home.state_on_drive}) {
+      bits = 2 * bits + (bit ? 1 : 0);
+    }
+    key += static_cast<char>('0' + bits);
   }
   for (const StageVisit& visit : schedule.visits) {
     for (const int part : {static_cast<int>(visit.direction), visit.device, visit.first, visit.end,
