@@ -110,6 +110,7 @@ class Dispatcher {
 
   const Plan& plan_;
   TaskRunner& runner_;
+  const bool takes_one_each_;
   Observer& observer_;
   const Dependencies dependencies_;
 
@@ -134,6 +135,7 @@ class Dispatcher {
 Dispatcher::Dispatcher(const Plan& plan, StepRange steps, TaskRunner& runner, Observer& observer)
     : plan_(plan),
       runner_(runner),
+      takes_one_each_(runner.takes_one_each()),
       observer_(observer),
       dependencies_(dependencies_of(plan, runner)),
       queues_(plan.resources.size()),
@@ -185,7 +187,7 @@ bool Dispatcher::start_next(ResourceId resource) {
   const TaskRun run{queue.step, queue.tasks[queue.next]};
   if (waits_[slot_of(run.step)][run.task] != 0) return false;
   if (!runner_.can_start(plan_.tasks[run.task])) {
-    refused_.push_back(resource);
+    if (!takes_one_each_) refused_.push_back(resource);
     return false;
   }
   if (!admits(run.step)) return false;

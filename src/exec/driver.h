@@ -25,6 +25,10 @@ class TaskRunner {
   /// flight; what is refused is asked again after the next completion.
   virtual bool can_start(const Task& task) const = 0;
 
+  /// True when every resource takes one task at a time, and refuses another until that one is done:
+  /// then it is not asked before. Must not change during drive().
+  virtual bool takes_one_each() const { return false; }
+
   /// Starts the task and returns at once. Requires: can_start(task).
   virtual void start(TaskRun run, const Task& task) = 0;
 

@@ -8,9 +8,13 @@ namespace ferry {
 namespace {
 
 // Sets of running resources remembered per group. A strategy comes back to a few hundred.
-constexpr std::size_t kMostKnown = 1 << 14;
+constexpr std::size_t kMostKnown = 1 << 12;
 
 constexpr std::size_t kBits = 64;
+
+bool runs(const std::vector<std::uint64_t>& running, std::size_t member) {
+  return (running[member / kBits] >> (member % kBits) & 1) != 0;
+}
 
 // The pools that all resources together could overdraw.
 IdVector<PoolId, bool> scarce_pools(const Plan& plan) {
@@ -80,27 +84,63 @@ SharedSpeeds::SharedSpeeds(const Plan& plan)
     seats_[r] = {group, members.size()};
     members.push_back(r);
   }
-  for (Group& group : groups_) group.running.resize((group.members.size() + kBits - 1) / kBits);
+  for (Group& group : groups_) {
+    group.now = state_of(group, Running((group.members.size() + kBits - 1) / kBits));
+  }
 }
 
-void SharedSpeeds::flip(ResourceId resource) {
+std::span<const SharedSpeeds::Change> SharedSpeeds::flip(ResourceId resource) {
   const Seat& seat = seats_[resource];
-  groups_[seat.group].running[seat.member / kBits] ^= std::uint64_t{1} << (seat.member % kBits);
+  Group& group = groups_[seat.group];
+  FlipId known = group.states[group.now].flips[seat.member];
+  if (!known.valid()) {
+    if (group.states.size() >= kMostKnown) forget(group);
+    Running running = group.states[group.now].running;
+    running[seat.member / kBits] ^= std::uint64_t{1} << (seat.member % kBits);
+    const StateId to = state_of(group, running);
+    State& from = group.states[group.now];
+    known = group.flips.add({to, changes_between(group, from, group.states[to])});
+    from.flips[seat.member] = known;
+  }
+  const Flip& flip = group.flips[known];
+  group.now = flip.to;
+  return flip.changes;
 }
 
-std::span<const double> SharedSpeeds::speeds(GroupId group_id) {
-  Group& group = groups_[group_id];
-  const auto found = group.known.find(group.running);
-  if (found != group.known.end()) return found->second;
-  if (group.known.size() >= kMostKnown) group.known.clear();
-  return group.known.emplace(group.running, computed(group)).first->second;
+/// All but what runs now.
+void SharedSpeeds::forget(Group& group) const {
+  const Running running = group.states[group.now].running;
+  group.states.clear();
+  group.flips.clear();
+  group.state_of.clear();
+  group.now = state_of(group, running);
 }
 
-std::vector<double> SharedSpeeds::computed(const Group& group) const {
+SharedSpeeds::StateId SharedSpeeds::state_of(Group& group, const Running& running) const {
+  const auto [known, is_new] = group.state_of.try_emplace(running, group.states.end_id());
+  if (is_new) {
+    group.states.push_back(
+        {running, speeds_of(group, running), std::vector<FlipId>(group.members.size())});
+  }
+  return known->second;
+}
+
+std::vector<SharedSpeeds::Change> SharedSpeeds::changes_between(const Group& group,
+                                                                const State& from,
+                                                                const State& to) {
+  std::vector<Change> changes;
+  for (std::size_t m = 0; m < group.members.size(); ++m) {
+    if (!runs(to.running, m) || from.speeds[m] == to.speeds[m]) continue;
+    changes.push_back({group.members[m], to.speeds[m]});
+  }
+  return changes;
+}
+
+std::vector<double> SharedSpeeds::speeds_of(const Group& group, const Running& set) const {
   std::vector<Activity> running;
   std::vector<std::size_t> members;
   for (std::size_t m = 0; m < group.members.size(); ++m) {
-    if ((group.running[m / kBits] >> (m % kBits) & 1) == 0) continue;
+    if (!runs(set, m)) continue;
     const ResourceId resource = group.members[m];
     running.push_back({weights_[resource], draws_[resource]});
     members.push_back(m);

@@ -1,7 +1,8 @@
 // How fast each resource runs, given which of them run: base/fair_share.h, remembered.
 //
 // Resources that compete for a pool form a group; the speeds in a group depend only on which of its
-// members run. A plan comes back to few such sets, so each is computed once.
+// members run. A plan comes back to few such sets, and goes from one to the next in few ways: what
+// a start or a stop changes is computed once.
 #pragma once
 
 #include <cstddef>
@@ -19,39 +20,56 @@ class SharedSpeeds {
   /// Copies what it needs of the plan's pools and resources.
   explicit SharedSpeeds(const Plan& plan);
 
-  /// Resources that compete with each other.
-  using GroupId = Id<struct GroupTag>;
+  /// Whether a pool that the resource draws on can be short; otherwise it always runs at full
+  /// speed.
+  bool shares(ResourceId resource) const { return seats_[resource].group.valid(); }
 
-  /// The group of a resource; none when no pool it draws on can be short: then it always runs at
-  /// full speed.
-  GroupId group_of(ResourceId resource) const { return seats_[resource].group; }
-  std::span<const ResourceId> members(GroupId group) const { return groups_[group].members; }
-
-  /// Says that a resource draws on its pools from now on, or no longer. Requires: it has a group.
-  void start(ResourceId resource) { flip(resource); }
-  void stop(ResourceId resource) { flip(resource); }
-
-  /// The speed of every member of the group, as a fraction of full speed; 0 for those that do not
-  /// run. Valid until the next call.
-  std::span<const double> speeds(GroupId group);
+  /// The speed of a running resource from now on, as a fraction of full speed.
+  struct Change {
+    ResourceId resource;
+    double speed;
+  };
+  /// Says that a resource draws on its pools from now on, or no longer. Returns the speeds that
+  /// this changes, that of a resource that starts among them, until the next call. Requires: it
+  /// shares.
+  std::span<const Change> start(ResourceId resource) { return flip(resource); }
+  std::span<const Change> stop(ResourceId resource) { return flip(resource); }
 
  private:
+  using GroupId = Id<struct GroupTag>;
+  using StateId = Id<struct StateTag>;
   using Running = std::vector<std::uint64_t>;  // one bit per member
   struct RunningHash {
     std::size_t operator()(const Running& running) const;
   };
+  using FlipId = Id<struct FlipTag>;
+  struct Flip {
+    StateId to;
+    std::vector<Change> changes;
+  };
+  struct State {
+    Running running;
+    std::vector<double> speeds;  // by member; 0: does not run
+    std::vector<FlipId> flips;   // likewise; none: not computed yet
+  };
   struct Group {
     std::vector<ResourceId> members;
-    Running running;
-    std::unordered_map<Running, std::vector<double>, RunningHash> known;
+    IdVector<StateId, State> states;
+    IdVector<FlipId, Flip> flips;
+    std::unordered_map<Running, StateId, RunningHash> state_of;
+    StateId now;
   };
   struct Seat {
     GroupId group;
     std::size_t member = 0;  // position in Group::members
   };
 
-  void flip(ResourceId resource);
-  std::vector<double> computed(const Group& group) const;
+  std::span<const Change> flip(ResourceId resource);
+  void forget(Group& group) const;
+  StateId state_of(Group& group, const Running& running) const;
+  static std::vector<Change> changes_between(const Group& group, const State& from,
+                                             const State& to);
+  std::vector<double> speeds_of(const Group& group, const Running& running) const;
 
   std::vector<double> capacities_;
   IdVector<ResourceId, std::vector<Draw>> draws_;

@@ -1,7 +1,8 @@
 #include "exec/simulator.h"
 
 #include <algorithm>
-#include <limits>
+#include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "exec/driver.h"
@@ -10,8 +11,6 @@
 
 namespace ferry {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The parts of a task: what passes while nothing is drawn, then what the pools may slow down.
 struct Work {
@@ -28,24 +27,25 @@ Work work_of(const Plan& plan, const Task& task) {
 
 class Simulator final : public TaskRunner {
  public:
-  explicit Simulator(const Plan& plan)
-      : plan_(plan),
-        speeds_(plan),
-        lanes_(plan.resources.size()),
-        next_event_(plan.resources.size(), kNever) {}
+  /// Adds what ran to `timeline`, unless that is null.
+  Simulator(const Plan& plan, Timeline* timeline)
+      : plan_(plan), timeline_(timeline), speeds_(plan), lanes_(plan.resources.size()) {}
 
-  bool can_start(const Task& task) const override { return next_event_[task.resource] == kNever; }
+  bool can_start(const Task& task) const override { return lanes_[task.resource].event == kNone; }
+  bool takes_one_each() const override { return true; }
   void start(TaskRun run, const Task& task) override;
   TaskRun wait_any() override;
-  void drain() override { std::fill(next_event_.begin(), next_event_.end(), kNever); }
+  void drain() override;
 
   Micros now() const { return {now_}; }
-  Timeline& timeline() { return timeline_; }
 
  private:
+  static constexpr std::size_t kNone = -1;
+
   // A resource and the task that it runs.
   struct Lane {
     TaskRun run;
+    std::size_t event = kNone;  // in events_; none: it runs nothing
     double start = 0;
     double drawn_later = 0;  // of Work::drawn, while the lead passes
     double left = 0;         // of Work::drawn at `since`
@@ -53,87 +53,99 @@ class Simulator final : public TaskRunner {
     double speed = 0;  // 0: does not draw
   };
 
+  // When a lane's task ends or begins to draw.
+  struct Event {
+    double at;
+    ResourceId lane;
+  };
+
   ResourceId next_lane() const;
+  void remove_event(std::size_t event);
   void draw(ResourceId lane, double work);
-  void adjust_speeds(SharedSpeeds::GroupId group);
+  void set_speeds(std::span<const SharedSpeeds::Change> changes);
 
   const Plan& plan_;
+  Timeline* const timeline_;
   SharedSpeeds speeds_;
   IdVector<ResourceId, Lane> lanes_;
-  IdVector<ResourceId, double> next_event_;  // when its task ends or begins to draw; or kNever
+  std::vector<Event> events_;  // of the lanes that run something, in no order
   double now_ = 0;
-  Timeline timeline_;
 };
 
 void Simulator::start(TaskRun run, const Task& task) {
-  const ResourceId lane = task.resource;
   const Work work = work_of(plan_, task);
-  lanes_[lane] = {run, now_, 0, 0, now_, 0};
-  if (!speeds_.group_of(lane).valid() || work.drawn == 0) {
-    next_event_[lane] = now_ + (work.lead + work.drawn);
+  Lane& lane = lanes_[task.resource];
+  lane = {.run = run, .event = events_.size(), .start = now_, .since = now_};
+  events_.push_back({now_ + work.lead, task.resource});
+  if (!speeds_.shares(task.resource) || work.drawn == 0) {
+    events_.back().at = now_ + (work.lead + work.drawn);
   } else if (work.lead > 0) {
-    lanes_[lane].drawn_later = work.drawn;
-    next_event_[lane] = now_ + work.lead;
+    lane.drawn_later = work.drawn;
   } else {
-    draw(lane, work.drawn);
+    draw(task.resource, work.drawn);
   }
 }
 
-void Simulator::draw(ResourceId lane, double work) {
-  lanes_[lane].left = work;
-  lanes_[lane].since = now_;
-  lanes_[lane].speed = 1;
-  lanes_[lane].drawn_later = 0;
-  next_event_[lane] = now_ + work;
-  speeds_.start(lane);
-  adjust_speeds(speeds_.group_of(lane));
+void Simulator::draw(ResourceId drawing, double work) {
+  Lane& lane = lanes_[drawing];
+  lane.left = work;
+  lane.since = now_;
+  lane.drawn_later = 0;
+  set_speeds(speeds_.start(drawing));
 }
 
-// Sets the group's speeds from now on; who keeps its speed keeps its end to the last bit.
-void Simulator::adjust_speeds(SharedSpeeds::GroupId group) {
-  const auto members = speeds_.members(group);
-  const auto speeds = speeds_.speeds(group);
-  for (std::size_t m = 0; m < members.size(); ++m) {
-    Lane& lane = lanes_[members[m]];
-    if (lane.speed == speeds[m]) continue;
+// From now on; who keeps its speed keeps its end to the last bit.
+void Simulator::set_speeds(std::span<const SharedSpeeds::Change> changes) {
+  for (const auto& [changed, speed] : changes) {
+    Lane& lane = lanes_[changed];
     lane.left = std::max(0.0, lane.left - (now_ - lane.since) * lane.speed);
     lane.since = now_;
-    lane.speed = speeds[m];
-    next_event_[members[m]] = now_ + lane.left / lane.speed;
+    lane.speed = speed;
+    events_[lane.event].at = now_ + lane.left / speed;
   }
 }
 
 // The lane whose event comes first; of several at one time that of the smaller run.
 ResourceId Simulator::next_lane() const {
-  ResourceId first(0);
-  for (const ResourceId lane : lanes_.ids()) {
-    if (next_event_[lane] > next_event_[first]) continue;
-    if (next_event_[lane] < next_event_[first] || lanes_[lane].run < lanes_[first].run) {
-      first = lane;
-    }
+  FERRY_CHECK(!events_.empty(), "nothing is in flight");
+  Event first = events_.front();
+  for (const Event& event : events_) {
+    if (event.at > first.at) continue;
+    if (event.at < first.at || lanes_[event.lane].run < lanes_[first.lane].run) first = event;
   }
-  return first;
+  return first.lane;
+}
+
+void Simulator::remove_event(std::size_t event) {
+  lanes_[events_[event].lane].event = kNone;
+  if (event + 1 < events_.size()) {
+    events_[event] = events_.back();
+    lanes_[events_[event].lane].event = event;
+  }
+  events_.pop_back();
 }
 
 TaskRun Simulator::wait_any() {
   while (true) {
     const ResourceId next = next_lane();
     Lane& lane = lanes_[next];
-    FERRY_CHECK(next_event_[next] != kNever, "nothing is in flight");
-    now_ = next_event_[next];
+    now_ = events_[lane.event].at;
     if (lane.drawn_later > 0) {
       draw(next, lane.drawn_later);
       continue;
     }
-    next_event_[next] = kNever;
+    remove_event(lane.event);
     if (lane.speed > 0) {
       lane.speed = 0;
-      speeds_.stop(next);
-      adjust_speeds(speeds_.group_of(next));
+      set_speeds(speeds_.stop(next));
     }
-    timeline_.spans.push_back({lane.run, {lane.start}, {now_}});
+    if (timeline_ != nullptr) timeline_->spans.push_back({lane.run, {lane.start}, {now_}});
     return lane.run;
   }
+}
+
+void Simulator::drain() {
+  while (!events_.empty()) remove_event(events_.size() - 1);
 }
 
 // Notes when each step ends.
@@ -148,6 +160,19 @@ class StepClock final : public Observer {
   const Simulator& simulator_;
   std::vector<Micros> ends_;
 };
+
+// When each of so many steps ends.
+std::vector<Micros> run_steps(const Plan& plan, int steps, Timeline* timeline) {
+  FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
+  Simulator simulator(plan, timeline);
+  StepClock clock(simulator);
+  drive(plan, {.first = 0, .count = steps, .begins_next = steps > 1}, simulator, clock);
+  return clock.ends();
+}
+
+Micros last_step(const std::vector<Micros>& ends) {
+  return ends.size() == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
+}
 
 Micros critical_path(const Plan& plan) {
   IdVector<TaskId, Micros> end(plan.tasks.size());
@@ -206,27 +231,24 @@ Busiest find_busiest(const Plan& plan) {
 }
 
 Simulation simulate(const Plan& plan, int steps) {
-  FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
-  Simulator simulator(plan);
-  simulator.timeline().spans.reserve(plan.tasks.size() * steps);
-  StepClock clock(simulator);
-  drive(plan, {.first = 0, .count = steps, .begins_next = steps > 1}, simulator, clock);
-
   Simulation simulation;
-  const std::vector<Micros>& ends = clock.ends();
+  simulation.timeline.spans.reserve(plan.tasks.size() * steps);
+  const std::vector<Micros> ends = run_steps(plan, steps, &simulation.timeline);
   simulation.first_step = ends.front();
   const Busiest busiest = find_busiest(plan);
   simulation.busiest = busiest.time;
   simulation.busiest_name = busiest.name;
-  const Micros last = steps == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
-  simulation.step = std::max(last, simulation.busiest);
-  simulation.timeline = std::move(simulator.timeline());
+  simulation.step = std::max(last_step(ends), simulation.busiest);
   std::erase_if(simulation.timeline.spans,
                 [&](const Span& span) { return span.run.step >= steps; });
   simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
   simulation.critical_path = critical_path(plan);
   for (const PlaceId p : plan.places.ids()) simulation.peak.push_back(peak_bytes(plan, p));
   return simulation;
+}
+
+Micros simulate_step(const Plan& plan) {
+  return std::max(last_step(run_steps(plan, kSimulatedSteps, nullptr)), find_busiest(plan).time);
 }
 
 }  // namespace ferry

@@ -10,6 +10,21 @@ constexpr std::size_t kUsualAccesses = 8;  // of a task; only the clip has more
 
 BlockId above(BlockId block) { return ++block; }
 
+std::ptrdiff_t rank_in(std::span<const Part> order, Part part) {
+  return std::ranges::find(order, part) - order.begin();
+}
+
+/// A stable sort of the few accesses of a task, by insertion: std::stable_sort takes memory.
+void list_in(std::span<const Part> order, std::vector<Access>& accesses) {
+  for (auto at = accesses.begin(); !order.empty() && at != accesses.end(); ++at) {
+    const auto rank = rank_in(order, at->part);
+    const auto place = std::find_if(accesses.begin(), at, [&](const Access& earlier) {
+      return rank_in(order, earlier.part) > rank;
+    });
+    std::rotate(place, at, at + 1);
+  }
+}
+
 }  // namespace
 
 TaskSignatures::TaskSignatures(const Plan& plan)
@@ -93,11 +108,7 @@ void TaskSignatures::write(Task& task, bool keeps, const Where& where,
   signature.writes.reserve(kUsualAccesses);
   fill(task.kind, task.block, task.micro_batch, signature);
   const auto list = [&](std::vector<Access>& accesses, std::vector<InstanceId>& ids, bool write) {
-    if (!listing.order.empty()) {
-      std::ranges::stable_sort(accesses, {}, [&](const Access& access) {
-        return std::ranges::find(listing.order, access.part) - listing.order.begin();
-      });
-    }
+    list_in(listing.order, accesses);
     ids.reserve(accesses.size());
     for (const Access& access : accesses) {
       if (takes(task, keeps, access, listing)) ids.push_back(where(access, write));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "planner/costs/queues.h"
 
@@ -27,6 +28,17 @@ Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
     work.sums += landing_sum(block);
   }
   return work;
+}
+
+// From a step's first forward to the last backward of the first block, which the next step's first
+// forward waits for. A sum takes the micro-batches one after the other, in ascending order: so one
+// micro-batch goes through all blocks but for a block's backward, and there all do.
+Micros through_sums(const PlanQuestion& question, const Chain& chain, Micros one_micro_batch) {
+  Micros longest;
+  for (const ChainBlock& block : chain.blocks) {
+    if (block.gradients > Bytes{}) longest = std::max(longest, least_backward(block));
+  }
+  return one_micro_batch + longest * (question.micro_batches - 1);
 }
 
 // The rate of all links of one direction together, root complexes included.
@@ -74,9 +86,9 @@ Micros link_time(const PlanQuestion& question, double bytes, bool up) {
   return from_seconds(bytes / rate);
 }
 
-// With clipping: between a step's last update and its norm, all backwards of blocks of which the
-// norm knows. The block updated last has its forwards behind its update, and each micro-batch's
-// backward, from the head on, behind those.
+// With clipping: between the norm of the step before, with all that renews weights, and a step's
+// norm, all backwards of blocks of which the norm knows. The block renewed last has its forwards
+// behind that, and each micro-batch's backward, from the head on, behind those.
 Micros behind_updates(const PlanQuestion& question, const Chain& chain) {
   if (!question.clips) return {};
   Micros backward;
@@ -100,6 +112,25 @@ Micros least_of_both(const Falling& falling, const Rising& rising, double most) 
     (falling(middle) < rising(middle) ? most : low) = middle;
   }
   return falling(most);
+}
+
+// What a device can hold of W, S and sums. It holds those of blocks that run there, beside the
+// workspace of the one that takes most.
+double room_on(const PlanQuestion& question, const Chain& chain, int device) {
+  std::map<Bytes, double> by_workspace;
+  for (const ChainBlock& block : chain.blocks) {
+    if (!block.trainable) continue;
+    by_workspace[block.backward_workspace] +=
+        static_cast<double>((block.weights + block.states + landing_sum(block)).count);
+  }
+  const auto limit = static_cast<double>(device_limit(question, device).count);
+  double most = 0;
+  double held = 0;
+  for (const auto& [workspace, bytes] : by_workspace) {
+    held += bytes;
+    most = std::max(most, std::min(held, limit - static_cast<double>(workspace.count)));
+  }
+  return most;
 }
 
 // What has to move because it does not fit. States that a device updates rest on that device; all
@@ -127,7 +158,7 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
   }
   double devices = 0;
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
-    devices += static_cast<double>(device_limit(question, d).count);
+    devices += room_on(question, chain, d);
   }
   const double on_host = std::max(0.0, states - devices);  // updated there
   const auto host = static_cast<double>(host_limit(question).count);
@@ -160,6 +191,11 @@ Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
   }
   bound = std::max(bound, link_time(question, up, true));
   bound = std::max(bound, link_time(question, down, false));
+  // Devices that update a block have its W + S, and its sum when the norm is known, or get it then.
+  const double renewed = states - devices / (1 + sums_share);  // by the host, at least
+  if (question.clips && renewed > 0) {
+    bound = std::max(bound, link_time(question, renewed * weights_share, true) + behind);
+  }
   if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
     const double through_dram = up + down + 2 * on_drives;
     bound = std::max(bound, from_seconds(through_dram / dram.bytes_per_second));
@@ -189,11 +225,8 @@ Micros pipeline_lower_bound(const PlanQuestion& question, const Chain& chain) {
     bound = std::max(bound, own);
   }
   if (!train) return bound;
-  // The next step's first forward waits for the first block's update, which waits for the sum over
-  // all micro-batches, which the first of them joins after a whole chain.
-  const ChainBlock& first = chain.blocks.front();
-  const Micros joined = first.backward * (question.micro_batches - 1);
-  return std::max(bound, work.chain + joined + first.device_update);
+  const Micros to_first_update = through_sums(question, chain, work.chain);
+  return std::max(bound, to_first_update + chain.blocks.front().device_update);
 }
 
 Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
@@ -203,11 +236,9 @@ Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
   Micros bound = lower_bound(question, chain);
   bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
   if (question.mode != PlanMode::train) return bound;
-  for (const bool up : {true, false}) {
-    const Bytes moved = up ? work.weights : work.sums;
-    bound = std::max(bound, link_time(question, static_cast<double>(moved.count), up));
-  }
-  return bound;
+  const Micros renewing = link_time(question, static_cast<double>(work.weights.count), true);
+  const Micros landing = link_time(question, static_cast<double>(work.sums.count), false);
+  return std::max({bound, renewing + behind_updates(question, chain), landing});
 }
 
 Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
@@ -223,8 +254,7 @@ Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
     if (block.trainable) updates += std::min(block.host_update, block.device_update * share);
   }
   bound = std::max(bound, compute * share + updates);
-  // The next step's first forward waits for the embedding's update, which waits for its gradient.
-  bound = std::max(bound, work.chain);
+  bound = std::max(bound, through_sums(question, chain, work.chain));
   return std::max(bound, capacity_bound(question, chain));
 }
 

@@ -30,7 +30,7 @@ Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_s
 
 Micros clipped_step(const Plan& plan) {
   if (std::ranges::find(plan.tasks, TaskKind::redo, &Task::kind) == plan.tasks.end()) return {};
-  return simulate(clipped(plan)).step;
+  return simulate_step(clipped(plan));
 }
 
 std::vector<StageReport> stage_reports(const Machine& machine,

@@ -31,7 +31,7 @@ bool leaves_device(ActivationPolicy policy) {
   return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
 }
 
-// Tells schedules of one strategy apart.
+// Tells schedules of one strategy apart, whose homes are decided.
 std::string key_of(const StreamSchedule& schedule) {
   std::string key =
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
@@ -44,10 +44,13 @@ std::string key_of(const StreamSchedule& schedule) {
     key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
     key += static_cast<char>('0' + static_cast<int>(policy));
-  const HomeCounts& counts = schedule.on_devices;
-  for (const int count : {counts.all, counts.sums, counts.weights, counts.passing,
-                          counts.all_elsewhere, counts.sums_elsewhere}) {
-    key += 'h' + std::to_string(count);
+  for (const BlockHome& home : schedule.homes) {
+    int bits = 0;
+    for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits, home.input_stays,
+                           home.weight_on_drive, home.state_on_drive}) {
+      bits = 2 * bits + (bit ? 1 : 0);
+    }
+    key += static_cast<char>('0' + bits);
   }
   for (const StageVisit& visit : schedule.visits) {
     for (const int part : {static_cast<int>(visit.direction), visit.device, visit.first, visit.end,
@@ -180,7 +183,7 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
     if (verdict.at_least >= *faster_than) return {};
   }
   order_accesses(plan);
-  verdict.at_least = expected_step(question_, simulate(plan).step, clipped_step(plan));
+  verdict.at_least = expected_step(question_, simulate_step(plan), clipped_step(plan));
   verdict.is_exact = true;
   if (!schedule.straight) fastest_ = std::min(fastest_, verdict.at_least);
   StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
@@ -449,7 +452,7 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
     return ideal;
   }
   order_accesses(plan);
-  ideal.step = simulate(plan).step;
+  ideal.step = simulate_step(plan);
   return ideal;
 }
 

@@ -38,6 +38,8 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
   }
+  // Every pass is a task, and as a rule as many copies serve it.
+  plan_.tasks.reserve(4 * chain.size() * static_cast<std::size_t>(question.micro_batches));
   const DriveArray array = drives ? drive_array(question, chain) : DriveArray{};
   queues_ = add_queues(plan_, question, devices, drives ? &array : nullptr);
 }
@@ -192,8 +194,8 @@ void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
   task.resource = queue;
   task.block = moved.block;
   task.micro_batch = moved.micro_batch;
-  task.reads = {from};
-  task.writes = {to};
+  task.reads.assign(1, from);
+  task.writes.assign(1, to);
   task.bytes = moved.bytes;
   plan_.tasks.push_back(std::move(task));
 }

@@ -126,9 +126,10 @@ bool DeviceStore::keeps(ValueKind sum, int block) const {
 /// From their first backward to the end of the step, where they share with what forward keeps.
 std::vector<Stay> DeviceStore::sums_here(const StreamSchedule& schedule) const {
   std::vector<Stay> stays;
+  if (!residence_.keeps_activations()) return stays;
   for (const BlockId b : chain_.blocks.ids()) {
     for (const ValueKind kind : kSums) {
-      if (!residence_.keeps_activations() || !keeps(kind, b)) continue;
+      if (!keeps(kind, b)) continue;
       const ChainBlock& block = chain_.blocks[b];
       const Bytes size = kind == ValueKind::rounded ? block.rounded : block.gradients;
       stays.push_back(stay_of(schedule, device_, b, Direction::forward, slot_size(size)));

@@ -14,6 +14,9 @@ namespace {
 using RunId = std::int32_t;
 constexpr RunId kNone = -1;
 
+// Clocks are merged by so many entries at once, which compilers turn into vectors.
+constexpr std::size_t kLanes = 8;
+
 // One place's bytes, cut at every border of an instance: what every access touches as a whole.
 class Borders {
  public:
@@ -56,15 +59,17 @@ class Replay {
   explicit Replay(Plan& plan)
       : plan_(plan),
         count_(static_cast<RunId>(plan.tasks.size())),
-        resources_(plan.resources.size()),
-        clocks_(2 * plan.tasks.size() * resources_, kNone),
-        queue_(resources_, kNone) {
+        row_((plan.resources.size() + kLanes - 1) / kLanes * kLanes),
+        clocks_(2 * plan.tasks.size() * row_, kNone),
+        queue_(plan.resources.size(), kNone) {
+    resource_of_.reserve(plan.tasks.size());
+    for (const Task& task : plan.tasks) resource_of_.push_back(task.resource);
     cut_places();
   }
 
   void run() {
     for (RunId run = 0; run < 2 * count_; ++run) {
-      Task& task = plan_.tasks[TaskId(run % count_)];
+      Task& task = plan_.tasks[task_of(run)];
       find_accesses_before(task, run);
       order(task, run);
     }
@@ -134,39 +139,50 @@ class Replay {
   }
 
   void order(Task& task, RunId run) {
-    const std::span<RunId> clock = clock_of(run);
+    RunId* const clock = clock_of(run);
     RunId& queue = queue_[task.resource];
-    if (queue != kNone) std::ranges::copy(clock_of(queue), clock.begin());
-    task.after.clear();
-    task.after_previous.clear();
+    if (queue != kNone) std::copy_n(clock_of(queue), row_, clock);
+    after_.clear();
+    after_previous_.clear();
     for (const RunId earlier : before_) {
-      const Task& other = plan_.tasks[TaskId(earlier % count_)];
-      if (clock[other.resource.index()] >= earlier) continue;
-      const bool same_step = earlier / count_ == run / count_;
-      auto& edges = same_step ? task.after : task.after_previous;
-      edges.push_back(TaskId(earlier % count_));
-      const std::span<const RunId> theirs = clock_of(earlier);
-      for (std::size_t r = 0; r < resources_; ++r) clock[r] = std::max(clock[r], theirs[r]);
+      const TaskId other = task_of(earlier);
+      if (clock[resource_of_[other].index()] >= earlier) continue;
+      const bool same_step = (earlier < count_) == (run < count_);
+      (same_step ? after_ : after_previous_).push_back(other);
+      merge(clock, clock_of(earlier));
     }
     clock[task.resource.index()] = run;
-    std::sort(task.after.begin(), task.after.end());
-    std::sort(task.after_previous.begin(), task.after_previous.end());
+    std::sort(after_.begin(), after_.end());
+    std::sort(after_previous_.begin(), after_previous_.end());
+    task.after.assign(after_.begin(), after_.end());
+    task.after_previous.assign(after_previous_.begin(), after_previous_.end());
     queue = run;
   }
 
-  // For each resource the last run that is known to come before: one logical clock per run.
-  std::span<RunId> clock_of(RunId run) {
-    return std::span(clocks_).subspan(run * resources_, resources_);
+  void merge(RunId* clock, const RunId* other) const {
+    for (std::size_t r = 0; r < row_; r += kLanes) {
+      for (std::size_t lane = r; lane < r + kLanes; ++lane) {
+        clock[lane] = std::max(clock[lane], other[lane]);
+      }
+    }
   }
+
+  TaskId task_of(RunId run) const { return TaskId(run < count_ ? run : run - count_); }
+
+  // For each resource the last run that is known to come before: one logical clock per run.
+  RunId* clock_of(RunId run) { return clocks_.data() + static_cast<std::size_t>(run) * row_; }
 
   Plan& plan_;
   const RunId count_;
-  const std::size_t resources_;
+  const std::size_t row_;  // entries of a clock: the resources, and what fills the last lanes
+  IdVector<TaskId, ResourceId> resource_of_;
   std::vector<Segment> segments_;  // of all places, one behind the other
   IdVector<InstanceId, Range> ranges_;
   std::vector<RunId> clocks_;
   IdVector<ResourceId, RunId> queue_;  // the last run of each resource
   std::vector<RunId> before_;
+  std::vector<TaskId> after_;  // of the task in progress
+  std::vector<TaskId> after_previous_;
 };
 
 }  // namespace

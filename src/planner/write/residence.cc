@@ -1,5 +1,7 @@
 #include "planner/write/residence.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace ferry {
@@ -21,6 +23,7 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
       chain_(chain),
       schedule_(schedule),
       trains_(question.mode == PlanMode::train),
+      keeps_activations_(std::ranges::count(schedule.policies, ActivationPolicy::keep) > 0),
       device_(chain.size(), kNone),
       backward_device_(chain.size(), kNone),
       backward_visits_(chain.size()),

@@ -2,7 +2,6 @@
 // updates a block.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "planner/costs/chain.h"
@@ -68,9 +67,7 @@ class Residence {
   }
 
   /// What some blocks' forwards make stays on their devices for backward.
-  bool keeps_activations() const {
-    return std::ranges::count(schedule_.policies, ActivationPolicy::keep) > 0;
-  }
+  bool keeps_activations() const { return keeps_activations_; }
 
   /// Updates wait for the end of backward.
   bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
@@ -84,6 +81,7 @@ class Residence {
   const Chain& chain_;
   const StreamSchedule& schedule_;
   const bool trains_;
+  const bool keeps_activations_;
   std::vector<int> device_;
   std::vector<int> backward_device_;
   std::vector<int> backward_visits_;  // by block

@@ -19,10 +19,6 @@ bool StreamSchedule::uses_drives() const {
          std::ranges::find(policies, ActivationPolicy::swap_to_drive) != policies.end();
 }
 
-BlockHome home_of_block(const StreamSchedule& schedule, BlockId block) {
-  return schedule.homes.empty() ? BlockHome{} : schedule.homes[block.index()];
-}
-
 std::vector<bool> blocks_on(const Chain& chain, const StreamSchedule& schedule, int device) {
   std::vector<bool> runs(chain.size(), false);
   for (const StageVisit& visit : schedule.visits) {

@@ -115,7 +115,9 @@ struct StreamSchedule {
   bool uses_drives() const;
 };
 
-BlockHome home_of_block(const StreamSchedule& schedule, BlockId block);
+inline BlockHome home_of_block(const StreamSchedule& schedule, BlockId block) {
+  return schedule.homes.empty() ? BlockHome{} : schedule.homes[block.index()];
+}
 
 /// The blocks that run on the device.
 std::vector<bool> blocks_on(const Chain& chain, const StreamSchedule& schedule, int device);
