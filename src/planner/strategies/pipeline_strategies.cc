@@ -99,8 +99,12 @@ class PipelineSearch {
     }
     if (!may_send(question_)) return draft;
     return passes_.run(pass_name::kP2p, std::move(draft), [&](PipelineDraft start) {
-      mixed.push_back(start.schedule);
-      return best_straight(std::move(start), std::move(mixed));
+      std::vector<PipelineSchedule> schedules = std::move(mixed);
+      for (const std::vector<int>& ends : cuts(least, even)) {
+        schedules.push_back(schedule_of(ends, 0));
+      }
+      schedules.push_back(start.schedule);
+      return best_straight(std::move(start), std::move(schedules));
     });
   }
 
@@ -120,6 +124,19 @@ class PipelineSearch {
     std::vector<int> ends;
     for (int s = 1; s <= stages_; ++s) ends.push_back(blocks_ * s / stages_);
     return ends;
+  }
+
+  /// All that passes try. What goes straight is not led by the fastest of what does not: with more
+  /// memory that may be another one.
+  std::vector<std::vector<int>> cuts(const PipelineSchedule& least,
+                                     const std::optional<Cuts>& even) const {
+    std::vector<std::vector<int>> all = {least.ends};
+    if (!even) return all;
+    if (passes_.has(pass_name::kCuts)) all.push_back(shifted(*even));
+    if (!passes_.has(pass_name::kEvenCuts)) return all;
+    all.push_back(*even);
+    all.push_back(fastest_ends(true).value());
+    return all;
   }
 
   Pipeline pipeline_of(const std::vector<int>& ends) const {
