@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Counts up when the planner answers equal questions differently.
+// Counts up when the planner answers equal questions differently, be it by another bound.
 constexpr int kPlannerVersion = 15;
 
 // Everything that an answer depends on, as text.

@@ -8,7 +8,7 @@ namespace ferry {
 namespace {
 
 // Sets of running resources remembered per group. A strategy comes back to a few hundred.
-constexpr std::size_t kMostKnown = 1 << 12;
+constexpr std::size_t kMostKnown = 1 << 14;
 
 constexpr std::size_t kBits = 64;
 
