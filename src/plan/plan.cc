@@ -91,6 +91,14 @@ Plan clipped(Plan plan) {
   return plan;
 }
 
+bool goes_between_devices(const Plan& plan, const Task& task) {
+  if (task.kind != TaskKind::copy) return false;
+  const auto at_device = [&](InstanceId id) {
+    return plan.places[plan.instances[id].place].kind == PlaceKind::device;
+  };
+  return at_device(task.reads.front()) && at_device(task.writes.front());
+}
+
 Micros full_speed_time(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::copy) return task.micros;
   const Resource& link = plan.resources[task.resource];

@@ -180,6 +180,9 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 /// The plan with the durations of a step that is clipped: each redo takes what its update took.
 Plan clipped(Plan plan);
 
+/// Whether it copies straight from one device to another.
+bool goes_between_devices(const Plan& plan, const Task& task);
+
 /// How long `task` takes when nothing slows it: micros, and for a copy latency + bytes / rate.
 Micros full_speed_time(const Plan& plan, const Task& task);
 

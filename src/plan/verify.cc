@@ -32,13 +32,6 @@ Violation cycle_violation(const Plan& plan, const std::vector<TaskId>& cycle) {
   return {Rule::no_cycle, message};
 }
 
-bool between_devices(const Plan& plan, const Task& copy) {
-  const auto at_device = [&](InstanceId id) {
-    return plan.places[plan.instances[id].place].kind == PlaceKind::device;
-  };
-  return at_device(copy.reads.front()) && at_device(copy.writes.front());
-}
-
 // The second half of rule 2: a task uses what lies at its own place.
 void check_places(const Plan& plan, Findings& findings) {
   for (const TaskId id : plan.tasks.ids()) {
@@ -56,7 +49,7 @@ void check_places(const Plan& plan, Findings& findings) {
     if (task.kind == TaskKind::copy) {
       if (elsewhere(task.reads.front()) && elsewhere(task.writes.front())) {
         report(task.reads.front());
-      } else if (between_devices(plan, task) && elsewhere(task.reads.front())) {
+      } else if (goes_between_devices(plan, task) && elsewhere(task.reads.front())) {
         findings.report(Rule::reads_find, {0, id}, [&] {
           return quoted(task.name) + " on " + plan.resources[task.resource].name + " copies " +
                  instance_name(plan, task.reads.front()) + " to " +

@@ -29,26 +29,18 @@ PlanQuestion question_of(const std::string& strategy, int devices, double p2p, b
   return question;
 }
 
-bool between_devices(const Plan& plan, const Task& task) {
-  const auto at_device = [&](InstanceId id) {
-    return plan.places[plan.instances[id].place].kind == PlaceKind::device;
-  };
-  return task.kind == TaskKind::copy && at_device(task.reads.front()) &&
-         at_device(task.writes.front());
-}
-
 /// Of a step, over the links to the host.
 Bytes bytes_over_links(const Plan& plan) {
   Bytes bytes;
   for (const Task& task : plan.tasks) {
-    if (task.kind == TaskKind::copy && !between_devices(plan, task)) bytes += task.bytes;
+    if (task.kind == TaskKind::copy && !goes_between_devices(plan, task)) bytes += task.bytes;
   }
   return bytes;
 }
 
 int copies_between(const Plan& plan) {
   return static_cast<int>(std::ranges::count_if(
-      plan.tasks, [&](const Task& task) { return between_devices(plan, task); }));
+      plan.tasks, [&](const Task& task) { return goes_between_devices(plan, task); }));
 }
 
 struct Case {
@@ -104,7 +96,7 @@ TEST(Straight, APipelineSendsNothingBetweenItsDevicesThroughTheHost) {
     const Value& moved = planned.plan.values[planned.plan.instances[task.reads.front()].value];
     const bool for_the_host = moved.kind == ValueKind::tokens || moved.kind == ValueKind::norm ||
                               moved.kind == ValueKind::loss || moved.kind == ValueKind::clip;
-    EXPECT_EQ(between_devices(planned.plan, task), !for_the_host) << task.name;
+    EXPECT_EQ(goes_between_devices(planned.plan, task), !for_the_host) << task.name;
   }
 }
 
@@ -115,7 +107,7 @@ TEST(Straight, TakesBothEnds) {
   const Plan plan = must_fit(question).plan;
   EXPECT_GT(copies_between(plan), 0);
   for (const Task& task : plan.tasks) {
-    if (!between_devices(plan, task)) continue;
+    if (!goes_between_devices(plan, task)) continue;
     for (const InstanceId end : {task.reads.front(), task.writes.front()}) {
       EXPECT_NE(plan.places[plan.instances[end].place].name, "gpu2") << task.name;
     }

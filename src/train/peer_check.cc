@@ -22,13 +22,9 @@ using Ways = std::map<std::pair<PlaceId, PlaceId>, Ends>;
 
 void find_ways(const Plan& plan, Ways& ways) {
   for (const Task& task : plan.tasks) {
-    if (task.kind != TaskKind::copy) continue;
+    if (!goes_between_devices(plan, task)) continue;
     const Instance& from = plan.instances[task.reads.front()];
     const Instance& to = plan.instances[task.writes.front()];
-    const auto at_device = [&](const Instance& end) {
-      return plan.places[end.place].kind == PlaceKind::device;
-    };
-    if (!at_device(from) || !at_device(to)) continue;
     Ends& most = ways[{from.place, to.place}];
     if (task.bytes > most.size) most = {from.offset, to.offset, task.bytes};
   }

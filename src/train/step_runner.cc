@@ -92,11 +92,10 @@ StepRunner::~StepRunner() = default;
 void StepRunner::open_straight_ways() {
   for (const Task& task : plan_.tasks) {
     Queue& queue = queues_[task.resource];
-    if (task.kind != TaskKind::copy || !on_device(task) || queue.straight) continue;
-    auto& from = places_[plan_.resources[task.resource].place].device;
-    auto& to = places_[plan_.instances[task.writes.front()].place].device;
-    if (!to || &from == &to) continue;
-    queue.straight.emplace(*from, *to, plan_.resources[task.resource].name);
+    if (queue.straight || !goes_between_devices(plan_, task)) continue;
+    Device& from = *places_[plan_.instances[task.reads.front()].place].device;
+    Device& to = *places_[plan_.instances[task.writes.front()].place].device;
+    queue.straight.emplace(from, to, plan_.resources[task.resource].name);
   }
 }
 

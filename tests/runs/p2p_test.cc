@@ -24,17 +24,9 @@ PlanQuestion with_p2p(PlanQuestion question) {
   return question;
 }
 
-bool between_devices(const Plan& plan, const Task& task) {
-  const auto at_device = [&](InstanceId id) {
-    return plan.places[plan.instances[id].place].kind == PlaceKind::device;
-  };
-  return task.kind == TaskKind::copy && at_device(task.reads.front()) &&
-         at_device(task.writes.front());
-}
-
 long copies_between(const Plan& plan) {
   return std::ranges::count_if(plan.tasks,
-                               [&](const Task& task) { return between_devices(plan, task); });
+                               [&](const Task& task) { return goes_between_devices(plan, task); });
 }
 
 struct Case {
@@ -103,7 +95,7 @@ TEST(P2p, TheTimelineShowsTheCopies) {
   long seen = 0;
   for (const Span& span : timeline.spans) {
     const Task& task = plan.tasks[span.run.task];
-    if (!between_devices(plan, task)) continue;
+    if (!goes_between_devices(plan, task)) continue;
     ++seen;
     const Micros least = from_seconds(static_cast<double>(task.bytes.count) / kP2p);
     EXPECT_GE(span.end - span.start, least * 0.9) << task.name;
@@ -117,11 +109,12 @@ TEST(P2p, ADroppedWaitForACopyIsAHazard) {
   Plan plan = pipeline();
   const auto reader = std::ranges::find_if(plan.tasks, [&](const Task& task) {
     return task.kind == TaskKind::forward && std::ranges::any_of(task.after, [&](TaskId id) {
-             return between_devices(plan, plan.tasks[id]);
+             return goes_between_devices(plan, plan.tasks[id]);
            });
   });
   ASSERT_NE(reader, plan.tasks.end());
-  std::erase_if(reader->after, [&](TaskId id) { return between_devices(plan, plan.tasks[id]); });
+  std::erase_if(reader->after,
+                [&](TaskId id) { return goes_between_devices(plan, plan.tasks[id]); });
   ASSERT_TRUE(verify(plan).has_value());
   Training training(asked, plan, /*checked=*/true, {}, {.p2p = kP2p});
   Observer nobody;
