@@ -9,9 +9,11 @@ StraightCopies::StraightCopies(Device& from, Device& to, const std::string& purp
   if (from.torch_device() != to.torch_device()) arrival_ = to.stream(purpose + ".arrival");
 }
 
+// Autograd counts changes of a slab for all its views together, and another thread may compute with
+// some of them meanwhile: variable_data() is the same bytes with a count of their own.
 void StraightCopies::copy(const at::Tensor& from, const at::Tensor& to) const {
   const c10::OptionalStreamGuard meets(arrival_);
-  to.copy_(from, /*non_blocking=*/true);
+  to.variable_data().copy_(from, /*non_blocking=*/true);
 }
 
 bool arrive_whole(Device& from, const at::Tensor& sent, Device& to, const at::Tensor& received) {

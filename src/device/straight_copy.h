@@ -20,8 +20,8 @@ class StraightCopies {
   StraightCopies(Device& from, Device& to, const std::string& purpose);
 
   /// Enqueues the copy on the sender's current stream. Events recorded there afterwards are done
-  /// when the bytes are there. Requires: the tensors are of the two devices, equal in size and
-  /// type.
+  /// when the bytes are there. Other threads may compute on the receiver meanwhile, with other
+  /// bytes of the same slab. Requires: the tensors are of the two devices, equal in size and type.
   void copy(const at::Tensor& from, const at::Tensor& to) const;
 
  private:
