@@ -31,7 +31,9 @@ std::string device_key(const Question& question, const MachineDevice& device) {
     return key + ", " + std::to_string(kernel_threads(question, device)) + " threads";
   }
   for (const FoundGpu& gpu : find_gpus()) {
-    if (gpu.index == device.index) return key + ", " + gpu_name(gpu) + " " + gpu.pci_address;
+    if (gpu.index != device.index) continue;
+    const std::string name = gpu_name(gpu);  // equal GPUs are measured once
+    return key + ", " + (name.empty() ? gpu.pci_address : name);
   }
   return key;
 }
