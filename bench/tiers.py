@@ -122,6 +122,8 @@ class Bench:
     def job(self, row: dict, host: int | None = None) -> dict:
         asked = self.asked
         budget = {"drive": {"path": str(asked.drive), "capacity": f"{2 * self.states + 2 * GIB} B"}}
+        if asked.held:
+            budget["drive"] |= {"read": f"{asked.held} MB/s", "write": f"{asked.held} MB/s", "held": True}
         if asked.device:
             budget["device"] = asked.device
         if host:
@@ -255,6 +257,7 @@ def main() -> None:
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--clip", type=float, default=0.0, help="0: no clipping, so that updates need not wait")
     parser.add_argument("--device", default="", help="budget.device; what the box has without it")
+    parser.add_argument("--held", type=int, default=0, help="MB/s to which the drive is held; 0: as fast as it is")
     parser.add_argument("--drive", type=Path, help="a folder on the drive; the temporary one without it")
     parser.add_argument("--limit", type=int, default=0, help="capped: MiB; a third of the states without it")
     parser.add_argument("--host", type=float, default=0.5, help="capped: budget.host, of the limit; 0.5")

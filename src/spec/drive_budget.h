@@ -14,6 +14,7 @@ struct DriveBudget {
   Bytes capacity = {};
   double read = 0;                      // bytes per second; 0: the machine's, or measured
   double write = 0;                     // likewise
+  bool held = false;                    // the run takes no more than these rates
   std::optional<Bytes> endurance = {};  // that may be written in its life; none: the machine's
 
   bool operator==(const DriveBudget&) const = default;

@@ -61,6 +61,7 @@ void add_drives(const Job& job, const DriveBudgets& budgets, Machine& machine) {
                               .capacity = budget.capacity,
                               .read = {budget.read},
                               .write = {budget.write},
+                              .held = budget.held,
                               .endurance = budget.endurance});
   }
 }
@@ -85,6 +86,7 @@ Drive limited(Drive drive, const DriveBudget& budget) {
          "; expected it in one of the two");
   }
   if (budget.endurance) drive.endurance = budget.endurance;
+  drive.held = drive.held || budget.held;
   return drive;
 }
 
@@ -131,6 +133,13 @@ std::vector<Drive> drives_left(const DriveBudgets& budgets, const Machine& machi
        std::to_string(budgets.size()));
 }
 
+void check_held(const Machine& machine) {
+  for (const Drive& drive : machine.drives) {
+    if (!drive.held || (drive.read.limited() && drive.write.limited())) continue;
+    fail("'held' of drive " + drive.name + " without both rates; expected `read` and `write`, too");
+  }
+}
+
 }  // namespace
 
 void take_drive_budgets(const Job& job, Machine& machine) {
@@ -143,6 +152,7 @@ void take_drive_budgets(const Job& job, Machine& machine) {
     } else {
       machine.drives = drives_left(budgets, machine);
     }
+    check_held(machine);
   } catch (const JobKeyError& error) {
     throw with_origin(job, error);
   }

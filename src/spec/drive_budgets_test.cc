@@ -54,6 +54,14 @@ TEST(DriveBudgets, AMachineWithoutDrivesGetsThoseOfTheKey) {
   EXPECT_EQ(machine.drives[1].path, "/nvme1");
 }
 
+TEST(DriveBudgets, ADriveIsHeldByTheJobOrTheMachine) {
+  EXPECT_FALSE(taken("{capacity: 1 TB, read: 1 GB/s, write: 1 GB/s}").drives[0].held);
+  EXPECT_TRUE(taken("{capacity: 1 TB, read: 1 GB/s, write: 1 GB/s, held: true}").drives[0].held);
+  const std::string rates = "{capacity: 1 TB, read: 1 GB/s, write: 1 GB/s";
+  EXPECT_TRUE(taken("{capacity: 1 GB, held: true}", box(rates + "}")).drives[0].held);
+  EXPECT_TRUE(taken("1 GB", box(rates + ", held: true}")).drives[0].held);
+}
+
 TEST(DriveBudgets, WithoutTheKeyTheMachineStaysAsItIs) {
   const Machine machine = box("{path: /a, capacity: 1 TB}");
   EXPECT_EQ(taken("null", machine), machine);
@@ -110,6 +118,8 @@ TEST(DriveBudgets, WhatDoesNotGoTogetherIsRefusedInWords) {
   EXPECT_EQ(
       error_of("{path: /a, capacity: 1 GB, endurance: 2 TB}", named),
       where + "the machine file gives 'endurance' of drive ssd0; expected it in one of the two");
+  EXPECT_EQ(error_of("{capacity: 1 GB, read: 2 GB/s, held: true}"),
+            where + "'held' of drive ssd0 without both rates; expected `read` and `write`, too");
   EXPECT_EQ(error_of("[1 GB, 2 GB]", named),
             where +
                 "machine 'box' has 1 drive, expected a size for each of them, or one for all; "
@@ -120,10 +130,12 @@ TEST(DriveBudgets, WhatDoesNotGoTogetherIsRefusedInWords) {
 }
 
 TEST(DriveBudgets, TheKeyReadsBackAsItIsWritten) {
-  for (const std::string text : {"null", "500 GiB", "{path: \"a, b: {c}\", capacity: 5 GB}",
-                                 "{capacity: 5 GB, read: 2 GB/s}", "[5 GB, 6 GB]",
-                                 "[{path: /a, capacity: 5 GB, write: 1500 MB/s, endurance: 1 TB}, "
-                                 "{path: b, capacity: 1}]"}) {
+  for (const std::string text :
+       {"null", "500 GiB", "{path: \"a, b: {c}\", capacity: 5 GB}",
+        "{capacity: 5 GB, read: 2 GB/s}",
+        "{capacity: 5 GB, read: 2 GB/s, write: 1 GB/s, held: true}", "[5 GB, 6 GB]",
+        "[{path: /a, capacity: 5 GB, write: 1500 MB/s, endurance: 1 TB}, "
+        "{path: b, capacity: 1}]"}) {
     SCOPED_TRACE(text);
     if (text.ends_with("1}]")) {
       EXPECT_THROW(job_with(text), UserError);  // a size has a unit
@@ -138,7 +150,8 @@ TEST(DriveBudgets, TheKeyReadsBackAsItIsWritten) {
 
 TEST(DriveBudgets, AnotherFormIsRefusedWithTheRightOne) {
   for (const std::string text : {"/nvme0", "{path: /nvme0}", "{size: 1 GB}", "[]", "{}", "0 B",
-                                 "{capacity: 1 GB, read: 0 GB/s}", "{capacity: 1 GB, path: [a]}"}) {
+                                 "{capacity: 1 GB, read: 0 GB/s}", "{capacity: 1 GB, held: 1}",
+                                 "{capacity: 1 GB, path: [a]}"}) {
     SCOPED_TRACE(text);
     try {
       job_with(text);

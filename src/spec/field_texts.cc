@@ -83,6 +83,7 @@ std::string drive_text(const DriveBudget& budget) {
   text += "capacity: " + bytes_text(budget.capacity);
   if (budget.read > 0) text += ", read: " + quantity_text(budget.read, rate_units());
   if (budget.write > 0) text += ", write: " + quantity_text(budget.write, rate_units());
+  if (budget.held) text += ", held: true";
   if (budget.endurance) text += ", endurance: " + bytes_text(*budget.endurance);
   return "{" + text + "}";
 }
@@ -152,7 +153,7 @@ std::string expectation(const Field& field) {
             [&](DriveBudgets*) {
               return size() +
                      ", {path: FOLDER, capacity: SIZE} also with rates `read` and `write` (such as "
-                     "2 GB/s) and a size `endurance`, or a list of these";
+                     "2 GB/s), `held: true` and a size `endurance`, or a list of these";
             },
             [](std::string*) { return std::string("a text"); },
             [](std::optional<std::string>*) { return std::string("a text"); },

@@ -227,6 +227,10 @@ std::optional<DriveBudget> drive_budget(const Field& field, const Node& node) {
       budget.endurance = bytes_in_bounds(field, item.text);
       return budget.endurance.has_value();
     }
+    if (item.key == "held") {
+      budget.held = item.text == "true";
+      return budget.held || item.text == "false";
+    }
     if (item.key != "read" && item.key != "write") return false;
     const auto rate = parse_quantity(item.text, rate_units());
     (item.key == "read" ? budget.read : budget.write) = rate.value_or(0);

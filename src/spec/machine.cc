@@ -171,6 +171,9 @@ std::vector<Field> drive_fields(DriveEntry& entry) {
       {.name = "duplex",
        .member = &drive.duplex,
        .meaning = "true: reads and writes do not slow each other"},
+      {.name = "held",
+       .member = &drive.held,
+       .meaning = "true: a run takes no more of it than `read` and `write`"},
       {.name = "cores",
        .member = Real{&drive.cores},
        .least = 0,
@@ -303,6 +306,9 @@ class MachineReader {
     Drive drive = entry.drive;
     drive.path = entry.path.value_or("");
     drive.root = root_index(entry.root, line_of(lines, "root", node));
+    if (drive.held && !(drive.read.limited() && drive.write.limited())) {
+      fail(lines.at("held"), "'held' without both rates; expected `read` and `write`, too");
+    }
     check_count(lines, node, {entry.count, machine_.drives.size(), kMostDrives, "drives"});
     if (entry.name) refuse_with_count(lines, "name", entry.count);
     if (entry.path) refuse_with_count(lines, "path", entry.count);

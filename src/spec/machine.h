@@ -74,6 +74,7 @@ struct Drive {
   Rate read = {};
   Rate write = {};
   bool duplex = false;                  // reads and writes do not share one rate
+  bool held = false;                    // a run takes no more of it than these rates
   double cores = 0;                     // that others lose while it moves at its rates
   std::optional<Bytes> endurance = {};  // that may be written in its life; none: unknown
   std::optional<int> root = {};         // indexes Machine::roots

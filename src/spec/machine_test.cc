@@ -168,7 +168,7 @@ TEST(Machine, AmountsBeyondAnyMachineAreRefused) {
   EXPECT_NE(error_of(with_device("{count: 129, kind: sim, memory: 1 GiB}")), "no error");
 }
 
-TEST(Machine, EqualDrivesHaveNeitherOneNameNorOnePath) {
+TEST(Machine, DrivesThatContradictThemselvesAreRefused) {
   const auto with_drive = [](const std::string& drive) {
     return with_device("{kind: sim, memory: 1 GiB}") + "drives:\n  - " + drive + "\n";
   };
@@ -176,6 +176,8 @@ TEST(Machine, EqualDrivesHaveNeitherOneNameNorOnePath) {
             "m.yaml:7: 'name' and 'count' exclude each other; expected one of them");
   EXPECT_EQ(error_of(with_drive("{count: 2, path: /a, capacity: 1 TB}")),
             "m.yaml:7: 'path' and 'count' exclude each other; expected one of them");
+  EXPECT_EQ(error_of(with_drive("{capacity: 1 TB, read: 1 GB/s, held: true}")),
+            "m.yaml:7: 'held' without both rates; expected `read` and `write`, too");
   EXPECT_EQ(error_of(with_drive("{name: r, capacity: 1 TB}")),
             "m.yaml:7: 'r' is given twice; line 3 has it already");
   EXPECT_EQ(error_of(with_drive("{count: 128, capacity: 1 TB}")), "no error");

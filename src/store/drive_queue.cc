@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <system_error>
 
 #include "base/check.h"
@@ -43,6 +42,7 @@ bool DriveTransfer::failed() const {
 DriveQueue::DriveQueue(Setup setup) : setup_(std::move(setup)) {
   FERRY_CHECK(setup_.in_flight > 0 && setup_.time_limit > milliseconds{0},
               "a drive needs a request in flight and time");
+  if (setup_.held) pace_.emplace(*setup_.held);
   flights_.resize(static_cast<std::size_t>(setup_.in_flight));
   for (std::size_t token = 0; token < flights_.size(); ++token) free_.push_back(token);
   try {
@@ -130,20 +130,38 @@ void DriveQueue::serve() {
   while (true) {
     const bool closing = take_new();
     if (!closing) start_waiting();
-    const bool idle = free_.size() == flights_.size();
-    if (closing && idle) return;
-    const milliseconds limit = idle ? kIdle : look_interval(setup_.time_limit);
-    for (const IoCompletion& completion : engine_->wait(limit)) complete(completion);
+    if (closing && idle()) return;
+    for (const IoCompletion& completion : engine_->wait(longest_wait())) complete(completion);
     look_for_late();
   }
+}
+
+bool DriveQueue::idle() const { return free_.size() == flights_.size(); }
+
+milliseconds DriveQueue::longest_wait() const {
+  const milliseconds look = idle() ? kIdle : look_interval(setup_.time_limit);
+  if (!pace_ || free_.empty()) return look;
+  Clock::time_point next = Clock::time_point::max();
+  for (const std::deque<Pieces>& waiting : waiting_) {
+    if (!waiting.empty()) next = std::min(next, begins(waiting.front().front()));
+  }
+  const Clock::time_point now = Clock::now();
+  if (next - now > look) return look;  // also without any
+  return std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(next - now));
+}
+
+DriveQueue::Clock::time_point DriveQueue::begins(const Piece& piece) const {
+  return pace_->begins(piece.kind, piece.memory.size());
 }
 
 /// Settles everything that waits and still comes with `failure`, until the queue is closed.
 void DriveQueue::refuse(const std::exception_ptr& failure) {
   while (true) {
     take_new();
-    for (const Pieces& pieces : std::exchange(waiting_, {})) {
-      for (const Piece& piece : pieces) piece.transfer->settle(failure);
+    for (const std::deque<Pieces>& waiting : std::exchange(waiting_, {})) {
+      for (const Pieces& pieces : waiting) {
+        for (const Piece& piece : pieces) piece.transfer->settle(failure);
+      }
     }
     std::unique_lock lock(mutex_);
     const auto has_new = [this] { return !inbox_.empty() || !registrations_.empty(); };
@@ -163,27 +181,45 @@ bool DriveQueue::take_new() {
   std::vector<Registration> registrations = std::exchange(registrations_, {});
   const bool closing = closing_;
   lock.unlock();
-  std::ranges::move(transfers, std::back_inserter(waiting_));
+  for (Pieces& transfer : transfers) {
+    const IoKind kind = transfer.front().kind;
+    std::deque<Pieces>& waiting = waiting_.at(pace_ ? pace_->way(kind) : 0);
+    if (pace_ && waiting.empty()) pace_->arrive(kind, Clock::now());
+    waiting.push_back(std::move(transfer));
+  }
   for (Registration& registration : registrations) {
     registration.answer.set_value(engine_->use_memory(registration.memory));
   }
   return closing;
 }
 
-void DriveQueue::start_waiting() {
-  while (!free_.empty() && !waiting_.empty()) {
-    Pieces transfer = std::move(waiting_.front());
-    waiting_.pop_front();
+/// Of the first transfer in turn; of a drive that is held to rates, where its time has come.
+std::optional<DriveQueue::Piece> DriveQueue::next_piece() {
+  for (std::deque<Pieces>& waiting : waiting_) {
+    if (waiting.empty()) continue;
+    if (pace_ && begins(waiting.front().front()) > Clock::now()) continue;
+    Pieces transfer = std::move(waiting.front());
+    waiting.pop_front();
     Piece piece = std::move(transfer.front());
     transfer.pop_front();
-    if (!transfer.empty()) waiting_.push_back(std::move(transfer));
-    if (piece.memory.empty() || piece.transfer->failed()) {
-      piece.transfer->settle(nullptr);  // an error that another piece has met is told by that one
+    if (!transfer.empty()) waiting.push_back(std::move(transfer));
+    return piece;
+  }
+  return std::nullopt;
+}
+
+void DriveQueue::start_waiting() {
+  while (!free_.empty()) {
+    std::optional<Piece> piece = next_piece();
+    if (!piece) return;
+    if (piece->memory.empty() || piece->transfer->failed()) {
+      piece->transfer->settle(nullptr);  // an error that another piece has met is told by that one
       continue;
     }
+    if (pace_) pace_->begin(piece->kind, piece->memory.size());
     const std::size_t token = free_.back();
     free_.pop_back();
-    flights_[token] = Flight{.piece = std::move(piece), .moved = 0, .since = age_};
+    flights_[token] = Flight{.piece = std::move(*piece), .moved = 0, .since = age_};
     start(token);
   }
 }

@@ -1,6 +1,7 @@
 // One drive: the thread that owns its engine, what waits for it, and what is in flight.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -22,6 +23,7 @@
 
 #include "base/units.h"
 #include "store/io_engine.h"
+#include "store/pace.h"
 
 namespace ferry {
 
@@ -68,6 +70,7 @@ class DriveQueue {
     std::function<OpenedDrive()> open;  // called once, on the queue's thread
     int in_flight = 16;
     std::chrono::milliseconds time_limit{60'000};
+    std::optional<HeldRates> held = {};  // none: as fast as it can
   };
 
   /// Starts the thread, which opens the engine. Requires: in_flight > 0, time_limit > 0.
@@ -81,7 +84,8 @@ class DriveQueue {
   void wait_open();
 
   /// A transfer's pieces here, at least one. Transfers share the drive: each has a piece begun in
-  /// turn, as the simulator divides a drive among copies (base/fair_share.h).
+  /// turn, as the simulator divides a drive among copies (base/fair_share.h). Where the drive is
+  /// held to rates a piece begins when one of these rates would be done with it.
   void post(std::vector<Piece> pieces);
   /// Returns when the engine knows the memory, or why nothing came of that.
   std::string use_memory(std::span<std::byte> memory);
@@ -109,6 +113,10 @@ class DriveQueue {
   void serve();
   void refuse(const std::exception_ptr& failure);
   bool take_new();
+  std::optional<Piece> next_piece();
+  Clock::time_point begins(const Piece& piece) const;
+  bool idle() const;
+  std::chrono::milliseconds longest_wait() const;
   void start_waiting();
   void start(std::size_t token);
   void complete(const IoCompletion& completion);
@@ -131,7 +139,9 @@ class DriveQueue {
   std::exception_ptr ended_;  // why the thread takes no more pieces
 
   // The thread's own.
-  std::deque<Pieces> waiting_;                  // transfers in turn, each with a piece at least
+  std::optional<Pace> pace_;
+  // Transfers in turn, each with a piece at least, by the pace's way; all in the first without one.
+  std::array<std::deque<Pieces>, Pace::kWays> waiting_;
   std::vector<std::optional<Flight>> flights_;  // by token
   std::vector<std::size_t> free_;               // tokens
   Clock::time_point looked_;

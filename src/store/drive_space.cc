@@ -77,7 +77,8 @@ DriveSpace::DriveSpace(Setup setup, PhaseListener& listener)
                                                        .folder = setup_.parts[part].folder,
                                                        .open = [this, part] { return open(part); },
                                                        .in_flight = setup_.in_flight,
-                                                       .time_limit = setup_.time_limit}));
+                                                       .time_limit = setup_.time_limit,
+                                                       .held = setup_.parts[part].held}));
   }
   for (const auto& queue : queues_) queue->wait_open();
 }

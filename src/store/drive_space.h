@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "store/drive_queue.h"
 #include "store/io_engine.h"
 #include "store/open_drive.h"
+#include "store/pace.h"
 #include "store/stripes.h"
 #include "store/swap_file.h"
 
@@ -44,6 +46,7 @@ class DriveSpace {
   struct Part {
     std::filesystem::path folder;
     double share = 1;  // of every row of stripes, in proportion to the drives' rates
+    std::optional<HeldRates> held = {};  // none: as fast as it can
   };
   struct Setup {
     std::string name;  // the place's, for messages

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 std::vector<DriveSpace::Part> parts_in(const TemporaryFolders& folders,
                                        const std::vector<double>& shares) {
   std::vector<DriveSpace::Part> parts;
-  for (std::size_t i = 0; i < shares.size(); ++i) parts.push_back({folders[i], shares[i]});
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    parts.push_back({.folder = folders[i], .share = shares[i]});
   return parts;
 }
 

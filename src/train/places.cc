@@ -21,7 +21,13 @@ std::unique_ptr<DriveSpace> open_space(const Place& place, Bytes size, const Mac
   const std::vector<double> shares = drive_shares(machine, place.budget);
   std::vector<DriveSpace::Part> parts;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    if (shares[i] > 0) parts.push_back({machine.drives[i].path, shares[i]});
+    const Drive& drive = machine.drives[i];
+    if (shares[i] <= 0) continue;
+    parts.push_back({.folder = drive.path, .share = shares[i]});
+    if (!drive.held) continue;
+    parts.back().held = HeldRates{.read = drive.read.bytes_per_second,
+                                  .write = drive.write.bytes_per_second,
+                                  .duplex = drive.duplex};
   }
   if (parts.empty()) {
     throw UserError("the plan rests values on " + place.name +
