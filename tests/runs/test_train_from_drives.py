@@ -83,6 +83,14 @@ def test_what_rests_on_drives_moves_no_number(box, resident, devices, micro_batc
     for folder in ("ssd0", "ssd1"):
         assert list((box.folder / folder).iterdir()) == []  # swap files have no names
 
+def test_a_held_drive_gives_no_more_than_its_rates(box, resident):
+    held = drive(box.folder, "held", read="40 MB/s", write="20 MB/s", held=True)
+    run = box.train("drives-held", **CAPPED, machine=with_drives(box, [held]), train__micro_batches=3)
+    same_bits(run, resident[3])
+    expect_predicted_bytes(run)
+    moved = run.summary["drives"]["held"]["measured"]
+    assert run.summary["stepping_seconds"] >= moved["read"] / 40e6 + moved["written"] / 20e6
+
 
 def test_without_clipping_too(box):
     whole = box.train("unclipped", optim__clip=0)
