@@ -11,13 +11,15 @@
 #include "device/tensor_views.h"
 #include "model/rotary.h"
 #include "spec/drive_array.h"
+#include "spec/memory_nodes.h"
+#include "spec/nearest.h"
 
 namespace ferry {
 namespace {
 
 /// The space behind the drives' place. What the plan counts on must be here.
 std::unique_ptr<DriveSpace> open_space(const Place& place, Bytes size, const Machine& machine,
-                                       PhaseListener& listener, const DriveAccess& access) {
+                                       PhaseListener& listener, const BoxAccess& access) {
   const std::vector<double> shares = drive_shares(machine, place.budget);
   std::vector<DriveSpace::Part> parts;
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -81,6 +83,24 @@ struct PagesOf {
   Bytes begin, size;
 };
 
+/// "host: 96.0 GiB on NUMA nodes 0, 1 in turn, where its devices hang", or why not.
+void lie_on(std::span<const int> nodes, PlaceMemory& host, PhaseListener& listener) {
+  std::vector<std::string> numbers;
+  for (const int node : nodes) numbers.push_back(std::to_string(node));
+  const bool one = nodes.size() == 1;
+  const std::string where = "NUMA node" + (one ? " " + numbers.front() : "s " + joined(numbers));
+  const std::string refused = host.host->lie_on(nodes);
+  const std::string what = host.name + ": " + to_string(host.host->size());
+  if (refused.empty()) {
+    return listener.phase(what + " on " + where + (one ? "" : " in turn") +
+                          ", where its devices hang");
+  }
+  listener.phase(what + " where the kernel puts it, not on " + where +
+                 ", where its devices hang: " + refused +
+                 "; copies may be slower\n  try: a container that may choose nodes (docker: "
+                 "--cap-add SYS_NICE) and has them (--cpuset-mems)");
+}
+
 /// Page-locks the host's memory. Where that is refused training goes on: a copy passes through
 /// buffers of the driver's, and the thread that asks for it waits.
 void lock_pages(PlaceMemory& host, const Device& device, PhaseListener& listener) {
@@ -103,7 +123,7 @@ at::Tensor blob(const std::byte* bytes, std::size_t size) {
 }  // namespace
 
 Places::Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-               const Machine& machine, PhaseListener& listener, const DriveAccess& access,
+               const Machine& machine, PhaseListener& listener, const BoxAccess& access,
                const KernelFile& kernel_file) {
   const Plan& first = *plans.front();
   std::size_t next_device = 0;
@@ -126,7 +146,6 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
         break;
       case PlaceKind::host:
         memory.host = std::make_unique<HostSlab>(round_up(size, kDrivePage));
-        memory.host->touch(std::max(1, machine.host.cores), listener);
         break;
       case PlaceKind::drive:
         size = std::max(round_up(size, kDrivePage), kDrivePage);
@@ -136,6 +155,7 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
     }
     places_.push_back(std::move(memory));
   }
+  take_host(std::max(1, machine.host.cores), listener, access.root);
   register_host(listener);
   for (const PlaceMemory& memory : places_) {
     if (memory.drive) listener.phase(way_to(memory));
@@ -157,6 +177,20 @@ std::string Places::counted_as(PlaceId id) const {
     names += (names.empty() ? "" : "+") + other.name;
   }
   return names;
+}
+
+/// Backs the host's pages: only now are all devices known that copy from and to them.
+void Places::take_host(int threads, PhaseListener& listener, const std::filesystem::path& root) {
+  std::vector<std::string> addresses;
+  for (const PlaceMemory& memory : places_) {
+    if (memory.device) addresses.push_back(memory.device->pci_address());
+  }
+  const std::vector<int> nodes = nodes_near(root, addresses);
+  for (PlaceMemory& memory : places_) {
+    if (!memory.host) continue;
+    if (!nodes.empty()) lie_on(nodes, memory, listener);
+    memory.host->touch(threads, listener);
+  }
 }
 
 /// Once for each kind of device, portable: every device of one kind may use it. And for drives.

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,10 +40,11 @@ struct PlaceMemory {
   std::unique_ptr<Mapping> pages;  // of a drives' place: between it and what is not of the plan
 };
 
-/// How drives are reached; tests reach others.
-struct DriveAccess {
-  EngineFactory engine = {};                     // none: files in the drives' folders
+/// How the box is reached; tests reach others.
+struct BoxAccess {
+  EngineFactory engine = {};                     // of drives; none: files in their folders
   std::chrono::milliseconds time_limit{60'000};  // for a drive to answer
+  std::filesystem::path root = "/";              // of sys
 };
 
 class Places {
@@ -50,11 +52,12 @@ class Places {
   /// Takes for every place of `plans` the largest slots_end() among them, in whole pages.
   /// `device_names[i]` opens the device of the i-th device place ("sim:0", "cuda:1"); the drives'
   /// place is striped over the machine's drives. Kernels of ours are kept in `kernel_file`.
-  /// Requires: all plans have equal places. The listener hears how much of DRAM is taken and
-  /// page-locked. Throws ResourceError when the machine refuses memory or space, UserError for a
-  /// plan on drives that the machine has not.
+  /// The host's memory lies on the NUMA nodes that the devices hang next to, where that makes a
+  /// difference. Requires: all plans have equal places. The listener hears how much of DRAM is
+  /// taken and page-locked, and on which nodes. Throws ResourceError when the machine refuses
+  /// memory or space, UserError for a plan on drives that the machine has not.
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-         const Machine& machine, PhaseListener& listener = nobody(), const DriveAccess& access = {},
+         const Machine& machine, PhaseListener& listener = nobody(), const BoxAccess& access = {},
          const KernelFile& kernel_file = {});
   ~Places();
   Places(const Places&) = delete;
@@ -67,6 +70,7 @@ class Places {
   std::string counted_as(PlaceId id) const;
 
  private:
+  void take_host(int threads, PhaseListener& listener, const std::filesystem::path& root);
   void register_host(PhaseListener& listener);
 
   IdVector<PlaceId, PlaceMemory> places_;
