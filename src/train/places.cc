@@ -142,6 +142,9 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
         FERRY_CHECK(next_device < device_names.size(), "every device place has a device");
         memory.device = Device::open(device_names[next_device++]);
         memory.slab = memory.device->slab(size);
+        if (std::ranges::count(device_names, memory.device->name()) > 1) {
+          memory.share = std::make_unique<MemoryShare>(*memory.device, round_up(size, 512_B));
+        }
         memory.kernels = StepKernels::open(*memory.device, kernel_file, listener);
         break;
       case PlaceKind::host:
@@ -167,16 +170,13 @@ Places::~Places() {
   for (PlaceMemory& memory : places_) memory.drive.reset();
 }
 
-std::string Places::counted_as(PlaceId id) const {
-  if (!places_[id].device) return places_[id].name;
-  std::string names;
-  for (const PlaceMemory& other : places_) {
-    if (!other.device || other.device->torch_device() != places_[id].device->torch_device()) {
-      continue;
-    }
-    names += (names.empty() ? "" : "+") + other.name;
-  }
-  return names;
+Bytes Places::device_peak(PlaceId id) const {
+  const PlaceMemory& place = places_[id];
+  const auto users = std::ranges::count_if(places_, [&](const PlaceMemory& other) {
+    return other.device && other.device->torch_device() == place.device->torch_device();
+  });
+  const Bytes taken = place.share ? place.share->peak() : place.device->memory_use().peak;
+  return taken + Bytes{place.device->beside_tensors().count / users};
 }
 
 /// Backs the host's pages: only now are all devices known that copy from and to them.
@@ -246,8 +246,10 @@ RotaryTable Binding::rotary(const ModelSpec& model, PlaceId place) const {
   if (model.positions != PositionKind::rotary || !memory.device) return {};
   if (!memory.rotary.cosine.defined()) {
     const at::ScalarType type = plan_.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-    memory.rotary = rotary_table(model, plan_.sequence,
-                                 at::TensorOptions(type).device(memory.device->torch_device()));
+    memory.on_account([&] {
+      memory.rotary = rotary_table(model, plan_.sequence,
+                                   at::TensorOptions(type).device(memory.device->torch_device()));
+    });
     memory.device->synchronize();  // any stream may read it from now on
   }
   return memory.rotary;

@@ -15,6 +15,7 @@
 
 #include "device/device.h"
 #include "device/host_registration.h"
+#include "device/memory_share.h"
 #include "model/positions.h"
 #include "plan/plan.h"
 #include "spec/machine.h"
@@ -32,12 +33,21 @@ struct PlaceMemory {
   std::string name;
   std::optional<Device> device;
   at::Tensor slab;                       // bytes on the device; undefined elsewhere
+  std::unique_ptr<MemoryShare> share;    // of a device on an accelerator with others
   std::unique_ptr<StepKernels> kernels;  // of a device; null: by torch's operations
   RotaryTable rotary;                    // of a device: Binding::rotary()
   std::unique_ptr<HostSlab> host;
   std::optional<HostRegistration> registration;  // of the host; none: pages cannot be locked
   std::unique_ptr<DriveSpace> drive;
   std::unique_ptr<Mapping> pages;  // of a drives' place: between it and what is not of the plan
+
+  /// Calls `work`, which may take memory of the device beside the slab: it counts as this place's.
+  /// Threads: one at a time per accelerator.
+  template <typename Work>
+  void on_account(const Work& work) {
+    if (share) return share->count(work);
+    work();
+  }
 };
 
 /// How the box is reached; tests reach others.
@@ -66,8 +76,10 @@ class Places {
   PlaceMemory& operator[](PlaceId id) { return places_[id]; }
   IdRange<PlaceId> ids() const { return places_.ids(); }
 
-  /// "gpu0"; of logical devices on one accelerator, whose memory is counted together, "gpu0+gpu1".
-  std::string counted_as(PlaceId id) const;
+  /// The most that a device place held, of torch's allocator for its slab and its tasks, and of the
+  /// driver beside that. Several logical devices on one accelerator have equal parts of the latter.
+  /// Requires: the place is a device's. From any thread.
+  Bytes device_peak(PlaceId id) const;
 
  private:
   void take_host(int threads, PhaseListener& listener, const std::filesystem::path& root);

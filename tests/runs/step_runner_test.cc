@@ -266,6 +266,38 @@ TEST(StepRunner, ANodeThatTheKernelRefusesIsSaidAndTrainingGoesOn) {
       << said[0];
 }
 
+/// What each device place of the plan held at most in two steps.
+std::vector<Bytes> device_peaks(const PlanQuestion& asked, const Plan& plan,
+                                const Conditions& conditions) {
+  Training training(asked, plan, /*checked=*/false, {}, conditions);
+  Losses watched(training.runner);
+  drive(plan, {0, 2}, training.runner, watched);
+  std::vector<Bytes> peaks;
+  for (const PlaceId id : plan.places.ids()) {
+    if (training.places[id].device) peaks.push_back(training.places.device_peak(id));
+  }
+  return peaks;
+}
+
+TEST(StepRunner, LogicalDevicesHoldWhatDevicesOfTheirOwnWould) {
+  PlanQuestion asked = tied_question("1f1b", 2);  // an embedding here, a head there
+  const Plan plan = planned(asked);
+  const auto own = device_peaks(asked, plan, {});
+  ASSERT_EQ(own.size(), 2U);
+  EXPECT_NE(own[0], own[1]);
+  EXPECT_EQ(device_peaks(asked, plan, {.on_one_device = true}), own);
+  // An accelerator with so much memory in all has room for both.
+  const Bytes sum = own[0] + own[1];
+  set_device_budgets(asked, {sum.count / kOpenDevices});
+  EXPECT_EQ(device_peaks(asked, plan, {.on_one_device = true}), own);
+}
+
+TEST(StepRunner, LogicalDevicesThatStreamHoldWhatDevicesOfTheirOwnWould) {
+  const PlanQuestion asked = training_question(4);
+  const Plan plan = planned(asked);
+  EXPECT_EQ(device_peaks(asked, plan, {.on_one_device = true}), device_peaks(asked, plan, {}));
+}
+
 /// Holds a device's compute stream still until `may_go` says so.
 class HeldStream {
  public:
