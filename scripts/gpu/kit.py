@@ -368,15 +368,16 @@ class Kit:
         shutil.rmtree(out / "checkpoints", ignore_errors=True)  # of random weights: nobody wants it
         seconds = statistics.median(line["step_seconds"] for line in steps[WARM_UP:])
         trained = shape.sequence * shape.micro_batches * shape.micro_batch_size
-        place = next(iter(summary["measured_peak_bytes"]))
+        measured, predicted = (sum(size for place, size in summary[f"{kind}_peak_bytes"].items() if place != "host")
+                               for kind in ("measured", "predicted"))  # fmt: skip
         return {
             "strategy": summary.get("strategy", strategy),
             "losses": [line["loss"] for line in steps],
             "step_seconds": seconds,
             "tokens_per_second": trained / seconds,
             "measured_over_predicted_step": seconds / summary["predicted_step_seconds"],
-            "measured_peak_bytes": summary["measured_peak_bytes"][place],
-            "measured_over_predicted_peak": summary["measured_peak_bytes"][place] / summary["predicted_peak_bytes"][place],
+            "measured_peak_bytes": measured,
+            "measured_over_predicted_peak": measured / predicted,
             "driver_peak_bytes": driver.peak,
         }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "spec/memory_nodes.h"
 #include "store/swap_file.h"
 #include "train/devices.h"
 #include "train/measure.h"
@@ -43,16 +44,22 @@ PrecisionChoice precision_of(const MachineDevice& device) {
 }  // namespace
 
 Probes probes_of_this_box(Bytes drive_size, std::function<void(const std::string&)> say) {
+  std::vector<FoundGpu> gpus = find_gpus();
+  std::vector<std::string> addresses;
+  for (const FoundGpu& gpu : gpus) addresses.push_back(gpu.pci_address);
   return {
       .cores = cores_by_affinity(),
-      .gpus = find_gpus(),
+      .gpus = std::move(gpus),
       .memory_bandwidth = dram_bandwidth,
       .update_rate =
           [](Bytes working_set, int threads) {
             return measure_update_rate(Precision::bf16, threads,
                                        working_set.count / kStatePerParameter.count);
           },
-      .copies = [](std::span<const std::string> devices) { return measure_copies(devices); },
+      .copies =
+          [nodes = nodes_near("/", addresses)](std::span<const std::string> devices) {
+            return measure_copies(devices, kCopySize, nodes);
+          },
       .peers = [](std::span<const std::string> devices) { return measure_peers(devices); },
       .precision = precision_of,
       .drive = [drive_size](const std::string& folder) { return drive_facts(folder, drive_size); },

@@ -54,6 +54,9 @@ TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
   EXPECT_EQ(found(examination, "host", "cores"), "8 | affinity; the box has 16");
   EXPECT_EQ(found(examination, "gpu0", "kind"),
             "cuda:0 | PCI 0000:3b:00.0, PCIe 16 GT/s x16 (31.5 GB/s)");
+  EXPECT_EQ(found(examination, "gpu0", "node"),
+            "0 | sysfs: the NUMA node that it hangs next to; a run's host memory lies there");
+  EXPECT_EQ(found(examination, "gpu2", "node"), "not found");  // the kernel does not know
   EXPECT_EQ(
       found(examination, "gpu0", "precision"),
       "fp32 | train.precision: auto means that, since products in bf16 take 5.0 times as long "

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "spec/memory_nodes.h"
 #include "spec/nearest.h"
 #include "spec/quantity.h"
 #include "spec/topology.h"
@@ -125,6 +126,10 @@ class Examiner {
     find(device.name, "kind", "cuda:" + std::to_string(device.index),
          (address.empty() ? "PCI address unknown" : "PCI " + address) +
              (pci && pci->link ? ", " + link_text(*pci->link) : ""));
+    if (const auto node = node_of_pci(probes_.root, address)) {
+      find(device.name, "node", std::to_string(*node),
+           "sysfs: the NUMA node that it hangs next to; a run's host memory lies there");
+    }
     find(device.name, "memory", to_string(device.memory),
          "free now but for " + to_string(left_for_cuda(probes_.gpus[d].memory)) +
              " of CUDA's own, as torch says");

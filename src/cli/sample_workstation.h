@@ -19,6 +19,9 @@ struct Workstation {
     box.pci(kDrive, FakeBox::nvme());
     box.drive(kDrive, "nvme0n1", "259:0");
     box.pci("pci0000:ae/0000:af:00.0", {"0x030200", "0x10de", "8.0 GT/s PCIe", "16"});
+    box.write("sys/bus/pci/devices/0000:3b:00.0/numa_node", "0");
+    box.write("sys/bus/pci/devices/0000:3c:00.0/numa_node", "0");
+    box.write("sys/bus/pci/devices/0000:af:00.0/numa_node", "-1");
     probes.root = box.path();
     probes.cores = 8;
     probes.gpus = {

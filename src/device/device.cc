@@ -28,7 +28,7 @@ int index_after(const std::string& prefix, const std::string& name) {
 }
 
 /// From the CUDA runtime that torch loaded, without its headers. Empty when it does not say.
-std::string pci_address(int index) {
+std::string address_of_gpu(int index) {
   const auto ask =
       reinterpret_cast<int (*)(char*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));
   std::array<char, 32> text{};
@@ -55,12 +55,12 @@ class CudaPart {
   /// What all programs used of a GPU before this one had a context there; nothing where the driver
   /// does not say.
   std::optional<Bytes> used_before(int index) const {
-    const auto found = used_before_.find(pci_address(index));
+    const auto found = used_before_.find(address_of_gpu(index));
     return found == used_before_.end() ? std::nullopt : std::optional(found->second);
   }
 
   std::optional<Bytes> used_now(int index) const {
-    return driver_ ? driver_->used(pci_address(index)) : std::nullopt;
+    return driver_ ? driver_->used(address_of_gpu(index)) : std::nullopt;
   }
 
  private:
@@ -80,7 +80,7 @@ class CudaPart {
     int gpus = 0;
     if (!driver_ || count == nullptr || count(&gpus) != 0) return;
     for (int index = 0; index < gpus; ++index) {
-      const std::string address = pci_address(index);
+      const std::string address = address_of_gpu(index);
       if (const auto used = driver_->used(address)) used_before_[address] = *used;
     }
   }
@@ -125,6 +125,11 @@ Device Device::open(const std::string& name) {
                         (type == c10::DeviceType::CUDA ? " CUDA" : " simulated") + " devices");
   }
   return Device(name, c10::Device(type, static_cast<c10::DeviceIndex>(index)));
+}
+
+std::string Device::pci_address() const {
+  const int index = device_.index();
+  return simulated() ? simdev_pci_address(index) : address_of_gpu(index);
 }
 
 c10::Stream Device::stream(const std::string& purpose) {
@@ -187,7 +192,7 @@ std::vector<PresentGpu> present_gpus() {
     found.push_back({index,
                      others ? Bytes{static_cast<std::int64_t>(total)} - *others
                             : Bytes{static_cast<std::int64_t>(free)},
-                     pci_address(index)});
+                     address_of_gpu(index)});
   }
   return found;
 }

@@ -26,6 +26,9 @@ class Device {
   c10::Device torch_device() const { return device_; }
   bool simulated() const { return device_.type() == c10::DeviceType::PrivateUse1; }
 
+  /// Where it hangs, "0000:3b:00.0" as in sysfs; empty: unknown.
+  std::string pci_address() const;
+
   /// The stream of that purpose ("compute", "load", ...), created by the first call and the same
   /// ever after. One thread at a time.
   c10::Stream stream(const std::string& purpose);

@@ -11,6 +11,7 @@
 #include "device/device_clock.h"
 #include "device/device_event.h"
 #include "device/host_registration.h"
+#include "device/memory_share.h"
 #include "device/simulation.h"
 #include "device/straight_copy.h"
 #include "device/tensor_views.h"
@@ -127,6 +128,22 @@ TEST_P(DeviceOfAnyMake, LiveAndPeakBytesAreTold) {
   EXPECT_GE(device().memory_use().peak, 2_MiB);
   device().reset_peak();
   EXPECT_EQ(device().memory_use().peak, before);
+}
+
+TEST_P(DeviceOfAnyMake, WhatOneOfItsUsersHoldsIsToldApart) {
+  MemoryShare one(device(), 1_MiB), other(device(), 0_B);
+  Tensor kept;
+  one.count([&] { device().slab(4_MiB); });
+  other.count([&] { kept = device().slab(3_MiB); });
+  EXPECT_EQ(one.peak(), 5_MiB);
+  EXPECT_EQ(other.peak(), 3_MiB);
+  one.count([&] { device().slab(2_MiB); });  // beside what the other keeps, and less than before
+  other.count([&] { device().slab(2_MiB); });
+  EXPECT_EQ(one.peak(), 5_MiB);
+  EXPECT_EQ(other.peak(), 5_MiB);
+  other.count([&] { kept = Tensor(); });
+  other.count([&] { device().slab(4_MiB); });
+  EXPECT_EQ(other.peak(), 5_MiB);
 }
 
 TEST_P(DeviceOfAnyMake, EventsMeasureTimeWhenAskedTo) {

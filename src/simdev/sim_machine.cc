@@ -452,6 +452,10 @@ void simdev_reset_peak(int device) { sim_machine().reset_peak(device); }
 
 void simdev_reset_stats() { sim_machine().reset_stats(); }
 
+std::string simdev_pci_address(int device) {
+  return sim_machine().options().devices.at(static_cast<std::size_t>(device)).pci_address;
+}
+
 std::vector<Hazard> simdev_hazards() {
   SimMachine* machine = open_sim_machine();
   return machine ? machine->detector().hazards() : std::vector<Hazard>{};

@@ -43,6 +43,7 @@ struct SimDeviceSpec {
   // As up and down, of copies straight to and from other devices. Where one of two has none, a copy
   // between them passes both links to the host.
   std::vector<Draw> peer_out = {}, peer_in = {};
+  std::string pci_address = {};  // where it says that it hangs; empty: nowhere
 };
 
 struct SimOptions {
@@ -89,6 +90,9 @@ void simdev_close();
 SimStats simdev_stats(int device);
 void simdev_reset_peak(int device);
 void simdev_reset_stats();
+
+/// As the device's specification has it.
+std::string simdev_pci_address(int device);
 
 /// What the detector has found since simdev_open(). Empty when it is off or no device is
 /// open.

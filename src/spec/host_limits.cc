@@ -116,19 +116,6 @@ void take_quota(const Quota& quota, const std::string& file, HostLimits& limits)
   limits.cores_limit = file;
 }
 
-// "0-31,64-95"
-int online_cores(const fs::path& cpus) {
-  std::istringstream ranges(first_line(cpus / "online"));
-  std::int64_t cores = 0;
-  for (std::string range; std::getline(ranges, range, ',');) {
-    const std::size_t dash = range.find('-');
-    const auto first = parse_whole(range.substr(0, dash));
-    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
-    if (first && last && *last >= *first) cores += *last - *first + 1;
-  }
-  return static_cast<int>(std::max<std::int64_t>(cores, 1));
-}
-
 // Each cache is listed by every core that shares it; its size is written as "32768K".
 Bytes last_level_caches(const fs::path& cpus) {
   std::map<std::string, std::int64_t> by_sharers;
@@ -188,7 +175,7 @@ int cores_by_affinity() {
 HostTotals host_totals(const std::filesystem::path& root) {
   const fs::path cpus = root / "sys/devices/system/cpu";
   const auto memory = read_entry(root / "proc/meminfo", "MemTotal:");
-  HostTotals totals{.cores = online_cores(cpus),
+  HostTotals totals{.cores = std::max(static_cast<int>(number_list(cpus / "online").size()), 1),
                     .memory = {memory.value_or(0) * 1024},
                     .cache = last_level_caches(cpus)};
   std::ifstream(root / "proc/loadavg") >> totals.load;

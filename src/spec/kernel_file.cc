@@ -37,4 +37,18 @@ std::string text_entry(const std::filesystem::path& file, const std::string& key
   return "";
 }
 
+std::vector<int> number_list(const std::filesystem::path& file) {
+  std::istringstream ranges(first_line(file));
+  std::vector<int> numbers;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const auto first = parse_whole(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_whole(range.substr(dash + 1));
+    if (!first || !last) continue;
+    for (auto number = *first; number <= *last; ++number)
+      numbers.push_back(static_cast<int>(number));
+  }
+  return numbers;
+}
+
 }  // namespace ferry

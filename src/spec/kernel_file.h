@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -18,5 +19,8 @@ std::optional<std::int64_t> read_entry(const std::filesystem::path& file, const 
 /// The text behind the colon of the first line "KEY : TEXT" (cpuinfo, a driver's information);
 /// empty when there is none.
 std::string text_entry(const std::filesystem::path& file, const std::string& key);
+
+/// The numbers of a list, ascending: "0-2,8" has four. Empty when the file cannot be read.
+std::vector<int> number_list(const std::filesystem::path& file);
 
 }  // namespace ferry

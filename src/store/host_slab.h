@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "base/progress.h"
 #include "base/units.h"
@@ -27,6 +28,10 @@ class HostSlab {
   std::span<std::byte> bytes() const { return mapping_.bytes(); }
 
   Bytes size() const { return {static_cast<std::int64_t>(mapping_.bytes().size())}; }
+
+  /// Says which of the box's NUMA nodes its pages are taken from: Mapping::lie_on(). Before
+  /// touch().
+  std::string lie_on(std::span<const int> nodes) { return mapping_.lie_on(nodes); }
 
   /// Backs all pages now, on `threads` threads, so that no step pays for page faults and a lack of
   /// memory shows before the first one. Contents stay. The listener hears of bytes. Throws

@@ -1,10 +1,16 @@
 #include "store/host_slab.h"
 
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdint>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -45,8 +51,52 @@ TEST(HostSlab, TouchingTellsHowManyBytesAreBacked) {
   EXPECT_EQ(listener.told.back().total, (130_MiB).count);
 }
 
+std::string reason(int errno_value) { return std::generic_category().message(errno_value); }
+
+/// How the kernel takes the slab's pages, and from which of its first 64 nodes.
+struct Policy {
+  explicit Policy(const HostSlab& slab) {
+    std::array<unsigned long, 1024 / 64> mask{};
+    EXPECT_EQ(
+        syscall(SYS_get_mempolicy, &mode, mask.data(), 1025UL, slab.bytes().data(), MPOL_F_ADDR),
+        0);
+    nodes = mask.front();
+  }
+
+  int mode = -1;
+  unsigned long nodes = 0;
+};
+
+TEST(HostSlab, ItsPagesComeFromTheNodeThatIsAskedFor) {
+  constexpr std::array kFirst = {0};
+  HostSlab slab(4_MiB);
+  const std::string refused = slab.lie_on(kFirst);
+  if (refused == reason(EPERM) || refused == reason(ENOSYS)) {
+    GTEST_SKIP() << "this container may not choose nodes";
+  }
+  EXPECT_EQ(refused, "");
+  EXPECT_EQ(Policy(slab).mode, MPOL_PREFERRED);
+  EXPECT_EQ(Policy(slab).nodes, 1UL);
+  slab.touch(2);
+  int node = -1;
+  EXPECT_EQ(syscall(SYS_get_mempolicy, &node, nullptr, 0UL, slab.bytes().data(),
+                    MPOL_F_NODE | MPOL_F_ADDR),
+            0);
+  EXPECT_EQ(node, 0);
+}
+
+TEST(HostSlab, ANodeThatTheBoxHasNotIsRefusedAndTheSlabIsAsItWas) {
+  constexpr std::array kNowhere = {1023};
+  HostSlab slab(4_MiB);
+  EXPECT_NE(slab.lie_on(kNowhere), "");
+  slab.touch(1);
+  EXPECT_EQ(slab.bytes().back(), std::byte{0});
+}
+
 TEST(HostSlab, AnEmptySlabIsFine) {
+  constexpr std::array kNodes = {0, 1};
   HostSlab slab(0_B);
+  EXPECT_EQ(slab.lie_on(kNodes), "");
   slab.touch(2);
   EXPECT_TRUE(slab.at(0_B, 0_B).empty());
 }

@@ -1,12 +1,17 @@
 #include "store/mapping.h"
 
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -59,6 +64,23 @@ Mapping::Mapping(Bytes size) {
 Mapping::~Mapping() {
   if (bytes_.empty()) return;
   FERRY_CHECK(munmap(bytes_.data(), bytes_.size()) == 0, "the mapping is ours to unmap");
+}
+
+// By the kernel's own call: libnuma would be a library for one line.
+std::string Mapping::lie_on(std::span<const int> nodes) {
+  constexpr unsigned kNodes = 1024, kWord = CHAR_BIT * sizeof(unsigned long);  // as kernels have
+  FERRY_CHECK(!nodes.empty(), "memory lies on some node");
+  if (bytes_.empty()) return "";
+  std::array<unsigned long, kNodes / kWord> mask{};
+  for (const int node : nodes) {
+    FERRY_CHECK(node >= 0 && node < static_cast<int>(kNodes), "a node is from 0 to 1023");
+    mask[static_cast<unsigned>(node) / kWord] |= 1UL << (static_cast<unsigned>(node) % kWord);
+  }
+  const int mode = nodes.size() == 1 ? MPOL_PREFERRED : MPOL_INTERLEAVE;
+  // The kernel reads one bit less than it is told.
+  const long result =
+      syscall(SYS_mbind, bytes_.data(), bytes_.size(), mode, mask.data(), kNodes + 1UL, 0U);
+  return result == 0 ? "" : std::generic_category().message(errno);
 }
 
 void Mapping::touch(int threads, PhaseListener& listener) {

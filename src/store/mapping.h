@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "base/progress.h"
 #include "base/units.h"
@@ -22,6 +23,12 @@ class Mapping {
 
   /// The mapped memory, aligned to at least 4096 bytes.
   std::span<std::byte> bytes() const { return bytes_; }
+
+  /// Has the kernel take pages that nobody has touched yet from the box's NUMA nodes `nodes`: from
+  /// the one, and from others once that is full; from several in turn. Returns an empty text, or
+  /// why the kernel refuses; then it chooses the nodes itself, as ever. Requires: some nodes, each
+  /// from 0 to 1023.
+  std::string lie_on(std::span<const int> nodes);
 
   /// Backs every page now, on `threads` threads, and keeps what is in them. From any thread.
   /// The listener hears of bytes, on the calling thread. Requires: threads > 0. Throws

@@ -26,8 +26,9 @@ constexpr int kCopies = 4;  // per round, one after the other
 /// One device with as much memory of its own as of the host's.
 class Ends {
  public:
-  Ends(const std::string& name, Bytes size)
+  Ends(const std::string& name, Bytes size, std::span<const int> nodes)
       : device_(Device::open(name)), slab_(device_.slab(size)), memory_(size) {
+    if (!nodes.empty()) static_cast<void>(memory_.lie_on(nodes));  // refused: as in a run
     memory_.touch(1);
     locked_ = std::make_unique<HostRegistration>(device_, memory_.bytes());
     host_ = host_view(memory_.bytes(), {size.count}, at::kByte);
@@ -107,11 +108,14 @@ PeerRate peer_rate(Peer& from, Peer& to) {
 
 }  // namespace
 
-CopyRates measure_copies(std::span<const std::string> devices, Bytes size) {
+CopyRates measure_copies(std::span<const std::string> devices, Bytes size,
+                         std::span<const int> nodes) {
   FERRY_CHECK(!devices.empty() && size > 0_B, "a copy needs a device and bytes");
   try {
     std::vector<std::unique_ptr<Ends>> all;
-    for (const std::string& name : devices) all.push_back(std::make_unique<Ends>(name, size));
+    for (const std::string& name : devices) {
+      all.push_back(std::make_unique<Ends>(name, size, nodes));
+    }
     return {.up = rate(all, size, true), .down = rate(all, size, false)};
   } catch (const c10::Error& error) {
     throw ResourceError("measuring copies of " + devices.front() + ": " +

@@ -15,12 +15,17 @@ struct CopyRates {
   double down = 0;  // devices to host
 };
 
+/// Large enough that a copy's start does not count.
+inline constexpr Bytes kCopySize = 256_MiB;
+
 /// Copies `size` bytes per device between device and page-locked host memory, on all of `devices`
 /// ("cuda:0", "sim:1") at the same time, one direction after the other; the median of a few rounds.
-/// With one device that is its link, with those of one root complex what they share. Simulated
-/// devices must be open. Requires: devices not empty, size > 0. Throws ResourceError when memory is
-/// short or a device fails.
-CopyRates measure_copies(std::span<const std::string> devices, Bytes size = 256_MiB);
+/// With one device that is its link, with those of one root complex what they share. The host's
+/// memory lies on the NUMA nodes of `nodes`, if any, as a run's does (spec/memory_nodes.h).
+/// Simulated devices must be open. Requires: devices not empty, size > 0. Throws ResourceError when
+/// memory is short or a device fails.
+CopyRates measure_copies(std::span<const std::string> devices, Bytes size = kCopySize,
+                         std::span<const int> nodes = {});
 
 /// What one device copies straight to another.
 struct PeerRate {

@@ -98,7 +98,8 @@ OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choice
                                  .down = links.draws(device, false),
                                  .latency_micros = device.latency.count,
                                  .peer_out = links.peers(device),
-                                 .peer_in = links.peers(device)});
+                                 .peer_in = links.peers(device),
+                                 .pci_address = choices.pci_address});
     } else {  // a logical device more on it
       options.devices[found->second].memory += memory;
     }

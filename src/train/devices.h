@@ -21,6 +21,7 @@ struct SimulationChoices {
   bool strict = false;                 // an operator that would make the host wait is an error
   std::optional<Bytes> lockable = {};  // of host memory; nothing: all counts as page-locked
   std::size_t launch_queue = 0;        // what may wait on a stream; 0: any number
+  std::string pci_address = {};        // where all of them say that they hang; empty: nowhere
 };
 
 /// Keeps the devices of one machine open. One at a time; everything on them must be gone before it

@@ -11,13 +11,15 @@
 #include "device/tensor_views.h"
 #include "model/rotary.h"
 #include "spec/drive_array.h"
+#include "spec/memory_nodes.h"
+#include "spec/nearest.h"
 
 namespace ferry {
 namespace {
 
 /// The space behind the drives' place. What the plan counts on must be here.
 std::unique_ptr<DriveSpace> open_space(const Place& place, Bytes size, const Machine& machine,
-                                       PhaseListener& listener, const DriveAccess& access) {
+                                       PhaseListener& listener, const BoxAccess& access) {
   const std::vector<double> shares = drive_shares(machine, place.budget);
   std::vector<DriveSpace::Part> parts;
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -87,6 +89,24 @@ struct PagesOf {
   Bytes begin, size;
 };
 
+/// "host: 96.0 GiB on NUMA nodes 0, 1 in turn, where its devices hang", or why not.
+void lie_on(std::span<const int> nodes, PlaceMemory& host, PhaseListener& listener) {
+  std::vector<std::string> numbers;
+  for (const int node : nodes) numbers.push_back(std::to_string(node));
+  const bool one = nodes.size() == 1;
+  const std::string where = "NUMA node" + (one ? " " + numbers.front() : "s " + joined(numbers));
+  const std::string refused = host.host->lie_on(nodes);
+  const std::string what = host.name + ": " + to_string(host.host->size());
+  if (refused.empty()) {
+    return listener.phase(what + " on " + where + (one ? "" : " in turn") +
+                          ", where its devices hang");
+  }
+  listener.phase(what + " where the kernel puts it, not on " + where +
+                 ", where its devices hang: " + refused +
+                 "; copies may be slower\n  try: a container that may choose nodes (docker: "
+                 "--cap-add SYS_NICE) and has them (--cpuset-mems)");
+}
+
 /// Page-locks the host's memory. Where that is refused training goes on: a copy passes through
 /// buffers of the driver's, and the thread that asks for it waits.
 void lock_pages(PlaceMemory& host, const Device& device, PhaseListener& listener) {
@@ -109,7 +129,7 @@ at::Tensor blob(const std::byte* bytes, std::size_t size) {
 }  // namespace
 
 Places::Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-               const Machine& machine, PhaseListener& listener, const DriveAccess& access,
+               const Machine& machine, PhaseListener& listener, const BoxAccess& access,
                const KernelFile& kernel_file) {
   const Plan& first = *plans.front();
   std::size_t next_device = 0;
@@ -128,11 +148,13 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
         FERRY_CHECK(next_device < device_names.size(), "every device place has a device");
         memory.device = Device::open(device_names[next_device++]);
         memory.slab = memory.device->slab(size);
+        if (std::ranges::count(device_names, memory.device->name()) > 1) {
+          memory.share = std::make_unique<MemoryShare>(*memory.device, round_up(size, 512_B));
+        }
         memory.kernels = StepKernels::open(*memory.device, kernel_file, listener);
         break;
       case PlaceKind::host:
         memory.host = std::make_unique<HostSlab>(round_up(size, kDrivePage));
-        memory.host->touch(std::max(1, machine.host.cores), listener);
         break;
       case PlaceKind::drive:
         size = std::max(round_up(size, kDrivePage), kDrivePage);
@@ -142,6 +164,7 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
     }
     places_.push_back(std::move(memory));
   }
+  take_host(std::max(1, machine.host.cores), listener, access.root);
   register_host(listener);
   for (const PlaceMemory& memory : places_) {
     if (memory.drive) listener.phase(way_to(memory));
@@ -153,16 +176,27 @@ Places::~Places() {
   for (PlaceMemory& memory : places_) memory.drive.reset();
 }
 
-std::string Places::counted_as(PlaceId id) const {
-  if (!places_[id].device) return places_[id].name;
-  std::string names;
-  for (const PlaceMemory& other : places_) {
-    if (!other.device || other.device->torch_device() != places_[id].device->torch_device()) {
-      continue;
-    }
-    names += (names.empty() ? "" : "+") + other.name;
+Bytes Places::device_peak(PlaceId id) const {
+  const PlaceMemory& place = places_[id];
+  const auto users = std::ranges::count_if(places_, [&](const PlaceMemory& other) {
+    return other.device && other.device->torch_device() == place.device->torch_device();
+  });
+  const Bytes taken = place.share ? place.share->peak() : place.device->memory_use().peak;
+  return taken + Bytes{place.device->beside_tensors().count / users};
+}
+
+/// Backs the host's pages: only now are all devices known that copy from and to them.
+void Places::take_host(int threads, PhaseListener& listener, const std::filesystem::path& root) {
+  std::vector<std::string> addresses;
+  for (const PlaceMemory& memory : places_) {
+    if (memory.device) addresses.push_back(memory.device->pci_address());
   }
-  return names;
+  const std::vector<int> nodes = nodes_near(root, addresses);
+  for (PlaceMemory& memory : places_) {
+    if (!memory.host) continue;
+    if (!nodes.empty()) lie_on(nodes, memory, listener);
+    memory.host->touch(threads, listener);
+  }
 }
 
 /// Once for each kind of device, portable: every device of one kind may use it. And for drives.
@@ -218,8 +252,10 @@ RotaryTable Binding::rotary(const ModelSpec& model, PlaceId place) const {
   if (model.positions != PositionKind::rotary || !memory.device) return {};
   if (!memory.rotary.cosine.defined()) {
     const at::ScalarType type = plan_.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-    memory.rotary = rotary_table(model, plan_.sequence,
-                                 at::TensorOptions(type).device(memory.device->torch_device()));
+    memory.on_account([&] {
+      memory.rotary = rotary_table(model, plan_.sequence,
+                                   at::TensorOptions(type).device(memory.device->torch_device()));
+    });
     memory.device->synchronize();  // any stream may read it from now on
   }
   return memory.rotary;

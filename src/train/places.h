@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 
 #include "device/device.h"
 #include "device/host_registration.h"
+#include "device/memory_share.h"
 #include "model/positions.h"
 #include "plan/plan.h"
 #include "spec/machine.h"
@@ -31,18 +33,28 @@ struct PlaceMemory {
   std::string name;
   std::optional<Device> device;
   at::Tensor slab;                       // bytes on the device; undefined elsewhere
+  std::unique_ptr<MemoryShare> share;    // of a device on an accelerator with others
   std::unique_ptr<StepKernels> kernels;  // of a device; null: by torch's operations
   RotaryTable rotary;                    // of a device: Binding::rotary()
   std::unique_ptr<HostSlab> host;
   std::optional<HostRegistration> registration;  // of the host; none: pages cannot be locked
   std::unique_ptr<DriveSpace> drive;
   std::unique_ptr<Mapping> pages;  // of a drives' place: between it and what is not of the plan
+
+  /// Calls `work`, which may take memory of the device beside the slab: it counts as this place's.
+  /// Threads: one at a time per accelerator.
+  template <typename Work>
+  void on_account(const Work& work) {
+    if (share) return share->count(work);
+    work();
+  }
 };
 
-/// How drives are reached; tests reach others.
-struct DriveAccess {
-  EngineFactory engine = {};                     // none: files in the drives' folders
+/// How the box is reached; tests reach others.
+struct BoxAccess {
+  EngineFactory engine = {};                     // of drives; none: files in their folders
   std::chrono::milliseconds time_limit{60'000};  // for a drive to answer
+  std::filesystem::path root = "/";              // of sys
 };
 
 class Places {
@@ -50,11 +62,12 @@ class Places {
   /// Takes for every place of `plans` the largest slots_end() among them, in whole pages.
   /// `device_names[i]` opens the device of the i-th device place ("sim:0", "cuda:1"); the drives'
   /// place is striped over the machine's drives. Kernels of ours are kept in `kernel_file`.
-  /// Requires: all plans have equal places. The listener hears how much of DRAM is taken and
-  /// page-locked. Throws ResourceError when the machine refuses memory or space, UserError for a
-  /// plan on drives that the machine has not.
+  /// The host's memory lies on the NUMA nodes that the devices hang next to, where that makes a
+  /// difference. Requires: all plans have equal places. The listener hears how much of DRAM is
+  /// taken and page-locked, and on which nodes. Throws ResourceError when the machine refuses
+  /// memory or space, UserError for a plan on drives that the machine has not.
   Places(std::span<const Plan* const> plans, std::span<const std::string> device_names,
-         const Machine& machine, PhaseListener& listener = nobody(), const DriveAccess& access = {},
+         const Machine& machine, PhaseListener& listener = nobody(), const BoxAccess& access = {},
          const KernelFile& kernel_file = {});
   ~Places();
   Places(const Places&) = delete;
@@ -63,10 +76,13 @@ class Places {
   PlaceMemory& operator[](PlaceId id) { return places_[id]; }
   IdRange<PlaceId> ids() const { return places_.ids(); }
 
-  /// "gpu0"; of logical devices on one accelerator, whose memory is counted together, "gpu0+gpu1".
-  std::string counted_as(PlaceId id) const;
+  /// The most that a device place held, of torch's allocator for its slab and its tasks, and of the
+  /// driver beside that. Several logical devices on one accelerator have equal parts of the latter.
+  /// Requires: the place is a device's. From any thread.
+  Bytes device_peak(PlaceId id) const;
 
  private:
+  void take_host(int threads, PhaseListener& listener, const std::filesystem::path& root);
   void register_host(PhaseListener& listener);
 
   IdVector<PlaceId, PlaceMemory> places_;

@@ -214,7 +214,7 @@ void StepRunner::carry_out(Launch& launch, const Task& task, const HazardClock& 
     // The driver has seen it end; only the hazard detector has to be told.
     if (on_drive(other)) simdev_stream_join(stream, drive_clock(earlier));
   });
-  enqueue(launch, task);
+  places_[plan_.resources[task.resource].place].on_account([&] { enqueue(launch, task); });
   event(run).record(stream);
 }
 

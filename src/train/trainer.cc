@@ -238,7 +238,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
     const Place& place = setup.plan.places[id];
     const Bytes peak = peak_bytes(plans_, id);
     FERRY_CHECK(peak <= place.budget, place.name + ": the plans of one run fit together");
-    summary_.predicted_peak[places_.counted_as(id)] += peak;
+    summary_.predicted_peak[place.name] = peak;
   }
   limit_devices();
   foresee_drives();
@@ -549,10 +549,7 @@ std::map<std::string, Bytes> Run::peaks() {
   std::map<std::string, Bytes> peaks;
   for (const PlaceId id : places_.ids()) {
     PlaceMemory& place = places_[id];
-    if (place.device) {
-      peaks[places_.counted_as(id)] =
-          place.device->memory_use().peak + place.device->beside_tensors();
-    }
+    if (place.device) peaks[place.name] = places_.device_peak(id);
     if (place.host) peaks[place.name] = std::max(host_memory_.peak(), setup_.tokenising_peak);
     if (place.drive) peaks[place.name] = place.drive->size();  // all taken at the start
   }

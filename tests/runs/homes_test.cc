@@ -238,7 +238,7 @@ TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
     FaultyDrives hostile;  // in memory; of what waits together the last ends first
     const bool in_memory = seed % 2 == 0;
     const Outcome found =
-        run(asked, plan, in_memory ? DriveAccess{.engine = hostile.engines()} : DriveAccess{});
+        run(asked, plan, in_memory ? BoxAccess{.engine = hostile.engines()} : BoxAccess{});
     expect_equal(found, resident);
     const DriveUse use = drive_use(plan).front();  // per step, as the plan has it
     EXPECT_EQ(found.drives.read, 4 * use.read);

@@ -117,7 +117,8 @@ OpenDevices open_devices(Bytes memory, bool checked, const Conditions& condition
                                .hazards = checked,
                                .strict = checked,
                                .lockable = conditions.lockable,
-                               .launch_queue = conditions.launch_queue});
+                               .launch_queue = conditions.launch_queue,
+                               .pci_address = conditions.pci_address});
 }
 
 PlanQuestion training_question(int devices, int micro_batches) {
@@ -147,7 +148,7 @@ Plan planned(const PlanQuestion& asked) {
 }
 
 Training::Training(const PlanQuestion& asked, const Plan& given, bool checked,
-                   const DriveAccess& access, const Conditions& conditions, PhaseListener& listener)
+                   const BoxAccess& access, const Conditions& conditions, PhaseListener& listener)
     : plan(&given),
       devices(open_devices(
           device_budget(asked, 0).bytes * (conditions.on_one_device ? kOpenDevices : 1), checked,
@@ -178,7 +179,7 @@ std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states) 
   return all;
 }
 
-Outcome run(const PlanQuestion& asked, const Plan& plan, const DriveAccess& access,
+Outcome run(const PlanQuestion& asked, const Plan& plan, const BoxAccess& access,
             const Conditions& conditions) {
   Outcome outcome;
   Training training(asked, plan, /*checked=*/true, access, conditions);

@@ -36,7 +36,8 @@ struct Conditions {
   long most_launches = StepRunner::kMostLaunches;
   bool on_one_device = false;  // physically: all of the plan's are sim:0
   double clip = 1.0;
-  double p2p = 0;  // bytes per second between devices; 0: copies are immediate
+  double p2p = 0;                // bytes per second between devices; 0: copies are immediate
+  std::string pci_address = {};  // where all devices say that they hang; empty: nowhere
 };
 
 /// `checked`: with poison, the hazard detector and strict mode.
@@ -54,9 +55,8 @@ Plan planned(const PlanQuestion& asked);
 
 /// A plan on the open devices, with weights in place.
 struct Training {
-  Training(const PlanQuestion& asked, const Plan& given, bool checked,
-           const DriveAccess& access = {}, const Conditions& conditions = {},
-           PhaseListener& listener = nobody());
+  Training(const PlanQuestion& asked, const Plan& given, bool checked, const BoxAccess& access = {},
+           const Conditions& conditions = {}, PhaseListener& listener = nobody());
 
   const Plan* const plan;
   const OpenDevices devices;
@@ -76,7 +76,7 @@ struct Outcome {
 };
 
 /// Four steps of the plan, checked.
-Outcome run(const PlanQuestion& asked, const Plan& plan, const DriveAccess& access = {},
+Outcome run(const PlanQuestion& asked, const Plan& plan, const BoxAccess& access = {},
             const Conditions& conditions = {});
 
 /// The master weights of all blocks.
