@@ -8,6 +8,7 @@
 #include "model/block.h"
 #include "model/embedding.h"
 #include "model/head.h"
+#include "spec/row_chunks.h"
 #include "train/device_update.h"
 
 namespace ferry {
