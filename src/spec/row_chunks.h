@@ -29,10 +29,10 @@ std::vector<RowChunk> row_chunks(std::int64_t tokens, std::int64_t rows);
 std::int64_t head_chunk_rows(const ModelSpec& model, BatchShape shape);
 
 /// A chunk for which an MLP's projections, in fp32, take at most as much as the block's fp32
-/// gradient sum: 1.5 rows per hidden unit where it is gated, else 2. But no fewer than 4096 tokens:
-/// each chunk reads the weights and adds their gradients to the sum, some 12 bytes per weight,
-/// which a GPU hides behind thousands of rows only. A micro-batch is cut into chunks of nearly
-/// equal size.
+/// gradient sum: 1.5 rows per hidden unit where it is gated, else 2. Up to 4096 tokens are one
+/// chunk whatever the model: each reads the weights and adds their gradients to the sum, some 12
+/// bytes per weight, which a GPU hides behind thousands of rows only. A micro-batch is cut into
+/// chunks of nearly equal size.
 std::int64_t mlp_chunk_rows(const ModelSpec& model, BatchShape shape);
 
 }  // namespace ferry
