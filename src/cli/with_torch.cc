@@ -10,6 +10,7 @@
 #include "planner/costs/estimate.h"
 #include "spec/host_limits.h"
 #include "spec/layout.h"
+#include "spec/row_chunks.h"
 #include "train/devices.h"
 #include "train/measure.h"
 #include "train/update_rate.h"
@@ -43,13 +44,17 @@ std::string block_key(const Question& question, const BlockSpec& block) {
   const ModelSpec& model = question.plan.model;
   const Job& job = question.job;
   const bool table = block.kind == BlockKind::embedding || block.kind == BlockKind::head;
+  const BatchShape batch{job.train.micro_batch_size, job.data.sequence};
+  const std::int64_t rows =
+      block.kind == BlockKind::mlp ? mlp_chunk_rows(model, batch) : batch.tokens();
   return "block, caches cold, " + similarity_key(model, block) +
          (table && model.tied ? " tied" : "") + " norm " +
          std::to_string(static_cast<int>(model.norm)) + " activation " +
          std::to_string(static_cast<int>(model.activation)) + " positions " +
          std::to_string(static_cast<int>(model.positions)) +
          (model.input_first ? " [in, out]" : "") + ", " + to_string(question.plan.precision) + " " +
-         std::to_string(job.train.micro_batch_size) + "x" + std::to_string(job.data.sequence);
+         std::to_string(batch.batch) + "x" + std::to_string(batch.time) +
+         (rows < batch.tokens() ? " by " + std::to_string(rows) : "");
 }
 
 /// The figures of a block, by name.

@@ -1,6 +1,9 @@
 // Networks as blocks: stateless functions of (weights, inputs). Nothing here waits for the device:
 // no value is read back, no shape depends on data, so every call only enqueues work.
 //
+// A token of an MLP or a norm knows nothing of the others: who calls with some of a micro-batch's
+// tokens at a time, as [rows, 1, hidden], has their part of the output and of the gradients.
+//
 // All calls are deterministic for a fixed number of threads per kernel; on CUDA the embedding's
 // gradient is so only under torch's deterministic algorithms. Any thread may call, on any stream.
 #pragma once

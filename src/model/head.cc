@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "spec/row_chunks.h"
 
 namespace ferry {
 namespace {
@@ -53,7 +54,6 @@ void add_weight_gradient(const at::Tensor& gradient, const at::Tensor& x, at::Te
 }
 
 void check_input(const HeadInput& input) {
-  FERRY_CHECK(input.chunk_rows > 0, "the head needs chunks of at least one token");
   FERRY_CHECK(input.labels.numel() * input.weight.size(1) == input.x.numel(),
               "one label per token");
 }
@@ -76,8 +76,7 @@ HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weigh
                     .dx = at::empty(input.x.sizes(), x.options())};
   const at::Tensor dx = result.dx.view(x.sizes());
 
-  for (std::int64_t first = 0; first < x.size(0); first += input.chunk_rows) {
-    const std::int64_t rows = std::min(input.chunk_rows, x.size(0) - first);
+  for (const auto [first, rows] : row_chunks(x.size(0), input.chunk_rows)) {
     const at::Tensor x_rows = x.narrow(0, first, rows);
     Chunk chunk = chunk_loss(x_rows, input.weight, labels.narrow(0, first, rows), input.scale);
     result.loss.add_(chunk.loss);
@@ -96,22 +95,12 @@ at::Tensor head_loss(const HeadInput& input) {
   const at::Tensor x = input.x.reshape({-1, input.x.size(-1)});
   const at::Tensor labels = input.labels.reshape({-1});
   at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
-  for (std::int64_t first = 0; first < x.size(0); first += input.chunk_rows) {
-    const std::int64_t rows = std::min(input.chunk_rows, x.size(0) - first);
+  for (const auto [first, rows] : row_chunks(x.size(0), input.chunk_rows)) {
     loss.add_(chunk_loss(x.narrow(0, first, rows), input.weight, labels.narrow(0, first, rows),
                          input.scale)
                   .loss);
   }
   return loss;
-}
-
-std::int64_t head_chunk_rows(const ModelSpec& model, BatchShape shape) {
-  constexpr std::int64_t kLeastLogits = std::int64_t{1} << 20;  // elements: 4 MiB
-  constexpr std::int64_t kLeastRows = 32;
-  const std::int64_t elements = std::max(kLeastLogits, model.vocab * model.hidden / 4);
-  const std::int64_t most = std::max(kLeastRows, elements / model.vocab);
-  const std::int64_t chunks = (shape.tokens() + most - 1) / most;
-  return (shape.tokens() + chunks - 1) / chunks;
 }
 
 }  // namespace ferry

@@ -19,7 +19,7 @@ struct HeadInput {
   at::Tensor weight;  // [vocab, hidden], in the type of x
   at::Tensor labels;  // [batch, time] int64, already shifted: the token that follows each position
   double scale = 1;   // 1 / (learned tokens of the whole step, over all micro-batches)
-  std::int64_t chunk_rows = 0;  // tokens whose logits exist at once; see head_chunk_rows()
+  std::int64_t chunk_rows = 0;  // tokens whose logits exist at once (spec/row_chunks.h)
 };
 
 struct HeadResult {
@@ -34,12 +34,6 @@ HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weigh
 
 /// The loss alone.
 at::Tensor head_loss(const HeadInput& input);
-
-/// A chunk for which the fp32 logits take at most a quarter of the head's fp32 gradient sum or
-/// 4 MiB, whichever is larger, and no fewer than 32 tokens: a function of the model alone, so that
-/// sums have the same order on every machine. A micro-batch is cut into chunks of nearly equal
-/// size.
-std::int64_t head_chunk_rows(const ModelSpec& model, BatchShape shape);
 
 /// Most elements of the weight's gradient that exist in the compute type at once, before they are
 /// added to the fp32 sum: 4 MiB, which a processor's caches hold, or 64 MiB on a GPU, where the

@@ -122,22 +122,5 @@ TEST_F(Head, NothingIsReadBackToTheHost) {
   }
 }
 
-TEST(HeadChunk, LogitsStayBesideTheGradientSum) {
-  ModelSpec model;
-  model.vocab = 128256;
-  model.hidden = 4096;
-  EXPECT_EQ(head_chunk_rows(model, {.batch = 1, .time = 8192}), 1024);  // hidden / 4
-  EXPECT_EQ(head_chunk_rows(model, {.batch = 1, .time = 1500}), 750);   // two equal chunks
-  EXPECT_EQ(head_chunk_rows(model, {.batch = 2, .time = 8}), 16);       // all there is
-
-  model.vocab = 8192;
-  model.hidden = 256;
-  EXPECT_EQ(head_chunk_rows(model, {.batch = 2, .time = 256}), 128);  // 4 MiB of logits
-
-  model.hidden = 64;
-  model.vocab = 200000;
-  EXPECT_EQ(head_chunk_rows(model, {.batch = 1, .time = 256}), 32);  // the least
-}
-
 }  // namespace
 }  // namespace ferry

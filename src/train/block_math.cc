@@ -8,6 +8,7 @@
 #include "model/block.h"
 #include "model/embedding.h"
 #include "model/head.h"
+#include "model/saved_tensors.h"
 #include "train/device_update.h"
 
 namespace ferry {
@@ -30,6 +31,12 @@ class OnThisThread {
 
   const bool before_;
 };
+
+/// The chunk's tokens of [batch, time, ...]: all of it, or [rows, 1, hidden].
+at::Tensor rows_of(const at::Tensor& states, RowChunk chunk) {
+  if (chunk.rows == states.size(0) * states.size(1)) return states;
+  return states.view({-1, 1, states.size(2)}).narrow(0, chunk.first, chunk.rows);
+}
 
 }  // namespace
 
@@ -70,7 +77,7 @@ BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& bi
   for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
     if (task.kind != TaskKind::forward || !operands_[id][Part::saved].valid()) continue;
-    saved_[{task.block, task.micro_batch}] = nullptr;
+    kept_[{task.block, task.micro_batch}] = {};
   }
 }
 
@@ -101,41 +108,42 @@ void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbe
         .copy_(head_loss(head_input(task, parts, numbers)));
     return;
   }
-  const auto& weights = weights_[parts[Part::weight]];
   if (parts[Part::saved].valid()) {
-    SavingResult kept =
-        forward_saving(model_, block(task), hidden_states(parts[Part::input]), weights,
-                       binding_.bytes(parts[Part::saved]), positions(task, numbers));
-    hidden_states(parts[Part::output]).copy_(kept.y);
-    saved_.at({task.block, task.micro_batch}) = std::move(kept.saved);
+    kept_.at({task.block, task.micro_batch}) =
+        keeping_forward(task, parts, numbers, binding_.bytes(parts[Part::saved])).chunks;
     return;
   }
+  const auto& weights = weights_[parts[Part::weight]];
   const bool first = block(task).kind == BlockKind::embedding;
   const at::Tensor x = first ? ids(parts[Part::tokens]) : hidden_states(parts[Part::input]);
-  hidden_states(parts[Part::output])
-      .copy_(ferry::forward(model_, block(task), x, weights, positions(task, numbers)));
+  const at::Tensor y = hidden_states(parts[Part::output]);
+  const Positions where = positions(task, numbers);
+  for (const RowChunk chunk : chunks(task)) {
+    rows_of(y, chunk).copy_(ferry::forward(model_, block(task), rows_of(x, chunk), weights, where));
+  }
+}
+
+BlockMath::KeptForward BlockMath::keeping_forward(const Task& task, const Operands& parts,
+                                                  const StepNumbers& numbers,
+                                                  const at::Tensor& slot) const {
+  const auto& weights = weights_[parts[Part::weight]];
+  const at::Tensor x = hidden_states(parts[Part::input]);
+  const at::Tensor y = hidden_states(parts[Part::output]);
+  const Positions where = positions(task, numbers);
+  KeptForward kept;
+  for (const RowChunk chunk : chunks(task)) {
+    const Bytes begin = round_up(kept.bytes, SavedTensors::kAlignment);
+    SavingResult result = forward_saving(model_, block(task), rows_of(x, chunk), weights,
+                                         slot.defined() ? slot.slice(0, begin.count) : slot, where);
+    rows_of(y, chunk).copy_(result.y);
+    kept.chunks.push_back({begin, std::move(result.saved)});
+    kept.bytes = begin + result.bytes;
+  }
+  return kept;
 }
 
 Bytes BlockMath::saved_bytes(TaskId id, const StepNumbers& numbers) const {
-  const Task& task = plan_.tasks[id];
-  const Operands& parts = operands_[id];
-  return forward_saving(model_, block(task), hidden_states(parts[Part::input]),
-                        weights_[parts[Part::weight]], at::Tensor(), positions(task, numbers))
-      .bytes;
-}
-
-BlockGradients BlockMath::block_gradients(const Task& task, const Operands& parts,
-                                          const StepNumbers& numbers) const {
-  const auto& weights = weights_[parts[Part::weight]];
-  const at::Tensor x = hidden_states(parts[Part::input]);
-  const at::Tensor dy = hidden_states(parts[Part::output_gradient]);
-  if (!parts[Part::saved].valid()) {
-    return ferry::backward(model_, block(task), x, weights, dy, positions(task, numbers));
-  }
-  const auto kept = saved_.find({task.block, task.micro_batch});
-  FERRY_CHECK(kept != saved_.end() && kept->second, task.name + " came before its forward");
-  return backward_saved(model_, block(task), x, weights, dy, binding_.bytes(parts[Part::saved]),
-                        *kept->second);
+  return keeping_forward(plan_.tasks[id], operands_[id], numbers, at::Tensor()).bytes;
 }
 
 void BlockMath::backward(const Task& task, const Operands& parts,
@@ -149,13 +157,41 @@ void BlockMath::backward(const Task& task, const Operands& parts,
       break;
     case BlockKind::attention:
     case BlockKind::mlp:
-    case BlockKind::norm: {
-      BlockGradients found = block_gradients(task, parts, numbers);
-      hidden_states(parts[Part::input_gradient]).copy_(found.x);
-      sums.add(found.weights, parts.accumulates, /*last=*/parts[Part::norm].valid());
-    }
+    case BlockKind::norm:
+      block_backward(task, parts, numbers, sums);
+      break;
   }
   if (parts[Part::norm].valid()) finish_gradient(task, parts, sums);
+}
+
+void BlockMath::block_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
+                               GradientSums& sums) const {
+  const auto& weights = weights_[parts[Part::weight]];
+  const at::Tensor x = hidden_states(parts[Part::input]);
+  const at::Tensor dy = hidden_states(parts[Part::output_gradient]);
+  const at::Tensor dx = hidden_states(parts[Part::input_gradient]);
+  const bool keeps = parts[Part::saved].valid();
+  const std::vector<RowChunk> all = chunks(task);
+  const auto kept = kept_.find({task.block, task.micro_batch});
+  FERRY_CHECK(!keeps || (kept != kept_.end() && kept->second.size() == all.size()),
+              task.name + " came before its forward");
+
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const at::Tensor x_rows = rows_of(x, all[i]), dy_rows = rows_of(dy, all[i]);
+    BlockGradients found;
+    if (keeps) {
+      const KeptChunk& chunk = kept->second[i];
+      found = backward_saved(model_, block(task), x_rows, weights, dy_rows,
+                             binding_.bytes(parts[Part::saved]).slice(0, chunk.begin.count),
+                             *chunk.saved);
+    } else {
+      found =
+          ferry::backward(model_, block(task), x_rows, weights, dy_rows, positions(task, numbers));
+    }
+    rows_of(dx, all[i]).copy_(found.x);
+    const bool last = i + 1 == all.size() && parts[Part::norm].valid();
+    sums.add(found.weights, parts.accumulates || i > 0, last);
+  }
 }
 
 void BlockMath::embedding_backward(const Task& task, const Operands& parts,
@@ -221,7 +257,15 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
   }
 }
 
+std::vector<RowChunk> BlockMath::chunks(const Task& task) const {
+  const BatchShape shape{plan_.micro_batch_size, plan_.sequence};
+  const bool mlp = block(task).kind == BlockKind::mlp;
+  return row_chunks(shape.tokens(), mlp ? mlp_chunk_rows(model_, shape) : shape.tokens());
+}
+
+/// None for an MLP, which asks for none.
 Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) const {
+  if (block(task).kind == BlockKind::mlp) return {};
   const Batch& batch = numbers.batches[task.micro_batch];
   Positions found;
   found.rotary = rotary_[plan_.resources[task.resource].place];

@@ -1,6 +1,8 @@
 // The arithmetic of a plan's compute tasks, enqueued on the current stream of the caller's thread.
 //
-// Nothing here waits: operators run when the stream reaches them.
+// Nothing here waits: operators run when the stream reaches them. A token of an MLP knows nothing
+// of the others, so an MLP is called once per chunk of tokens (spec/row_chunks.h), and its kernels
+// never take more memory than for one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +17,7 @@
 #include "plan/plan.h"
 #include "spec/layout.h"
 #include "spec/model_spec.h"
+#include "spec/row_chunks.h"
 #include "train/gradient_sums.h"
 #include "train/operands.h"
 #include "train/places.h"
@@ -31,20 +34,36 @@ class BlockMath {
   /// one per device, several devices at a time.
   void enqueue(TaskId id, const StepNumbers& numbers);
 
-  /// What a forward of `task`'s block could keep of this batch, K.b.m's bytes. Nothing is kept.
+  /// What a forward of `task`'s block could keep of this batch, K.b.m's bytes. Runs that forward,
+  /// and keeps nothing.
   Bytes saved_bytes(TaskId id, const StepNumbers& numbers) const;
 
  private:
+  /// What the forward of a chunk left in K.b.m, from byte `begin` on.
+  struct KeptChunk {
+    Bytes begin;
+    std::shared_ptr<SavedForward> saved;
+  };
+  /// That of all chunks, in order, and the bytes in all.
+  struct KeptForward {
+    std::vector<KeptChunk> chunks;
+    Bytes bytes;
+  };
+
   void forward(const Task& task, const Operands& parts, const StepNumbers& numbers);
+  /// `slot`: bytes for K.b.m; where it is not defined they are only counted.
+  KeptForward keeping_forward(const Task& task, const Operands& parts, const StepNumbers& numbers,
+                              const at::Tensor& slot) const;
   void backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
-  BlockGradients block_gradients(const Task& task, const Operands& parts,
-                                 const StepNumbers& numbers) const;
+  void block_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
+                      GradientSums& sums) const;
   void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
                           GradientSums& sums) const;
   void finish_gradient(const Task& task, const Operands& parts, GradientSums& sums) const;
   void update(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
 
+  std::vector<RowChunk> chunks(const Task& task) const;
   Positions positions(const Task& task, const StepNumbers& numbers) const;
   const BlockSpec& block(const Task& task) const;
   at::Tensor ids(InstanceId tokens) const;
@@ -65,8 +84,8 @@ class BlockMath {
   IdVector<PlaceId, RotaryTable> rotary_;                  // undefined for other places and models
   // By block and micro-batch, of the last forward that wrote K.b.m. One compute queue runs it and
   // the backward that reads it, so the next step's forward comes after this step's backward.
-  // All are there from the start, null, since tasks of several devices are enqueued at a time.
-  std::map<std::pair<BlockId, int>, std::shared_ptr<SavedForward>> saved_;
+  // All are there from the start, empty, since tasks of several devices are enqueued at a time.
+  std::map<std::pair<BlockId, int>, std::vector<KeptChunk>> kept_;
 };
 
 /// The parameter views of block `block_id`'s weight instance, in the order of BlockSpec::params.

@@ -7,16 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "device/tensor_views.h"
-#include "train/bench_plan.h"
-#include "train/block_math.h"
-#include "train/places.h"
+#include "train/block_bench.h"
 #include "train/stopwatch.h"
 #include "train/update_rate.h"
 
@@ -33,11 +29,6 @@ constexpr Bytes kTimedTogether = 1_GiB;
 constexpr Bytes kLargestCache = 128_MiB;  // of a processor, about, or a GPU
 
 constexpr Micros kLeastPerBlock{2e6};
-
-/// A block that the device or the budget has no room for.
-struct NoRoom {
-  Bytes need;
-};
 
 /// A block that would take longer than there is time.
 struct TooSlow {
@@ -81,97 +72,6 @@ BlockId counterpart(const ModelSpec& small, const BlockSpec& block) {
   FERRY_UNREACHABLE("a layer has every kind of block");
 }
 
-/// Small weights and valid token ids, so that nothing is slow or invalid by accident.
-void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
-  for (const InstanceId id : plan.instances.ids()) {
-    const Value& value = plan.values[plan.instances[id].value];
-    at::Tensor bytes = binding.bytes(id);
-    bytes.zero_();
-    if (value.kind == ValueKind::weight) {
-      for (at::Tensor& weight : weight_views(model, plan, binding, value.block, id)) {
-        weight.fill_(weight.dim() == 1 ? 1.0 : 0.01);
-      }
-    } else if (value.kind == ValueKind::activation ||
-               value.kind == ValueKind::activation_gradient) {
-      const auto type = plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-      ferry::view(bytes, {},
-                  {value.bytes.count / static_cast<std::int64_t>(c10::elementSize(type))}, type)
-          .fill_(0.01);
-    }
-  }
-}
-
-/// One step's numbers: tokens as a text has them, since an embedding that reads one row alone, and
-/// adds all gradients to it, is not as fast as one that reads many. `documents`: every token is a
-/// document of its own, else every row is one.
-StepNumbers bench_numbers(const ModelSpec& model, const MeasureRequest& request, bool documents) {
-  const auto count = static_cast<std::size_t>(request.micro_batch_size) * request.sequence;
-  StepNumbers numbers;
-  Batch& batch = numbers.batches.emplace_back();
-  std::mt19937 random(1);
-  for (std::size_t i = 0; i < count; ++i) {
-    batch.ids.push_back(static_cast<std::int64_t>(random()) % model.vocab);
-  }
-  batch.labels = batch.ids;
-  for (std::size_t i = 0; documents && i < count; ++i) {
-    batch.segments.push_back(static_cast<std::int32_t>(i) % request.sequence);
-  }
-  numbers.loss_scale = 1.0 / static_cast<double>(count);
-  return numbers;
-}
-
-const Plan* require_room(const Plan& plan, const MeasureRequest& request) {
-  const Bytes need = slots_end(plan, BenchPlan::kDevice);
-  if (need > request.memory) throw NoRoom{need};
-  return &plan;
-}
-
-/// A bench plan on the device, ready to run. The model and the request must outlive it.
-struct Bench {
-  Bench(const ModelSpec& model, const MeasureRequest& request, BlockId block, Bytes saved_bytes)
-      : made(model, request, block, saved_bytes),
-        plan(require_room(made.plan, request)),
-        saved(saved_bytes),
-        places({&plan, 1}, {&request.device, 1}, Machine(), nobody(), {}, request.kernel_file),
-        binding(*plan, places),
-        math(model, *plan, binding),
-        device(*places[BenchPlan::kDevice].device),
-        watch(device, device.stream("compute")),
-        numbers(bench_numbers(model, request, /*documents=*/false)) {
-    const c10::StreamGuard current(device.stream("compute"));
-    fill(model, *plan, binding);
-  }
-
-  Stopwatch::Work work(TaskId id) {
-    return [this, id] { math.enqueue(id, numbers); };
-  }
-
-  Bytes bytes() const { return slots_end(*plan, BenchPlan::kDevice); }
-
-  const BenchPlan made;
-  const Plan* const plan;
-  const Bytes saved;
-  Places places;
-  const Binding binding;
-  BlockMath math;
-  Device& device;
-  const Stopwatch watch;
-  const StepNumbers numbers;
-};
-
-/// What the block's forward may keep, whatever the documents: model/block.h says which are worst.
-Bytes count_saved(Bench& bench, const ModelSpec& model, const MeasureRequest& request) {
-  Bytes saved;
-  for (const bool documents : {false, true}) {
-    const StepNumbers numbers = bench_numbers(model, request, documents);
-    const auto count = [&] {
-      saved = std::max(saved, bench.math.saved_bytes(bench.made.forward, numbers));
-    };
-    bench.watch.run(count, 1);
-  }
-  return saved;
-}
-
 /// What was seen of one task, and of all tasks of a block; of a task that there is not, zeros.
 struct Seen {
   Stopwatch::Timing timing;
@@ -195,7 +95,7 @@ std::vector<std::pair<TaskId, Seen BlockRuns::*>> timed_tasks(const BenchPlan& m
 }
 
 /// Every task once.
-BlockRuns run_once(Bench& bench, const TimeLimit& limit) {
+BlockRuns run_once(BlockBench& bench, const TimeLimit& limit) {
   BlockRuns runs;
   const auto see = [&](TaskId id, Seen& seen) {
     if (!id.valid()) return;
@@ -217,7 +117,7 @@ struct Measuring {
   std::size_t place;  // in what was asked for
   BlockId block;      // of `model`
   std::unique_ptr<ModelSpec> model;
-  std::unique_ptr<Bench> bench;
+  std::unique_ptr<BlockBench> bench;
   BlockRuns runs;
 };
 
@@ -225,12 +125,12 @@ struct Measuring {
 void run_first(const MeasureRequest& request, const TimeLimit& limit, Measuring& measuring) {
   const ModelSpec& model = *measuring.model;
   const auto run = [&](Bytes saved) {
-    measuring.bench = std::make_unique<Bench>(model, request, measuring.block, saved);
+    measuring.bench = std::make_unique<BlockBench>(model, request, measuring.block, saved);
     measuring.runs = run_once(*measuring.bench, limit);
   };
   if (can_save(model.blocks[measuring.block])) {
     try {
-      measuring.bench = std::make_unique<Bench>(model, request, measuring.block, 0_B);
+      measuring.bench = std::make_unique<BlockBench>(model, request, measuring.block, 0_B);
       const Bytes saved = count_saved(*measuring.bench, model, request);
       measuring.bench.reset();  // both at once may have no room
       return run(saved);
@@ -408,7 +308,7 @@ class BlockMeasurements {
 
   void time(const std::vector<Stopwatch::Work>& works, Micros most,
             const std::vector<Seen*>& seen) const {
-    const Bench& bench = *measuring_.front().bench;
+    const BlockBench& bench = *measuring_.front().bench;
     for (const Bytes others : {bytes_between_runs(), 0_B}) {
       try {
         const auto timings = bench.watch.time(works, most, touching(bench.device, others));

@@ -27,6 +27,7 @@
 #include "model/embedding.h"
 #include "model/head.h"
 #include "spec/model_spec.h"
+#include "spec/row_chunks.h"
 
 namespace ferry {
 namespace {

@@ -75,6 +75,18 @@ def test_every_streaming_strategy_equals_resident(box, resident, strategy, devic
     same_bits(run, resident[micro_batches])
 
 
+def test_mlps_in_chunks_have_the_bits_of_any_strategy(box):
+    """70 rows of 64 tokens are two chunks of an MLP."""
+    long = {"train__micro_batch_size": 70, "train__micro_batches": 2}
+    kept = box.train("kept-long", plan__activations="keep", **long)
+    recomputed = box.train("recomputed-long", plan__activations="recompute", **long)
+    streamed = box.train("mobius-long", strategy="mobius", machine=str(machine(box.folder, 2)), **long)
+    same_bits(recomputed, kept)
+    same_bits(streamed, kept)
+    for run in (kept, recomputed, streamed):
+        expect_predicted_peaks(run)
+
+
 def test_rounds_on_two_devices_equal_resident(box, resident):
     run = box.train(
         "rounds",

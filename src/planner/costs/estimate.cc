@@ -6,6 +6,7 @@
 #include "planner/costs/chain.h"
 #include "planner/costs/queues.h"
 #include "spec/layout.h"
+#include "spec/row_chunks.h"
 
 namespace ferry {
 namespace {
@@ -65,11 +66,17 @@ std::int64_t inner_row(const ModelSpec& model, BlockKind kind) {
 // statistics.
 Bytes saved_bytes(const ModelSpec& model, BlockKind kind, BatchShape shape, std::int64_t element) {
   const auto padded = [](std::int64_t bytes) { return round_up(Bytes{bytes}, 64_B); };
+  if (kind == BlockKind::mlp) {
+    Bytes saved;
+    for (const RowChunk chunk : row_chunks(shape.tokens(), mlp_chunk_rows(model, shape))) {
+      saved += padded(model.intermediate * element * chunk.rows) * (model.gated_mlp ? 2 : 1);
+    }
+    return saved;
+  }
+  if (kind != BlockKind::attention) return {};
+
   const auto store = [&](std::int64_t row) { return padded(row * shape.tokens()); };
   const auto stores = [&](std::int64_t row) { return padded(row) * shape.tokens(); };
-  const int projections = model.gated_mlp ? 2 : 1;
-  if (kind == BlockKind::mlp) return store(model.intermediate * element) * projections;
-  if (kind != BlockKind::attention) return {};
 
   const std::int64_t q = model.heads * model.head_dim * element;
   const std::int64_t k = model.kv_heads * model.head_dim * element;
@@ -82,14 +89,6 @@ Bytes saved_bytes(const ModelSpec& model, BlockKind kind, BatchShape shape, std:
     saved += store(q) + store(k) + store(model.heads * 4) + store(model.kv_heads * 4);
   }
   return saved;
-}
-
-// The logits that exist at once: model/head.h cuts the tokens so that the fp32 chunk takes at most
-// a quarter of the gradient sum or 4 MiB, and never fewer than 32 tokens.
-Bytes logits_chunk(const ModelSpec& model, BatchShape shape) {
-  const std::int64_t row = model.vocab * 4;
-  const std::int64_t wanted = std::max(model.vocab * model.hidden, (4_MiB).count);
-  return {std::min(std::max(wanted, 32 * row), shape.tokens() * row)};
 }
 
 BlockProfile estimate_block(const ModelSpec& model, const BlockSpec& block, Precision precision,
@@ -105,11 +104,15 @@ BlockProfile estimate_block(const ModelSpec& model, const BlockSpec& block, Prec
   result.activation = boundary;
   result.activation_gradient = boundary;
 
-  const Bytes inner{inner_row(model, block.kind) * shape.tokens() * 4};
-  result.forward_workspace = inner;
-  result.backward_workspace = inner * 3;
+  // An MLP takes its tokens in chunks. Each passes over the weights and their gradients' sum.
+  const std::int64_t at_once =
+      block.kind == BlockKind::mlp ? mlp_chunk_rows(model, shape) : shape.tokens();
+  const std::int64_t chunks = std::ssize(row_chunks(shape.tokens(), at_once));
+  const Bytes inner_token{inner_row(model, block.kind) * 4};
+  result.forward_workspace = inner_token * at_once;
+  result.backward_workspace = inner_token * at_once * 3;
   if (block.kind == BlockKind::head) {
-    const Bytes logits = logits_chunk(model, shape) * 4;
+    const Bytes logits = Bytes{head_chunk_rows(model, shape) * model.vocab * 4} * 4;
     result.forward_workspace += logits;
     result.backward_workspace += logits;
   }
@@ -124,8 +127,9 @@ BlockProfile estimate_block(const ModelSpec& model, const BlockSpec& block, Prec
 
   const double work = forward_flops(model, block, shape);
   // A block's operators pass over what lies between them about once each way.
-  result.forward = roofline.time(work, result.weights + 2 * boundary + inner);
-  const Bytes moved = result.weights + result.gradients + 6 * boundary + inner * 3;
+  const Bytes inner = inner_token * shape.tokens();
+  result.forward = roofline.time(work, result.weights * chunks + 2 * boundary + inner);
+  const Bytes moved = (result.weights + result.gradients) * chunks + 6 * boundary + inner * 3;
   result.backward = roofline.time(3 * work, moved);
   result.saved = saved_bytes(model, block.kind, shape, element);
   if (result.saved > 0_B) {
