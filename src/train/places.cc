@@ -147,6 +147,7 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
       case PlaceKind::device:
         FERRY_CHECK(next_device < device_names.size(), "every device place has a device");
         memory.device = Device::open(device_names[next_device++]);
+        memory.device->reset_peak();  // what was measured there before is of no run
         memory.slab = memory.device->slab(size);
         if (std::ranges::count(device_names, memory.device->name()) > 1) {
           memory.share = std::make_unique<MemoryShare>(*memory.device, round_up(size, 512_B));

@@ -21,7 +21,6 @@
 #include "plan/verify.h"
 #include "planner/costs/estimate.h"
 #include "simdev/sim_machine.h"
-#include "spec/fake_box.h"
 #include "train/kernels_on_cpu.h"
 #include "train/measure.h"
 #include "train/step_kernels.h"
@@ -166,23 +165,6 @@ TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
   }
 }
 
-/// Losses of four steps, as they end.
-class Losses final : public Observer {
- public:
-  explicit Losses(const StepRunner& runner) : runner_(runner) {}
-  void step_finished(int step) override { found.push_back(runner_.result(step).loss); }
-
-  std::vector<double> found;
-
- private:
-  const StepRunner& runner_;
-};
-
-struct Words final : PhaseListener {
-  void phase(const std::string& what) override { said.push_back(what); }
-  std::vector<std::string> said;
-};
-
 long host_syncs(int devices) {
   long all = 0;
   for (int device = 0; device < devices; ++device) all += simdev_stats(device).host_syncs;
@@ -230,72 +212,6 @@ TEST(StepRunner, PagesThatCannotBeLockedCostWaitsAndNoBits) {
   ASSERT_EQ(words.said.size(), 1U);
   EXPECT_NE(words.said[0].find("page-locking"), std::string::npos) << words.said[0];
   EXPECT_NE(words.said[0].find("4.0 KiB may be locked"), std::string::npos) << words.said[0];
-}
-
-/// What a run says of its host memory on a box with memory on the nodes of `has_memory`, whose
-/// devices hang next to `node`; and that it trains.
-std::vector<std::string> said_on_nodes(const std::string& has_memory, const std::string& node) {
-  const FakeBox box("ferry_step_runner_nodes");
-  const std::string address = "0000:3b:00.0";
-  box.write("sys/devices/system/node/has_memory", has_memory);
-  box.write("sys/bus/pci/devices/" + address + "/numa_node", node);
-  const PlanQuestion asked = training_question(2);
-  const Plan plan = planned(asked);
-  Words words;
-  Training training(asked, plan, /*checked=*/true, {.root = box.path()}, {.pci_address = address},
-                    words);
-  Losses watched(training.runner);
-  drive(plan, {0, 2}, training.runner, watched);
-  EXPECT_LT(watched.found.back(), watched.found.front());
-  return words.said;
-}
-
-// This box has node 0, so the kernel refuses another; some containers may not choose at all.
-TEST(StepRunner, HostMemoryLiesNextToTheDevices) {
-  const auto said = said_on_nodes("0-1", "0");
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("NUMA node 0, where its devices hang"), std::string::npos) << said[0];
-  EXPECT_TRUE(said_on_nodes("0-1", "-1").empty());
-  EXPECT_TRUE(said_on_nodes("0", "0").empty());
-}
-
-TEST(StepRunner, ANodeThatTheKernelRefusesIsSaidAndTrainingGoesOn) {
-  const auto said = said_on_nodes("0,1023", "1023");
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("where the kernel puts it, not on NUMA node 1023"), std::string::npos)
-      << said[0];
-}
-
-/// What each device place of the plan held at most in two steps.
-std::vector<Bytes> device_peaks(const PlanQuestion& asked, const Plan& plan,
-                                const Conditions& conditions) {
-  Training training(asked, plan, /*checked=*/false, {}, conditions);
-  Losses watched(training.runner);
-  drive(plan, {0, 2}, training.runner, watched);
-  std::vector<Bytes> peaks;
-  for (const PlaceId id : plan.places.ids()) {
-    if (training.places[id].device) peaks.push_back(training.places.device_peak(id));
-  }
-  return peaks;
-}
-
-TEST(StepRunner, LogicalDevicesHoldWhatDevicesOfTheirOwnWould) {
-  PlanQuestion asked = tied_question("1f1b", 2);  // an embedding here, a head there
-  const Plan plan = planned(asked);
-  const auto own = device_peaks(asked, plan, {});
-  ASSERT_EQ(own.size(), 2U);
-  EXPECT_NE(own[0], own[1]);
-  EXPECT_EQ(device_peaks(asked, plan, {.on_one_device = true}), own);
-  // An accelerator with so much memory in all has room for both.
-  const Bytes sum = own[0] + own[1];
-  set_device_budgets(asked, {sum.count / kOpenDevices});
-  EXPECT_EQ(device_peaks(asked, plan, {.on_one_device = true}), own);
-}
-
-TEST(StepRunner, LogicalDevicesThatStreamHoldWhatDevicesOfTheirOwnWould) {
-  const PlanQuestion asked = training_question(4);
-  const Plan plan = planned(asked);
-  EXPECT_EQ(device_peaks(asked, plan, {.on_one_device = true}), device_peaks(asked, plan, {}));
 }
 
 /// Holds a device's compute stream still until `may_go` says so.

@@ -65,6 +65,23 @@ struct Training {
   HomeStates states;
 };
 
+/// The losses of steps, as they end.
+class Losses final : public Observer {
+ public:
+  explicit Losses(const StepRunner& runner) : runner_(runner) {}
+  void step_finished(int step) override { found.push_back(runner_.result(step).loss); }
+
+  std::vector<double> found;
+
+ private:
+  const StepRunner& runner_;
+};
+
+struct Words final : PhaseListener {
+  void phase(const std::string& what) override { said.push_back(what); }
+  std::vector<std::string> said;
+};
+
 struct Outcome {
   std::vector<double> losses;
   std::vector<double> norms;
