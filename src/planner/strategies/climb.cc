@@ -45,6 +45,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
+    if (rung.is_landing && homes_) spread_homes(*draft);
     // It may be the answer (best_). The climb goes on from what goes through the host, so that all
     // that is tried without p2p is tried with it.
     if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));

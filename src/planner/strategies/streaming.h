@@ -154,10 +154,12 @@ class StreamSearch {
     StreamSchedule visits;
     KeptSlots slots;  // kept_slots() of the visits
     Fills rest = Fills::sums;
-    HomeCounts whole;  // all, all_elsewhere and passing
+    HomeCounts whole;  // all, spread, all_elsewhere, passing and inputs
   };
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
+  void spread_homes(StreamDraft draft);
+  StreamDraft best_spread(StreamDraft draft);
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
