@@ -72,7 +72,8 @@ std::vector<MemoryRung> StreamSearch::rungs() {
     if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));
   }
   const auto tasks = std::ssize(plan.tasks);
-  int per_doubling = tasks <= kShortPlan ? 8 : tasks <= kLargePlan ? 4 : 2;
+  is_short_ = tasks <= kShortPlan;
+  int per_doubling = is_short_ ? 8 : tasks <= kLargePlan ? 4 : 2;
   if (!homes_) per_doubling = std::max(2, per_doubling / 2);
   std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;

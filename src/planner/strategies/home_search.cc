@@ -104,7 +104,7 @@ StreamDraft StreamSearch::best_elsewhere(StreamDraft draft) {
 /// With some whole blocks evenly apart, and inputs that stay, both as the draft has neither. It may
 /// be the answer (best_); the climb goes on from the draft, so that nothing gets slower by it.
 void StreamSearch::spread_homes(StreamDraft draft) {
-  if (written_ > 0) return;  // of a large plan
+  if (!is_short_) return;
   const Micros fastest = fastest_;
   draft = passes_.run(pass_name::kHomes, std::move(draft), [&](StreamDraft given) {
     return neighbouring_homes(best_spread(std::move(given)));

@@ -197,6 +197,7 @@ class StreamSearch {
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;
+  bool is_short_ = false;                 // the plan of that schedule
   std::map<std::string, Verdict> tried_;  // by key_of()
   std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
   std::ptrdiff_t written_ = 0;            // tasks of large plans
