@@ -213,6 +213,7 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   for (const auto kind :
        {&HomeCounts::all, &HomeCounts::spread, &HomeCounts::sums, &HomeCounts::weights,
         &HomeCounts::all_elsewhere, &HomeCounts::sums_elsewhere}) {
+    if (kind == &HomeCounts::spread && draft.schedule.on_devices.spread == 0) continue;
     for (int by = std::max(1, draft.schedule.on_devices.*kind / 4); by > 0; by /= 2) {
       const StreamSchedule chosen = draft.schedule;
       for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
