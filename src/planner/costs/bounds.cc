@@ -133,74 +133,126 @@ double room_on(const PlanQuestion& question, const Chain& chain, int device) {
   return most;
 }
 
-// What has to move because it does not fit. States that a device updates rest on that device; all
-// others are updated on the host, so their weights go up and their sums come down; and what neither
-// devices nor DRAM hold rests on the drives, where every byte is read and written once per step.
-// When clipping has its norm, all whole sums are somewhere, too.
-Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
-  constexpr double kMost = std::numeric_limits<double>::infinity();
-  double states = 0;
-  double waiting = 0;            // sums
-  double weights_share = kMost;  // the least over blocks, of W + S
+constexpr double kMost = std::numeric_limits<double>::infinity();
+
+// What rests somewhere, and what places can hold, in bytes.
+struct Capacity {
+  double states = 0;   // W + S of all blocks
+  double waiting = 0;  // with clipping, all sums: when the norm is known they are somewhere
+  double devices = 0;  // these can hold, of W, S and sums
+  double host = 0;
+  // Over the blocks, of W + S.
+  double weights_share = kMost;  // the least
   double sums_share = kMost;
   double most_sums_share = 0;
-  double update_micros = kMost;  // of the host, per byte of W + S
+  double update_micros = kMost;  // of the host, per byte, the least
+
+  /// States that a device updates rest on that device; all others the host does, at least these.
+  double on_host() const { return std::max(0.0, states - devices); }
+};
+
+Capacity capacity_of(const PlanQuestion& question, const Chain& chain) {
+  Capacity capacity;
   for (const ChainBlock& block : chain.blocks) {
     const auto at_rest = static_cast<double>((block.weights + block.states).count);
     if (!block.trainable || at_rest <= 0) continue;
-    states += at_rest;
-    if (question.clips) waiting += static_cast<double>(landing_sum(block).count);
-    weights_share = std::min(weights_share, static_cast<double>(block.weights.count) / at_rest);
-    const double share = static_cast<double>(landing_sum(block).count) / at_rest;
-    sums_share = std::min(sums_share, share);
-    most_sums_share = std::max(most_sums_share, share);
-    update_micros = std::min(update_micros, block.host_update.count / at_rest);
+    const auto sum = static_cast<double>(landing_sum(block).count);
+    capacity.states += at_rest;
+    if (question.clips) capacity.waiting += sum;
+    const double weights_share = static_cast<double>(block.weights.count) / at_rest;
+    capacity.weights_share = std::min(capacity.weights_share, weights_share);
+    capacity.sums_share = std::min(capacity.sums_share, sum / at_rest);
+    capacity.most_sums_share = std::max(capacity.most_sums_share, sum / at_rest);
+    capacity.update_micros = std::min(capacity.update_micros, block.host_update.count / at_rest);
   }
-  double devices = 0;
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
-    devices += room_on(question, chain, d);
+    capacity.devices += room_on(question, chain, d);
   }
-  const double on_host = std::max(0.0, states - devices);  // updated there
-  const auto host = static_cast<double>(host_limit(question).count);
-  const double on_drives = std::max(0.0, states + waiting - devices - host);
-  const Micros behind = behind_updates(question, chain);
+  capacity.host = static_cast<double>(host_limit(question).count);
+  return capacity;
+}
+
+// With clipping, by how much W + S the host updates: from a norm to the last renewal its weights go
+// up, and from there to the next norm are all backwards, and all sums come down but for those that
+// find room on devices. More on the host is more room, and more sums that come down.
+Micros renewing_and_landing(const PlanQuestion& question, const Capacity& capacity,
+                            Micros backwards) {
+  const double sums_share = capacity.sums_share;
+  const double beside = capacity.states + capacity.waiting - capacity.devices;
+  const auto phases = [&](double renewed) {
+    // Devices that update a block have its W + S, and its sum at the norm, or get it then.
+    const double elsewhere = (1 + sums_share) * (capacity.states - renewed) - capacity.devices;
+    const double up = renewed * capacity.weights_share + std::max(0.0, elsewhere);
+    const double down = std::max(0.0, beside - renewed);
+    return link_time(question, up, true) + std::max(backwards, link_time(question, down, false));
+  };
+  const Micros byte_down = link_time(question, 1, false);
+  const double none_elsewhere = capacity.states - capacity.devices / (1 + sums_share);
+  const double all_behind_backwards = beside - backwards.count / byte_down.count;
+  double shortest = std::max(0.0, none_elsewhere);
+  if (link_time(question, capacity.weights_share, true) < byte_down) {
+    shortest = std::max(shortest, all_behind_backwards);
+  }
+  const double least = capacity.on_host();
+  const auto falling = [&](double more) { return phases(std::min(least + more, shortest)); };
+  const auto landing = [&](double more) {
+    return link_time(question, (least + more) * sums_share, false);
+  };
+  return least_of_both(falling, landing, capacity.states - least);
+}
+
+// What has to move because it does not fit. All that devices do not update the host does, so its
+// weights go up and its sums come down; and what neither devices nor DRAM hold rests on the drives,
+// where every byte is read and written once per step.
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain) {
+  const Capacity capacity = capacity_of(question, chain);
+  if (capacity.states <= 0) return {};
+  const double beside = capacity.states + capacity.waiting - capacity.devices;
+  const double on_host = capacity.on_host();
+  double up = on_host * capacity.weights_share, down = on_host * capacity.sums_share;
+  if (question.clips && beside > 0) {
+    up = std::max(up, beside * capacity.weights_share / (1 + capacity.most_sums_share));
+    down = std::max(down, beside * capacity.sums_share / (1 + capacity.sums_share));
+  }
+  Micros bound = std::max(link_time(question, up, true), link_time(question, down, false));
+  const Micros backwards = behind_updates(question, chain);
+  if (question.clips) {
+    bound = std::max(bound, renewing_and_landing(question, capacity, backwards));
+  }
+
+  // Of states of which so many bytes are updated ahead of the norm.
+  const double traffic = update_traffic(question.gradients);
+  const Rate dram = question.machine.host.memory_bandwidth;
+  const auto through_dram = [&](Micros updates, double copied) {
+    if (!dram.limited()) return Micros{};
+    const double updated = updates.seconds() * update_rate(question) * traffic;
+    return from_seconds((updated + copied) / dram.bytes_per_second);
+  };
   const DriveArray drives = drive_array(question, chain);
-  // Of states of which so many bytes are updated ahead of the norm: DRAM has those twice then.
-  const auto moving = [&](double ahead) {
-    const double bytes = std::max(0.0, states + waiting + ahead - devices - host);
+  const double on_drives = std::max(0.0, beside - capacity.host);
+  const auto moving = [&](double ahead) {  // DRAM has those twice at the norm
+    const double bytes = std::max(0.0, beside + ahead - capacity.host);
     if (bytes <= 0) return Micros{};
     if (drives.count == 0) return Micros{ahead > 0 ? kMost : 0};
     const Micros reads = from_seconds(bytes / drives.read.bytes_per_second);
-    return std::max(read_and_written(drives, bytes), reads + behind);
+    return std::max(read_and_written(drives, bytes), reads + backwards);
   };
-  const auto updating = [&](double ahead) {
-    return Micros{(on_host - ahead) * update_micros} + behind;
+  const auto all = [&](double ahead) {
+    const double kept = ahead * keeping_traffic() / traffic;
+    const Micros updates =
+        on_host > 0 ? Micros{(on_host + kept) * capacity.update_micros} : Micros{};
+    const Micros dram_busy = through_dram(updates, up + down + 2 * on_drives);
+    return std::max({moving(ahead), updates, dram_busy});
   };
-  Micros bound = moving(0);
-  double up = 0, down = 0;  // bytes over the links
-  if (on_host > 0) {
-    up = on_host * weights_share;
-    down = on_host * sums_share;
-    const double most = question.clips ? std::min(on_host, host / 2) : 0;
-    bound = std::max(bound, least_of_both(updating, moving, most));
-    bound = std::max(bound, Micros{on_host * update_micros});
-  }
-  if (const double beside = states + waiting - devices; question.clips && beside > 0) {
-    up = std::max(up, beside * weights_share / (1 + most_sums_share));
-    down = std::max(down, beside * sums_share / (1 + sums_share));
-  }
-  bound = std::max(bound, link_time(question, up, true));
-  bound = std::max(bound, link_time(question, down, false));
-  // Devices that update a block have its W + S, and its sum when the norm is known, or get it then.
-  const double renewed = states - devices / (1 + sums_share);  // by the host, at least
-  if (question.clips && renewed > 0) {
-    bound = std::max(bound, link_time(question, renewed * weights_share, true) + behind);
-  }
-  if (const Rate dram = question.machine.host.memory_bandwidth; dram.limited()) {
-    const double through_dram = up + down + 2 * on_drives;
-    bound = std::max(bound, from_seconds(through_dram / dram.bytes_per_second));
-  }
-  return bound;
+  const auto behind_norm = [&](double ahead) {
+    const Micros updates{(on_host - ahead) * capacity.update_micros};
+    const double renewed = on_host * capacity.weights_share;
+    return std::max(updates, through_dram(updates, renewed)) + backwards;
+  };
+  bound = std::max(bound, all(0));
+  if (on_host <= 0) return bound;
+  const double most = question.clips ? std::min(on_host, capacity.host / 2) : 0;
+  return std::max(bound, least_of_both(behind_norm, all, most));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
+    if (rung.is_landing && homes_) spread_homes(*draft);
     // It may be the answer (best_). The climb goes on from what goes through the host, so that all
     // that is tried without p2p is tried with it.
     if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));
@@ -71,7 +72,8 @@ std::vector<MemoryRung> StreamSearch::rungs() {
     if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));
   }
   const auto tasks = std::ssize(plan.tasks);
-  int per_doubling = tasks <= kShortPlan ? 8 : tasks <= kLargePlan ? 4 : 2;
+  is_short_ = tasks <= kShortPlan;
+  int per_doubling = is_short_ ? 8 : tasks <= kLargePlan ? 4 : 2;
   if (!homes_) per_doubling = std::max(2, per_doubling / 2);
   std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;

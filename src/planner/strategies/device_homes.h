@@ -1,7 +1,7 @@
 // Which blocks' values stay on the devices that run them, where memory is left for them.
 //
-// A device's blocks are taken in an order that depends on the chain and the visits alone, so what
-// stays with less memory is a part of what stays with more.
+// A device's blocks are taken in an order that depends on the chain and the visits alone. So what
+// stays with less memory is a part of what stays with more, but for blocks that are spread.
 #pragma once
 
 #include <vector>
@@ -30,7 +30,8 @@ class DeviceHomes {
   std::vector<std::vector<int>> all_;
   std::vector<std::vector<int>> sums_;
   std::vector<std::vector<int>> weights_;
-  int first_device_ = 0;  // of block 0
+  std::vector<int> inner_;  // not the first of a visit, all of one device
+  int first_device_ = 0;    // of block 0
   HomeCounts most_;
 };
 

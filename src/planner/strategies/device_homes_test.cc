@@ -31,14 +31,15 @@ Chain chain_of(const SampleModel& model) {
   return make_chain(with_estimated_profile(sample_question(model, {.devices = 2}, 2)));
 }
 
-/// 'd': on its device; 's': the sum waits; 'w': weights stay; '.': passes through.
+/// 'd': on its device; 's': the sum waits; 'w': weights stay; 'i': inputs do; '.': passes through.
 std::string letters(const std::vector<BlockHome>& homes) {
   std::string text;
   for (const BlockHome& home : homes) {
     if (home.on_device) text += 'd';
     if (home.sum_waits) text += 's';
     if (home.weight_stays) text += 'w';
-    if (!home.on_device && !home.sum_waits && !home.weight_stays) text += '.';
+    if (home.input_stays) text += 'i';
+    if (home == BlockHome{}) text += '.';
     text += ' ';
   }
   return text;
@@ -68,6 +69,26 @@ TEST(DeviceHomes, OneSumInSoManyGoesDownAtOnce) {
   EXPECT_EQ(letters(homes.homes({}, {.sums = 3, .passing = 2})), ". s s . . s s ");
   EXPECT_EQ(letters(homes.homes({}, {.sums = 3, .passing = 3})), "s . . s s s s ");
   EXPECT_EQ(letters(homes.homes({}, {.all = 1, .sums = 2, .passing = 2})), "d d s . . s s ");
+}
+
+TEST(DeviceHomes, SomeOfTheWholeBlocksAreEvenlyApart) {
+  const Chain chain = chain_of({});  // blocks 0, 2, 4 and 6 on the first device
+  const DeviceHomes homes(chain, in_turns(chain));
+  EXPECT_EQ(letters(homes.homes({}, {.all = 1, .spread = 1})), ". . . d d . . ");
+  EXPECT_EQ(letters(homes.homes({}, {.all = 2, .spread = 1})), "d d . . d d . ");
+  EXPECT_EQ(letters(homes.homes({}, {.all = 2, .spread = 2})), ". d d . . d d ");
+}
+
+TEST(DeviceHomes, InputsStayOfBlocksBehindTheFirstOfTheirStage) {
+  const Chain chain = chain_of({});
+  StreamSchedule schedule = in_turns(chain);
+  schedule.visits = {{Direction::forward, 0, 0, 2, 0, 2},
+                     {Direction::forward, 1, 2, 7, 0, 2},
+                     {Direction::backward, 1, 2, 7, 0, 2},
+                     {Direction::backward, 0, 0, 2, 0, 2}};
+  const DeviceHomes homes(chain, schedule);
+  EXPECT_EQ(letters(homes.homes({}, {.inputs = true})), ". i . i i i i ");
+  EXPECT_EQ(letters(homes.homes({}, {.all = 1, .inputs = true})), "d i d i i i i ");
 }
 
 TEST(DeviceHomes, ATiedTableIsAtHomeOnlyWhereItsHeadRunsToo) {

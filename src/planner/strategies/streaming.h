@@ -154,10 +154,12 @@ class StreamSearch {
     StreamSchedule visits;
     KeptSlots slots;  // kept_slots() of the visits
     Fills rest = Fills::sums;
-    HomeCounts whole;  // all, all_elsewhere and passing
+    HomeCounts whole;  // all, spread, all_elsewhere, passing and inputs
   };
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
+  void spread_homes(StreamDraft draft);
+  StreamDraft best_spread(StreamDraft draft);
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
@@ -195,6 +197,7 @@ class StreamSearch {
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;
+  bool is_short_ = false;                 // the plan of that schedule
   std::map<std::string, Verdict> tried_;  // by key_of()
   std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
   std::ptrdiff_t written_ = 0;            // tasks of large plans

@@ -54,6 +54,8 @@ inline constexpr BlockHome kAllOnDevice{.on_device = true, .sum_waits = true, .i
 /// How many blocks of every device have what there; a device with fewer has them all.
 struct HomeCounts {
   int all = 0;      // W, S and G; updated there: the first blocks, which the next step needs first
+  int spread = 0;   // of them, not the next ones but evenly apart: what passes takes turns with
+                    // what is there, and copies run beside computation
   int sums = 0;     // of the others, G until all other sums are down: the last blocks
   int weights = 0;  // of the others, W from step to step: the first that are read more than once
   /// Of every so many of the blocks of `sums` one's goes down at once, unless all others wait; 0:
@@ -63,6 +65,8 @@ struct HomeCounts {
   // many more on all others.
   int all_elsewhere = 0;
   int sums_elsewhere = 0;
+  /// BlockHome::input_stays of all blocks but the first of their stages.
+  bool inputs = false;
 
   bool operator==(const HomeCounts&) const = default;
 };
