@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -306,8 +306,8 @@ class Kit:
         return "skipped" if case["result"] == "SKIPPED" else "passed"
 
     def losses(self) -> dict:
-        """A small model on the device, streamed through a small budget, and on the CPU, all of it in memory."""
-        shape = SIM_SHAPES[0]
+        """Steps of a small model on the device, streamed through a small budget, and on the CPU, all of it in memory."""
+        shape = replace(SIM_SHAPES[0], steps=20 if self.simulated else 200)
         there = self.train(shape, "losses-device", self.machine(1), "mobius", shape.budget, "fp32")
         here = self.train(shape, "losses-cpu", [{"kind": "sim", "memory": "1 GiB"}], "resident", shape.plenty, "fp32")
         worst = worst_difference(there["losses"], here["losses"])

@@ -21,7 +21,7 @@ def test_a_rehearsal_trains_keeps_its_parts_and_tells_what_does_not_hold(tmp_pat
     results = json.loads((tmp_path / "results.json").read_text())
     losses = results["losses"]
     assert losses["holds"] and losses["worst_difference"] == 0
-    assert len(losses["device"]) == 6 and losses["device"][-1] < losses["device"][0]
+    assert len(losses["device"]) == 20 and losses["device"][-1] < losses["device"][0]
     assert "| losses | | | | | yes |" in (tmp_path / "results.md").read_text()
 
     # What is done is not done again; a check that does not hold is the exit status.
