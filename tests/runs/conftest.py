@@ -196,8 +196,8 @@ def expect_predicted_peaks(run: Run, beside_plan: int = 64 << 20) -> None:
     assert summary["beside_plan_bytes"] <= beside_plan
 
 
-def ferry(*arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run([FERRY, *arguments], capture_output=True, text=True, timeout=300)
+def ferry(*arguments: str, expect: int = 0, seconds: int = 300) -> subprocess.CompletedProcess:
+    done = subprocess.run([FERRY, *arguments], capture_output=True, text=True, timeout=seconds)
     assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
