@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
 namespace {
@@ -12,9 +13,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kKey = "budget.drive";
 
-bool lacks_rates(const Drive& drive) {
-  return !drive.path.empty() && (!drive.read.limited() || !drive.write.limited());
-}
+bool lacks_rates(const Drive& drive) { return !drive.path.empty() && !has_rates(drive); }
 
 // The folder to measure in.
 fs::path folder_of(const Drive& drive, const fs::path& to_be_made) {

@@ -123,8 +123,6 @@ Shares duplex_shares(const std::vector<Part>& parts) {
   return *fill(slopes, most);
 }
 
-bool has_rates(const Drive& drive) { return drive.read.limited() && drive.write.limited(); }
-
 // Exactly, whatever rounding would make of it.
 DriveArray equal_array(const Drive& drive, int count, bool duplex) {
   return {.count = count,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
 namespace {
@@ -135,7 +136,7 @@ std::vector<Drive> drives_left(const DriveBudgets& budgets, const Machine& machi
 
 void check_held(const Machine& machine) {
   for (const Drive& drive : machine.drives) {
-    if (!drive.held || (drive.read.limited() && drive.write.limited())) continue;
+    if (!drive.held || has_rates(drive)) continue;
     fail("'held' of drive " + drive.name + " without both rates; expected `read` and `write`, too");
   }
 }

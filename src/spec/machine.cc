@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "spec/drive_array.h"
 #include "spec/drive_budget.h"
 #include "spec/fields.h"
 
@@ -306,7 +307,7 @@ class MachineReader {
     Drive drive = entry.drive;
     drive.path = entry.path.value_or("");
     drive.root = root_index(entry.root, line_of(lines, "root", node));
-    if (drive.held && !(drive.read.limited() && drive.write.limited())) {
+    if (drive.held && !has_rates(drive)) {
       fail(lines.at("held"), "'held' without both rates; expected `read` and `write`, too");
     }
     check_count(lines, node, {entry.count, machine_.drives.size(), kMostDrives, "drives"});
