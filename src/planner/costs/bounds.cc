@@ -12,8 +12,6 @@ namespace {
 struct Work {
   Micros chain;    // one micro-batch through all blocks, forward and backward
   Micros updates;  // of all blocks
-  Bytes weights;   // that go up at least once per step
-  Bytes sums;      // that come down
 };
 
 Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
@@ -22,10 +20,7 @@ Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
     if (has_forward(block)) work.chain += block.forward;
     if (question.mode != PlanMode::train) continue;
     work.chain += least_backward(block);
-    if (!block.trainable) continue;
-    work.updates += on_device ? block.device_update : block.host_update;
-    work.weights += block.weights;
-    work.sums += landing_sum(block);
+    if (block.trainable) work.updates += on_device ? block.device_update : block.host_update;
   }
   return work;
 }
@@ -72,13 +67,7 @@ Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
   Micros bound = lower_bound(question, chain);
   bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
   if (question.mode != PlanMode::train) return bound;
-  const JointRates links = joint_rates(question);
-  const Micros renewing = from_seconds(static_cast<double>(work.weights.count) / links.up);
-  const Micros landing = from_seconds(static_cast<double>(work.sums.count) / links.down);
-  const auto devices = static_cast<double>(question.machine.devices.size());
-  Micros backwards;  // between the last way up and the next norm
-  if (question.clips) backwards = backward_with_sums(chain) * (question.micro_batches / devices);
-  return std::max({bound, renewing + backwards, landing});
+  return std::max(bound, capacity_bound(question, chain, Homes::off_devices));
 }
 
 Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
@@ -94,9 +83,9 @@ Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
     if (block.trainable) updates += std::min(block.host_update, block.device_update * share);
   }
   bound = std::max(bound, compute * share + updates);
-  const Micros delay = sum_order_delay(question, chain);
-  bound = std::max(bound, work.chain + delay + renewal_of_first(question, chain));
-  return std::max(bound, capacity_bound(question, chain, delay));
+  bound = std::max(
+      bound, work.chain + sum_order_delay(question, chain) + renewal_of_first(question, chain));
+  return std::max(bound, capacity_bound(question, chain, Homes::anywhere));
 }
 
 }  // namespace ferry

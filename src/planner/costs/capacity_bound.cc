@@ -57,7 +57,7 @@ Computation computation_of(const PlanQuestion& question, const Chain& chain) {
 // The program whose least step no plan is faster than. Its variables are means over many steps.
 class StepProgram {
  public:
-  StepProgram(const PlanQuestion& question, const Chain& chain, Micros delay)
+  StepProgram(const PlanQuestion& question, const Chain& chain)
       : question_(question),
         states_(states_of(chain)),
         computation_(computation_of(question, chain)),
@@ -69,16 +69,17 @@ class StepProgram {
     const ChainBlock& head = chain.blocks.back();
     const int one_by_one = head.gradients > Bytes{} ? question.micro_batches : 1;
     first_sum_ = least_backward(head).seconds() * one_by_one;
-    all_backwards_ = (backward_with_sums(chain) + delay).seconds();
+    all_backwards_ = (backward_with_sums(chain) + sum_order_delay(question, chain)).seconds();
   }
 
-  Micros least_step() {
+  Micros least_step(Homes homes) {
     if (states_.bytes <= 0) return {};
     step_ = add_time();
     for (Variable* bytes : {&home_, &host_, &returning_, &waiting_, &ahead_, &on_drives_}) {
       *bytes = program_.add(states_.bytes);
     }
     program_.at_least(states_.bytes, {{1, home_}, {1, host_}});
+    if (homes == Homes::off_devices) program_.at_least(0, {{-1, home_}});
     demand_rates();
     demand_places();
     demand_drives();
@@ -94,7 +95,7 @@ class StepProgram {
 
   bool has_drives() const { return drives_.count > 0; }
 
-  // Terms 1, 4, 5 and 7: what devices, the host's cores, links and DRAM do in a step.
+  // What devices, the host's cores, links and DRAM do in a step.
   void demand_rates() {
     program_.at_least(computation_.all, {{devices_, step_}, {-states_.device_update, home_}});
     const double update = states_.host_update;
@@ -126,7 +127,7 @@ class StepProgram {
     program_.at_least(-dram_, {{-2, ahead_}});
   }
 
-  // Term 6.
+  // What rests there is read and written once.
   void demand_drives() {
     if (!has_drives()) {
       program_.at_least(0, {{-1, on_drives_}});
@@ -138,7 +139,7 @@ class StepProgram {
     program_.at_least(0, {{1, step_}, {-both, on_drives_}});
   }
 
-  // Terms 8 and 9: from a norm until all is renewed, and from there to the next norm.
+  // From a norm until all is renewed, and from there to the next norm.
   void demand_phases() {
     const Variable renewing = add_time();
     const Variable behind = add_time();
@@ -213,8 +214,8 @@ class StepProgram {
 
 }  // namespace
 
-Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Micros delay) {
-  return StepProgram(question, chain, delay).least_step();
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes) {
+  return StepProgram(question, chain).least_step(homes);
 }
 
 }  // namespace ferry

@@ -7,8 +7,11 @@
 
 namespace ferry {
 
-/// No plan that trains is faster: the least step that meets the demands of docs/planner.md, "The
-/// lower bound", as all plans do. `delay` is sum_order_delay() (step_order.h).
-Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Micros delay);
+/// Where W and S may be at home.
+enum class Homes { anywhere, off_devices };
+
+/// No plan that trains, with states at home there, is faster: the least step that meets the demands
+/// of term 4 of docs/planner.md, "The lower bound", as all plans do.
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes);
 
 }  // namespace ferry
