@@ -88,7 +88,10 @@ class StepProgram {
   }
 
  private:
-  Variable add_time() { return program_.add(computation_.all / devices_); }
+  Variable add_time() {
+    constexpr double kLeast = 1e-6;  // a microsecond, where nothing is computed
+    return program_.add(std::max(kLeast, computation_.all / devices_));
+  }
 
   // How much longer an update ahead of the norm takes than another.
   double longer_ahead() const { return keeping_traffic() / update_traffic(question_.gradients); }
@@ -139,7 +142,7 @@ class StepProgram {
     program_.at_least(0, {{1, step_}, {-both, on_drives_}});
   }
 
-  // From a norm until all is renewed, and from there to the next norm.
+  // P, from a norm until all is renewed, and Q, from there to the next norm.
   void demand_phases() {
     const Variable renewing = add_time();
     const Variable behind = add_time();
@@ -203,13 +206,13 @@ class StepProgram {
   double first_sum_;      // seconds from the last renewal until a sum can be whole
   double all_backwards_;  // seconds, of all that wait for one another
   LeastProgram program_;
-  Variable step_ = 0;       // seconds
-  Variable home_ = 0;       // bytes of W + S that devices update
-  Variable host_ = 0;       // that the host updates
-  Variable returning_ = 0;  // bytes of sums for devices' updates that come up for them
-  Variable waiting_ = 0;    // of sums for the host's updates that come down behind the norm
-  Variable ahead_ = 0;      // of `host_`, updated ahead of the norm
-  Variable on_drives_ = 0;
+  Variable step_ = 0;       // T of docs/planner.md, seconds
+  Variable home_ = 0;       // d: bytes of W + S that devices update
+  Variable host_ = 0;       // h: that the host updates
+  Variable returning_ = 0;  // x: bytes of sums for devices' updates that come back up
+  Variable waiting_ = 0;    // w: of sums for the host's that come down behind the norm
+  Variable ahead_ = 0;      // z: of `host_`, updated ahead of the norm
+  Variable on_drives_ = 0;  // X
 };
 
 }  // namespace
