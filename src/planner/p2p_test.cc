@@ -61,7 +61,7 @@ TEST_P(P2p, TakesBytesOffTheLinksAndMakesNoStepLonger) {
     EXPECT_GT(copies_between(straight.plan), 0);
     EXPECT_LT(bytes_over_links(straight.plan), bytes_over_links(staged.plan));
     EXPECT_LT(straight.expected, staged.expected);
-    EXPECT_EQ(straight.lower_bound, staged.lower_bound);
+    EXPECT_LE(straight.lower_bound, staged.lower_bound);
   }
 }
 

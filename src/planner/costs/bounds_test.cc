@@ -45,18 +45,21 @@ TEST(LowerBound, BetweenTwoNormsNewWeightsGoUpAndThenAllSumsComeDown) {
   const Sums sums = sums_of(chain);
   const Micros up = from_seconds(sums.weights / (kDevices * kLinkRate));
   const Micros down = from_seconds(sums.landing / (kDevices * kLinkRate));
-  EXPECT_NEAR(lower_bound(question, chain).count, (up + down).count, 1e-3);
+  const Micros head = chain.blocks.back().backward * kMicroBatches;  // before any sum is whole
+  EXPECT_NEAR(lower_bound(question, chain).count, (up + head + down).count, 1e-3);
   question.clips = false;
   EXPECT_NEAR(lower_bound(question, chain).count, std::max(up, down).count, 1e-3);
 }
 
 TEST(LowerBound, BetweenTwoNormsNewWeightsGoUpBeforeAllBackwards) {
+  constexpr int kMany = 64;
   PlanQuestion question = question_with(4_KiB);
+  question.micro_batches = kMany;
   for (MachineDevice& device : question.machine.devices) device.down = Rate{1e12};
   const Chain chain = make_chain(question);
   const Sums sums = sums_of(chain);
   const Micros up = from_seconds(sums.weights / (kDevices * kLinkRate));
-  const Micros backwards = sums.backward * (double{kMicroBatches} / kDevices);
+  const Micros backwards = sums.backward * (double{kMany} / kDevices);
   EXPECT_NEAR(lower_bound(question, chain).count, (up + backwards).count, 1e-3);
 }
 
@@ -69,19 +72,93 @@ TEST(LowerBound, FallsByWhatDevicesCanHoldBesideTheirWorkspaces) {
   EXPECT_LT(bound(8_KiB), bound(4_KiB));
 }
 
-TEST(LowerBound, ASumTakesOneMicroBatchAfterTheOther) {
-  constexpr int kMany = 16;
-  PlanQuestion question = sample_question({.layers = 3}, {.devices = 8, .cores = 64}, kMany);
-  use_round_costs(question);
-  const Chain chain = make_chain(question);
-  Micros all;
-  Micros longest;
+// One device, whose links take no time, and blocks of which none rests there.
+PlanQuestion question_of_host(Bytes host) {
+  PlanQuestion question = question_with(4_KiB);
+  question.machine.devices.resize(1);
+  question.device_budgets.resize(1);
+  question.machine.devices.front().up = question.machine.devices.front().down = Rate{1e15};
+  question.machine.host.cores = 64;  // of which devices take few
+  question.profile.update_rate = 1e5;
+  question.host_budget = host;
+  return question;
+}
+
+struct Totals {
+  Micros all;  // of one micro-batch
+  Micros backward;
+  Micros host_updates;
+  Micros device_updates;
+  Bytes resting;  // W, S and sums
+};
+
+Totals totals_of(const Chain& chain) {
+  Totals totals;
   for (const ChainBlock& block : chain.blocks) {
-    if (has_forward(block)) all += block.forward;
-    all += least_backward(block);
-    longest = std::max(longest, least_backward(block));
+    totals.all += least_backward(block);
+    totals.backward += least_backward(block);
+    if (has_forward(block)) totals.all += block.forward;
+    totals.host_updates += block.host_update;
+    totals.device_updates += block.device_update;
+    if (block.trainable) totals.resting += block.weights + block.states + landing_sum(block);
   }
-  EXPECT_EQ(lower_bound(question, chain), all + longest * (kMany - 1));
+  return totals;
+}
+
+TEST(LowerBound, BetweenTwoNormsTheHostUpdatesAndThenAllBackwardsRun) {
+  const Chain chain = make_chain(question_of_host(1_GiB));
+  const Totals totals = totals_of(chain);
+  const Micros backwards = totals.backward * kMicroBatches;
+  // No room for what updates ahead of the norm keep.
+  const PlanQuestion full = question_of_host(totals.resting);
+  EXPECT_NEAR(lower_bound(full, chain).count, (totals.host_updates + backwards).count, 0.1);
+
+  // Beside all backwards but the head's, as much of them as fits there is updated ahead.
+  const PlanQuestion roomy = question_of_host(1_GiB);
+  const Micros beside = backwards - least_backward(chain.blocks.back()) * kMicroBatches;
+  const double longer = 1 + 24.0 / 28;
+  EXPECT_NEAR(lower_bound(roomy, chain).count,
+              (totals.host_updates - beside * (1 / longer) + backwards).count, 0.1);
+}
+
+TEST(LowerBound, UpdatesBetweenTwoNormsShareDramWithWhatIsCopied) {
+  PlanQuestion question = question_of_host(1_GiB);
+  const Chain chain = make_chain(question);
+  const Totals totals = totals_of(chain);
+  const Sums sums = sums_of(chain);
+  question.host_budget = totals.resting;
+  const double rate = question.profile.update_rate * 28;  // what an update draws
+  question.machine.host.memory_bandwidth = Rate{rate};
+  const Micros renewing = totals.host_updates + from_seconds(sums.weights / rate);
+  const Micros backwards = totals.backward * kMicroBatches;
+  EXPECT_NEAR(lower_bound(question, chain).count, (renewing + backwards).count, 0.1);
+}
+
+// The host is slow: devices update all. They compute for all of the step.
+TEST(LowerBound, UpdatesOfDevicesAreComputation) {
+  constexpr int kMany = 64;
+  PlanQuestion question =
+      sample_question({.layers = 3}, {.devices = kDevices, .link_rate = 1e12, .cores = 64}, kMany);
+  use_round_costs(question);
+  question.profile.update_rate = 1e-3;
+  question.profile.device_update_rate = 1e6;
+  const Chain chain = make_chain(question);
+  const Totals totals = totals_of(chain);
+  EXPECT_NEAR(lower_bound(question, chain).count,
+              (totals.all * kMany + totals.device_updates).count / kDevices, 0.1);
+}
+
+// Links take a second for a byte: each block stays on a device, and all are one stage.
+TEST(LowerBound, WhereNothingPassesBetweenDevicesOneRunsAllMicroBatches) {
+  PlanQuestion question =
+      sample_question({.layers = 3}, {.devices = 8, .link_rate = 1, .cores = 64}, kMicroBatches);
+  use_round_costs(question);
+  question.profile.device_update_rate = 1e12;
+  const Chain chain = make_chain(question);
+  const Totals totals = totals_of(chain);
+  const Micros updated = chain.blocks.front().device_update;
+  EXPECT_NEAR(lower_bound(question, chain).count,
+              (totals.all + totals.backward * (kMicroBatches - 1) + updated).count, 1e-3);
 }
 
 }  // namespace

@@ -268,6 +268,25 @@ double download_rate(const PlanQuestion& question, int device) {
   return copy_rate(question.profile.down, device_of(question, device).down);
 }
 
+JointRates joint_rates(const PlanQuestion& question) {
+  JointRates all;
+  std::vector<JointRates> below(question.machine.roots.size());
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    const auto& root = device_of(question, d).root;
+    JointRates& sum = root ? below[static_cast<std::size_t>(*root)] : all;
+    sum.up += upload_rate(question, d);
+    sum.down += download_rate(question, d);
+  }
+  const auto within = [](double rate, Rate limit) {
+    return limit.limited() ? std::min(rate, limit.bytes_per_second) : rate;
+  };
+  for (std::size_t r = 0; r < below.size(); ++r) {
+    all.up += within(below[r].up, question.machine.roots[r].up);
+    all.down += within(below[r].down, question.machine.roots[r].down);
+  }
+  return all;
+}
+
 double compute_cores(const PlanQuestion& question, int device) {
   const MachineDevice& machine_device = device_of(question, device);
   if (machine_device.kind != DeviceKind::sim) return 0;

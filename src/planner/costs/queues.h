@@ -83,6 +83,14 @@ Bytes host_limit(const PlanQuestion& question);
 double upload_rate(const PlanQuestion& question, int device);
 double download_rate(const PlanQuestion& question, int device);
 
+/// Bytes per second of all devices' copies in one direction, below root complexes as those let.
+struct JointRates {
+  double up = 0;
+  double down = 0;
+};
+
+JointRates joint_rates(const PlanQuestion& question);
+
 /// What one compute task of a device takes of the host's cores, with the thread that enqueues its
 /// work; 0 for a GPU.
 double compute_cores(const PlanQuestion& question, int device);

@@ -1,0 +1,224 @@
+#include "planner/costs/capacity_bound.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "planner/costs/device_room.h"
+#include "planner/costs/least_program.h"
+#include "planner/costs/queues.h"
+#include "planner/costs/step_order.h"
+
+namespace ferry {
+namespace {
+
+using Variable = LeastProgram::Variable;
+
+double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
+
+// All that is updated, and what comes with each byte of its W + S, the least of any block.
+struct States {
+  double bytes = 0;  // W + S
+  double weights = std::numeric_limits<double>::infinity();
+  double sums = weights;           // bytes of them that come down
+  double host_update = weights;    // seconds
+  double device_update = weights;  // likewise
+};
+
+States states_of(const Chain& chain) {
+  States states;
+  for (const ChainBlock& block : chain.blocks) {
+    const double bytes = as_double(block.weights + block.states);
+    if (!block.trainable || bytes <= 0) continue;
+    const auto meet = [&](double& least, double value) { least = std::min(least, value / bytes); };
+    states.bytes += bytes;
+    meet(states.weights, as_double(block.weights));
+    meet(states.sums, as_double(landing_sum(block)));
+    meet(states.host_update, block.host_update.seconds());
+    meet(states.device_update, block.device_update.seconds());
+  }
+  return states;
+}
+
+// Seconds of a step's computation, on all devices together.
+struct Computation {
+  double all = 0;
+  double backward = 0;  // of the first trainable block and those behind it
+};
+
+Computation computation_of(const PlanQuestion& question, const Chain& chain) {
+  Micros all;
+  for (const ChainBlock& block : chain.blocks) {
+    all += least_backward(block) + (has_forward(block) ? block.forward : Micros{});
+  }
+  const double batches = question.micro_batches;
+  return {all.seconds() * batches, backward_with_sums(chain).seconds() * batches};
+}
+
+// The program whose least step no plan is faster than. Its variables are means over many steps.
+class StepProgram {
+ public:
+  StepProgram(const PlanQuestion& question, const Chain& chain)
+      : question_(question),
+        states_(states_of(chain)),
+        computation_(computation_of(question, chain)),
+        links_(joint_rates(question)),
+        drives_(drive_array(question, chain)),
+        devices_(static_cast<double>(question.machine.devices.size())),
+        room_(room_on_devices(question, chain)),
+        dram_(as_double(host_limit(question))) {
+    const ChainBlock& head = chain.blocks.back();
+    const int one_by_one = head.gradients > Bytes{} ? question.micro_batches : 1;
+    first_sum_ = least_backward(head).seconds() * one_by_one;
+    all_backwards_ = (backward_with_sums(chain) + sum_order_delay(question, chain)).seconds();
+  }
+
+  Micros least_step(Homes homes) {
+    if (states_.bytes <= 0) return {};
+    step_ = add_time();
+    for (Variable* bytes : {&home_, &host_, &returning_, &waiting_, &ahead_, &on_drives_}) {
+      *bytes = program_.add(states_.bytes);
+    }
+    program_.at_least(states_.bytes, {{1, home_}, {1, host_}});
+    if (homes == Homes::off_devices) program_.at_least(0, {{-1, home_}});
+    demand_rates();
+    demand_places();
+    demand_drives();
+    if (question_.clips) demand_phases();
+    return from_seconds(program_.least_of(step_));
+  }
+
+ private:
+  Variable add_time() {
+    constexpr double kLeast = 1e-6;  // a microsecond, where nothing is computed
+    return program_.add(std::max(kLeast, computation_.all / devices_));
+  }
+
+  // How much longer an update ahead of the norm takes than another.
+  double longer_ahead() const { return keeping_traffic() / update_traffic(question_.gradients); }
+
+  bool has_drives() const { return drives_.count > 0; }
+
+  // What devices, the host's cores, links and DRAM do in a step.
+  void demand_rates() {
+    program_.at_least(computation_.all, {{devices_, step_}, {-states_.device_update, home_}});
+    const double update = states_.host_update;
+    program_.at_least(0, {{1, step_}, {-update, host_}, {-update * longer_ahead(), ahead_}});
+    program_.at_least(0, {{links_.up, step_}, {-states_.weights, host_}, {-1, returning_}});
+    program_.at_least(0, {{links_.down, step_}, {-states_.sums, host_}, {-1, returning_}});
+    if (!has_dram_rate()) return;
+    program_.at_least(0, {{dram_rate(), step_},
+                          {-drawn() - states_.weights - states_.sums, host_},
+                          {-drawn() * longer_ahead(), ahead_},
+                          {-2, returning_},
+                          {-2, on_drives_}});
+  }
+
+  // What rests on devices, in DRAM and on drives; with clipping, when the norm is known.
+  void demand_places() {
+    const double sums = states_.sums;
+    if (!question_.clips) {
+      program_.at_least(-room_, {{-1, home_}});
+      program_.at_least(-dram_, {{-1, host_}, {1, on_drives_}});
+      return;
+    }
+    program_.at_least(0, {{sums, home_}, {-1, returning_}});
+    program_.at_least(0, {{sums, host_}, {-1, waiting_}});
+    program_.at_least(-room_, {{-1 - sums, home_}, {1, returning_}, {-1, waiting_}});
+    program_.at_least(
+        -dram_,
+        {{-1 - sums, host_}, {1, waiting_}, {-1, returning_}, {-1, ahead_}, {1, on_drives_}});
+    program_.at_least(-dram_, {{-2, ahead_}});
+  }
+
+  // What rests there is read and written once.
+  void demand_drives() {
+    if (!has_drives()) {
+      program_.at_least(0, {{-1, on_drives_}});
+      return;
+    }
+    const double read = 1 / drives_.read.bytes_per_second;
+    const double write = 1 / drives_.write.bytes_per_second;
+    const double both = drives_.duplex ? std::max(read, write) : read + write;
+    program_.at_least(0, {{1, step_}, {-both, on_drives_}});
+  }
+
+  // P, from a norm until all is renewed, and Q, from there to the next norm.
+  void demand_phases() {
+    const Variable renewing = add_time();
+    const Variable behind = add_time();
+    program_.at_least(0, {{1, step_}, {-1, renewing}, {-1, behind}});
+    demand_renewal(renewing);
+    demand_backwards(behind);
+  }
+
+  void demand_renewal(Variable renewing) {
+    const double update = states_.host_update;
+    program_.at_least(0, {{devices_, renewing}, {-states_.device_update, home_}});
+    program_.at_least(0, {{1, renewing}, {-update, host_}, {update, ahead_}});
+    program_.at_least(0, {{links_.up, renewing}, {-states_.weights, host_}, {-1, returning_}});
+    program_.at_least(0, {{links_.down, renewing}, {-1, waiting_}});
+    if (has_drives()) {
+      program_.at_least(0, {{drives_.read.bytes_per_second, renewing}, {-1, on_drives_}});
+    }
+    if (!has_dram_rate()) return;
+    program_.at_least(0, {{dram_rate(), renewing},
+                          {-drawn() - states_.weights, host_},
+                          {drawn(), ahead_},
+                          {-1, returning_},
+                          {-1, waiting_},
+                          {-1, on_drives_}});
+  }
+
+  // No sum is whole, and no update ahead of the norm begins, before the head's backwards are done.
+  void demand_backwards(Variable behind) {
+    const double ahead = 1 + longer_ahead();
+    program_.at_least(all_backwards_, {{1, behind}});
+    program_.at_least(computation_.backward, {{devices_, behind}});
+    program_.at_least(first_sum_, {{1, behind}, {-states_.host_update * ahead, ahead_}});
+    program_.at_least(
+        first_sum_ * links_.down,
+        {{links_.down, behind}, {-states_.sums, host_}, {1, waiting_}, {-1, returning_}});
+    if (!has_dram_rate()) return;
+    program_.at_least(first_sum_ * dram_rate(), {{dram_rate(), behind},
+                                                 {-drawn() * ahead, ahead_},
+                                                 {-states_.sums, host_},
+                                                 {1, waiting_},
+                                                 {-1, returning_}});
+  }
+
+  bool has_dram_rate() const { return question_.machine.host.memory_bandwidth.limited(); }
+  double dram_rate() const { return question_.machine.host.memory_bandwidth.bytes_per_second; }
+
+  // What the host's update of a byte of W + S draws of DRAM.
+  double drawn() const {
+    const double rate = update_rate(question_) * update_traffic(question_.gradients);
+    return states_.host_update * rate;
+  }
+
+  const PlanQuestion& question_;
+  const States states_;
+  const Computation computation_;
+  const JointRates links_;
+  const DriveArray drives_;
+  const double devices_;
+  const double room_;     // bytes
+  const double dram_;     // bytes
+  double first_sum_;      // seconds from the last renewal until a sum can be whole
+  double all_backwards_;  // seconds, of all that wait for one another
+  LeastProgram program_;
+  Variable step_ = 0;       // T of docs/planner.md, seconds
+  Variable home_ = 0;       // d: bytes of W + S that devices update
+  Variable host_ = 0;       // h: that the host updates
+  Variable returning_ = 0;  // x: bytes of sums for devices' updates that come back up
+  Variable waiting_ = 0;    // w: of sums for the host's that come down behind the norm
+  Variable ahead_ = 0;      // z: of `host_`, updated ahead of the norm
+  Variable on_drives_ = 0;  // X
+};
+
+}  // namespace
+
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes) {
+  return StepProgram(question, chain).least_step(homes);
+}
+
+}  // namespace ferry
