@@ -17,16 +17,18 @@ namespace {
 struct Ladder {
   std::uint64_t seed;
   int sizes;  // from 8 to 192 GiB per device, by equal factors: each with all before it is a pair
+  bool turns_blocks = false;  // singly, which takes long
 };
 
 class MoreDeviceMemory : public testing::TestWithParam<Ladder> {};
 
 TEST_P(MoreDeviceMemory, NeverMakesAPlanSlower) {
-  const auto [seed, usually] = GetParam();
+  const auto [seed, usually, turns_blocks] = GetParam();
   const auto sizes = static_cast<int>(random_share(static_cast<std::uint64_t>(usually)));
   if (sizes < 2) GTEST_SKIP() << "no pair in this share of the random questions";
   PlanQuestion question = realistic_question(seed);
   question.micro_batches = 2;
+  if (turns_blocks) question.options.without.clear();
   std::optional<Micros> least;
   for (int i = 0; i < sizes; ++i) {
     const double gib = 8 * std::pow(24.0, static_cast<double>(i) / (sizes - 1));
@@ -49,7 +51,7 @@ TEST_P(MoreDeviceMemory, NeverMakesAPlanSlower) {
 // two with drives. More than 500 pairs; bench/memory_bench.cc draws any number.
 INSTANTIATE_TEST_SUITE_P(Questions, MoreDeviceMemory,
                          testing::Values(Ladder{18, 31}, Ladder{7, 8}, Ladder{6, 8}, Ladder{16, 4},
-                                         Ladder{22, 4}, Ladder{8, 3}));
+                                         Ladder{22, 4}, Ladder{8, 3}, Ladder{7, 4, true}));
 
 }  // namespace
 }  // namespace ferry

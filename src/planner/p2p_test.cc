@@ -68,7 +68,7 @@ TEST_P(P2p, TakesBytesOffTheLinksAndMakesNoStepLonger) {
 TEST_P(P2p, IsAPassThatAJobCanSwitchOff) {
   PlanQuestion question = question_of(GetParam().strategy, GetParam().devices, kP2p);
   const Planned straight = must_fit(question);
-  question.options.without = "p2p";
+  question.options.without = "p2p,blocks";
   const Planned staged = must_fit(question);
   EXPECT_EQ(copies_between(staged.plan), 0);
   EXPECT_LT(straight.expected, staged.expected);

@@ -7,6 +7,7 @@
 
 #include "planner/costs/estimate.h"
 #include "planner/llama_shape.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -76,6 +77,7 @@ PlanQuestion realistic_question(std::uint64_t seed) {
   question.clips = draws.one_of({0, 1}) == 1;
   question.host_budget = question.machine.host.memory;
   question.strategy = "auto";
+  question.options.without = pass_name::kBlocks;
   return with_device_memory(question, 24_GiB);
 }
 

@@ -9,7 +9,8 @@
 
 namespace ferry {
 
-/// Equal seeds give equal questions. Devices have 24 GiB.
+/// Equal seeds give equal questions. Devices have 24 GiB. Without the search of single blocks,
+/// which takes most of the time that planning does.
 PlanQuestion realistic_question(std::uint64_t seed);
 
 /// The question with so much memory on every device, and its estimated times.

@@ -7,6 +7,7 @@
 #include "plan/verify.h"
 #include "planner/costs/estimate.h"
 #include "planner/strategies/strategies.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -109,6 +110,7 @@ PlanQuestion sample_question(const SampleModel& model, const SampleMachine& mach
                                  {4_GiB, "budget.device, job.yaml:9"});
   question.host_budget = 16_GiB;
   question.host_budget_source = "budget.host, job.yaml:9";
+  question.options.without = pass_name::kBlocks;
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {1, 16});
   return question;

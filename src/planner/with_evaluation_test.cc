@@ -32,7 +32,7 @@ std::optional<Planned> plan_within(PlanQuestion question, Bytes device) {
 /// The least budget that fits, to 2 KiB, without passes that only make plans faster.
 Bytes thriftiest(PlanQuestion question) {
   question.options.without =
-      "activations, homes, rings, updates, mapping, cross-mapping, mixed, cuts, even-cuts";
+      "activations, homes, rings, updates, mapping, cross-mapping, mixed, cuts, even-cuts, blocks";
   Bytes low = 0_B, high = 2_MiB;
   while (high - low > 2_KiB) {
     const Bytes middle{(low + high).count / 2 / 512 * 512};

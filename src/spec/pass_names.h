@@ -15,9 +15,10 @@ inline constexpr const char* kEvenCuts = "even-cuts";
 inline constexpr const char* kCrossMapping = "cross-mapping";
 inline constexpr const char* kMixed = "mixed";
 inline constexpr const char* kP2p = "p2p";
+inline constexpr const char* kBlocks = "blocks";
 
 /// What `plan.without` may name; docs/planner.md says what each does.
-inline constexpr std::array kAll = {kActivations, kHomes,    kRings,        kUpdates, kMapping,
-                                    kCuts,        kEvenCuts, kCrossMapping, kMixed,   kP2p};
+inline constexpr std::array kAll = {kActivations, kHomes,        kRings, kUpdates, kMapping, kCuts,
+                                    kEvenCuts,    kCrossMapping, kMixed, kP2p,     kBlocks};
 
 }  // namespace ferry::pass_name

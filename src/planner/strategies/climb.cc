@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "planner/costs/queues.h"
@@ -11,15 +12,11 @@
 #include "spec/pass_names.h"
 
 namespace ferry {
-namespace {
-
-constexpr std::ptrdiff_t kShortPlan = 8'000;  // tasks
-
-}  // namespace
 
 StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
+  std::vector<Found> bests;          // by rung
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
     draft = pass(std::move(*draft));
@@ -45,7 +42,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
-    if (rung.is_landing && homes_) spread_homes(*draft);
+    bests.push_back({rung.memory, *draft});
     // It may be the answer (best_). The climb goes on from what goes through the host, so that all
     // that is tried without p2p is tried with it.
     if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));
@@ -55,6 +52,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     }
     if (!has_more && !wants_memory_) break;
   }
+  if (homes_ && has_short_plans()) search_blocks(bests);
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
   return *best_;
 }
@@ -71,9 +69,8 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   for (const PlaceId id : plan.places.ids()) {
     if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));
   }
-  const auto tasks = std::ssize(plan.tasks);
-  is_short_ = tasks <= kShortPlan;
-  int per_doubling = is_short_ ? 8 : tasks <= kLargePlan ? 4 : 2;
+  tasks_ = std::ssize(plan.tasks);
+  int per_doubling = has_short_plans() ? 8 : tasks_ <= kLargePlan ? 4 : 2;
   if (!homes_) per_doubling = std::max(2, per_doubling / 2);
   std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;

@@ -24,19 +24,6 @@ std::vector<std::vector<int>> visits_that_read(const Chain& chain, const StreamS
   return reads;
 }
 
-// HomeCounts::all and spread, of a device's blocks.
-std::vector<int> whole(const std::vector<int>& blocks, int all, int spread) {
-  const int count = static_cast<int>(blocks.size());
-  all = std::min(all, count);
-  spread = std::min(spread, all);
-  const int first = all - spread;
-  std::vector<int> chosen(blocks.begin(), blocks.begin() + first);
-  for (int i = 0; i < spread; ++i) {
-    chosen.push_back(blocks[first + (2 * i + 1) * (count - first) / (2 * spread)]);
-  }
-  return chosen;
-}
-
 // HomeCounts::passing.
 std::vector<int> without_passing(const std::vector<int>& sums, int passing) {
   if (passing == 0) return sums;
@@ -61,11 +48,6 @@ DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
       if (visit.direction != Direction::forward) add_device(backward_on[b], visit.device);
     }
   }
-  std::vector<bool> begins(chain.size());
-  for (const StageVisit& visit : schedule.visits) begins[visit.first] = true;
-  for (int b = 0; b < blocks; ++b) {
-    if (!begins[b] && runs_on[b] >= 0) inner_.push_back(b);
-  }
   const int head = blocks - 1;
   const int tied = chain.blocks[head].reads_weight;
   for (int b = 0; b < blocks; ++b) {
@@ -78,10 +60,11 @@ DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
     if (runs_on[b] >= 0 && !shared) all_[runs_on[b]].push_back(b);
     if (backward_on[b] >= 0 && b != tied) sums_[backward_on[b]].push_back(b);
   }
+  for (int b = 0; b < blocks; ++b) inputs_.push_back(b > 0 && runs_on[b] >= 0);
   first_device_ = runs_on[0];
   for (int d = 0; d < schedule.devices; ++d) {
     std::ranges::reverse(sums_[d]);
-    most_.all = most_.spread = std::max(most_.all, static_cast<int>(all_[d].size()));
+    most_.all = std::max(most_.all, static_cast<int>(all_[d].size()));
     most_.sums = std::max(most_.sums, static_cast<int>(sums_[d].size()));
     most_.weights = std::max(most_.weights, static_cast<int>(weights_[d].size()));
   }
@@ -91,10 +74,20 @@ DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
   }
 }
 
-void DeviceHomes::put(std::vector<BlockHome>& homes, int block) const {
-  homes[block] = {.on_device = true};
+void DeviceHomes::set(std::vector<BlockHome>& homes, int block, BlockHome wanted) const {
+  const auto among = [&](const std::vector<std::vector<int>>& candidates) {
+    return std::ranges::any_of(candidates, [&](const std::vector<int>& of_device) {
+      return std::ranges::find(of_device, block) != of_device.end();
+    });
+  };
+  const int table = chain_.blocks[block].reads_weight;
+  wanted.on_device = table >= 0 ? homes[table].on_device : wanted.on_device && among(all_);
+  wanted.sum_waits = wanted.sum_waits && !wanted.on_device && among(sums_);
+  wanted.weight_stays = wanted.weight_stays && !wanted.on_device && among(weights_);
+  wanted.input_stays = wanted.input_stays && inputs_[block];
+  homes[block] = wanted;
   const int head = static_cast<int>(chain_.size()) - 1;
-  if (chain_.blocks[head].reads_weight == block) homes[head].on_device = true;
+  if (chain_.blocks[head].reads_weight == block) homes[head].on_device = wanted.on_device;
 }
 
 std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
@@ -110,7 +103,7 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
     const bool elsewhere = static_cast<int>(d) != first_device_;
     const int all = counts.all + (elsewhere ? counts.all_elsewhere : 0);
     const int sums = counts.sums + (elsewhere ? counts.sums_elsewhere : 0);
-    for (const int b : whole(all_[d], all, counts.spread)) put(resting, b);
+    give(all_[d], all, [&](int b) { set(resting, b, {.on_device = true}); });
     give(without_passing(sums_[d], counts.passing), sums, [&](int b) {
       if (!resting[b].on_device) resting[b].sum_waits = true;
     });
@@ -118,7 +111,6 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
       if (!resting[b].on_device && counts.weights > 0) resting[b].weight_stays = true;
     });
   }
-  for (const int b : inner_) resting[b].input_stays = counts.inputs;
   return resting;
 }
 

@@ -71,30 +71,30 @@ TEST(DeviceHomes, OneSumInSoManyGoesDownAtOnce) {
   EXPECT_EQ(letters(homes.homes({}, {.all = 1, .sums = 2, .passing = 2})), "d d s . . s s ");
 }
 
-TEST(DeviceHomes, SomeOfTheWholeBlocksAreEvenlyApart) {
-  const Chain chain = chain_of({});  // blocks 0, 2, 4 and 6 on the first device
-  const DeviceHomes homes(chain, in_turns(chain));
-  EXPECT_EQ(letters(homes.homes({}, {.all = 1, .spread = 1})), ". . . d d . . ");
-  EXPECT_EQ(letters(homes.homes({}, {.all = 2, .spread = 1})), "d d . . d d . ");
-  EXPECT_EQ(letters(homes.homes({}, {.all = 2, .spread = 2})), ". d d . . d d ");
-}
-
-TEST(DeviceHomes, InputsStayOfBlocksBehindTheFirstOfTheirStage) {
+TEST(DeviceHomes, ABlockGetsWhatItCanHaveOfTheHomeThatIsWanted) {
   const Chain chain = chain_of({});
   StreamSchedule schedule = in_turns(chain);
-  schedule.visits = {{Direction::forward, 0, 0, 2, 0, 2},
-                     {Direction::forward, 1, 2, 7, 0, 2},
-                     {Direction::backward, 1, 2, 7, 0, 2},
-                     {Direction::backward, 0, 0, 2, 0, 2}};
+  schedule.visits[2].device = 1 - schedule.visits[2].device;  // its backward is elsewhere
   const DeviceHomes homes(chain, schedule);
-  EXPECT_EQ(letters(homes.homes({}, {.inputs = true})), ". i . i i i i ");
-  EXPECT_EQ(letters(homes.homes({}, {.all = 1, .inputs = true})), "d i d i i i i ");
+  std::vector<BlockHome> chosen(chain.size());
+  for (int b = 0; b < 4; ++b) {
+    homes.set(chosen, b, {.on_device = true, .sum_waits = true, .input_stays = true});
+  }
+  EXPECT_EQ(letters(chosen), "d di s di . . . ");
+  homes.set(chosen, 1, {.weight_stays = true});
+  homes.set(chosen, 3, {});
+  EXPECT_EQ(letters(chosen), "d w s . . . . ");
 }
 
 TEST(DeviceHomes, ATiedTableIsAtHomeOnlyWhereItsHeadRunsToo) {
   const Chain chain = chain_of({.tied = true});
   const DeviceHomes same(chain, in_turns(chain));  // seven blocks: the head is on the first device
   EXPECT_EQ(letters(same.homes({}, {.all = 1})), "d d . . . . d ");
+  std::vector<BlockHome> chosen = same.homes({}, {.all = 1});
+  same.set(chosen, 6, {});  // has no W: its sum is where the table is
+  EXPECT_EQ(letters(chosen), "d d . . . . d ");
+  same.set(chosen, 0, {});
+  EXPECT_EQ(letters(chosen), ". d . . . . . ");
   const Chain longer = chain_of({.tied = true, .layers = 1});
   StreamSchedule elsewhere = in_turns(longer);
   for (StageVisit& visit : elsewhere.visits) {

@@ -31,22 +31,7 @@ int largest(int most, Fits fits) {
 }
 
 HomeCounts whole_blocks(const HomeCounts& counts) {
-  return {.all = counts.all,
-          .spread = counts.spread,
-          .passing = counts.passing,
-          .all_elsewhere = counts.all_elsewhere,
-          .inputs = counts.inputs};
-}
-
-// What inputs take that stay between forward and backward, each with its gradient.
-Bytes inner_inputs(const Chain& chain, const StreamSchedule& schedule, int device) {
-  const KeptSlots slots = kept_slots(chain, schedule);
-  std::int64_t count = 0;
-  for (const StageVisit& visit : schedule.visits) {
-    if (visit.device != device || visit.direction == Direction::forward) continue;
-    for (int b = visit.first + 1; b < visit.end; ++b) count += slots[b] + 1;
-  }
-  return slot_size(chain.activation) * count;
+  return {.all = counts.all, .passing = counts.passing, .all_elsewhere = counts.all_elsewhere};
 }
 
 }  // namespace
@@ -96,39 +81,6 @@ StreamDraft StreamSearch::best_elsewhere(StreamDraft draft) {
     for (const int elsewhere : {0, 1, 2, 3}) {
       fill.whole.all_elsewhere = elsewhere;
       draft = best_fill(std::move(draft), fill);
-    }
-  }
-  return draft;
-}
-
-/// With some whole blocks evenly apart, and inputs that stay, both as the draft has neither. It may
-/// be the answer (best_); the climb goes on from the draft, so that nothing gets slower by it.
-void StreamSearch::spread_homes(StreamDraft draft) {
-  if (!is_short_) return;
-  const Micros fastest = fastest_;
-  draft = passes_.run(pass_name::kHomes, std::move(draft), [&](StreamDraft given) {
-    return neighbouring_homes(best_spread(std::move(given)));
-  });
-  draft = refine_rings_and_updates(std::move(draft));
-  draft = best_ahead(std::move(draft));
-  fastest_ = fastest;
-}
-
-/// Evenly apart: none of the whole blocks, a quarter of them, half, three quarters or all.
-StreamDraft StreamSearch::best_spread(StreamDraft draft) {
-  constexpr int kParts = 4;
-  for (const StreamSchedule& visits : {draft.schedule, regular_.front()}) {
-    const HomeCounts chosen = whole_blocks(draft.schedule.on_devices);
-    const int all = chosen.all + chosen.all_elsewhere;
-    for (const Fills rest : {Fills::sums, Fills::weights}) {
-      Fill fill = fill_of(visits, draft, rest, chosen);
-      for (int part = 0; part <= kParts; ++part) {
-        fill.whole.spread = all * part / kParts;
-        for (const bool inputs : {false, true}) {
-          fill.whole.inputs = inputs;
-          draft = best_fill(std::move(draft), fill);
-        }
-      }
     }
   }
   return draft;
@@ -210,10 +162,8 @@ StreamDraft StreamSearch::most_at_home(StreamDraft draft) {
 /// Some blocks more or fewer of each kind, by ever smaller steps.
 StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   const HomeCounts most = DeviceHomes(chain_, draft.schedule).most();
-  for (const auto kind :
-       {&HomeCounts::all, &HomeCounts::spread, &HomeCounts::sums, &HomeCounts::weights,
-        &HomeCounts::all_elsewhere, &HomeCounts::sums_elsewhere}) {
-    if (kind == &HomeCounts::spread && draft.schedule.on_devices.spread == 0) continue;
+  for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights,
+                          &HomeCounts::all_elsewhere, &HomeCounts::sums_elsewhere}) {
     for (int by = std::max(1, draft.schedule.on_devices.*kind / 4); by > 0; by /= 2) {
       const StreamSchedule chosen = draft.schedule;
       for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
@@ -288,8 +238,7 @@ StreamSchedule StreamSearch::with(const Fill& fill, int kept, const HomeCounts& 
 bool StreamSearch::is_roomy(const StreamSchedule& schedule) {
   const std::vector<Bytes> needs = roomy_needs(question_, chain_, at_rest(schedule, false));
   for (int d = 0; d < schedule.devices; ++d) {
-    const Bytes inputs = schedule.on_devices.inputs ? inner_inputs(chain_, schedule, d) : Bytes{};
-    if (needs[static_cast<std::size_t>(d)] + inputs <= device_limit(question_, d)) continue;
+    if (needs[static_cast<std::size_t>(d)] <= device_limit(question_, d)) continue;
     wants_memory_ = true;
     return false;
   }

@@ -34,8 +34,8 @@ StreamSearch::Attempt StreamSearch::find_homes() {
 
 // What leaves the devices for the drives passes through slots in DRAM, for which more moves there.
 StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_drive) const {
-  schedule.homes.clear();
-  if (schedule.on_devices != HomeCounts{}) {
+  schedule.homes = schedule.chosen_homes;
+  if (schedule.homes.empty() && schedule.on_devices != HomeCounts{}) {
     schedule.homes = DeviceHomes(chain_, schedule).homes({}, schedule.on_devices);
   }
   schedule.gradients_on_drive = false;

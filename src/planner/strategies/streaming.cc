@@ -165,30 +165,49 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   Verdict& verdict = tried_[key];
   verdict = {};
   verdict.rung = rung_;
-  Plan plan = write(schedule);
+  Rated rated = rate(std::move(schedule), faster_than);
+  written_ += rated.written;
+  verdict.left_free = rated.draft.schedule.left_free;
+  verdict.lacking = rated.lacking;
+  if (rated.lacking) return {std::nullopt, lacking_here(*rated.lacking)};
+  verdict.is_roomy = rated.is_roomy;
+  wants_memory_ = wants_memory_ || !verdict.is_roomy;
+  verdict.at_least = rated.draft.time;
+  verdict.is_exact = rated.is_exact;
+  if (!rated.is_exact) return {};
+  if (!rated.draft.schedule.straight) fastest_ = std::min(fastest_, rated.draft.step());
+  keep_best(rated);
+  return {std::move(rated.draft), std::nullopt};
+}
+
+StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
+                                       std::optional<Micros> faster_than) const {
+  Rated rated;
+  Plan plan = write(schedule, rated.written);
   std::vector<Shortage> lacking = shortages(plan);
   while (!lacking.empty() && leave_free(schedule, lacking.front())) {
-    plan = write(schedule);
+    plan = write(schedule, rated.written);
     lacking = shortages(plan);
   }
-  verdict.left_free = schedule.left_free;
+  rated.draft = {std::move(schedule), rung_, {}};
   if (!lacking.empty()) {
-    verdict.lacking = std::move(lacking.front());
-    return {std::nullopt, lacking_here(*verdict.lacking)};
+    rated.lacking = std::move(lacking.front());
+    return rated;
   }
-  verdict.is_roomy = leaves_room(plan);
-  wants_memory_ = wants_memory_ || !verdict.is_roomy;
+  rated.is_roomy = leaves_room(plan);
+  rated.fits_asked = fits_asked(plan);
   if (faster_than) {
-    verdict.at_least = lost(schedule, plan) ? kNever : find_busiest(plan).time;
-    if (verdict.at_least >= *faster_than) return {};
+    rated.draft.time = lost(rated.draft.schedule, plan) ? kNever : find_busiest(plan).time;
+    if (rated.draft.time >= *faster_than) return rated;
   }
   order_accesses(plan);
-  verdict.at_least = expected_step(question_, simulate_step(plan), clipped_step(plan));
-  verdict.is_exact = true;
-  if (!schedule.straight) fastest_ = std::min(fastest_, verdict.at_least);
-  StreamDraft draft{std::move(schedule), rung_, verdict.at_least};
-  if (is_better(draft) && fits_asked(plan)) best_ = draft;
-  return {std::move(draft), std::nullopt};
+  rated.draft.time = expected_step(question_, simulate_step(plan), clipped_step(plan));
+  rated.is_exact = true;
+  return rated;
+}
+
+void StreamSearch::keep_best(const Rated& rated) {
+  if (rated.fits_asked && is_better(rated.draft)) best_ = rated.draft;
 }
 
 /// Of equals the first, but what spares links before what does not.
@@ -198,12 +217,14 @@ bool StreamSearch::is_better(const StreamDraft& draft) const {
   return spares && draft.step() == best_->step();
 }
 
-Plan StreamSearch::write(const StreamSchedule& schedule) {
+Plan StreamSearch::write(const StreamSchedule& schedule, std::ptrdiff_t& written) const {
   Plan plan = write_stream_plan(question_, chain_, schedule);
   const bool counts = std::ssize(plan.tasks) > kLargePlan && !schedule.straight;
-  if (counts) written_ += std::ssize(plan.tasks);
+  if (counts) written += std::ssize(plan.tasks);
   return plan;
 }
+
+Plan StreamSearch::write(const StreamSchedule& schedule) { return write(schedule, written_); }
 
 bool StreamSearch::is_tired() const { return written_ > kMostWritten; }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/strategies/block_moves.h"
 #include "planner/strategies/memory_rungs.h"
 #include "planner/strategies/passes.h"
 #include "planner/strategies/strategy.h"
@@ -78,6 +79,7 @@ class StreamSearch {
 
  private:
   static constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks
+  static constexpr std::ptrdiff_t kShortPlan = 8'000;
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
 
   enum class Leaving { for_dram, for_drives };  // streaming_policies()
@@ -92,6 +94,16 @@ class StreamSearch {
   struct Attempt {
     std::optional<StreamDraft> draft;
     std::optional<Shortage> lacking;
+  };
+  /// What trying a schedule shows, once at rest: of one that lacks nothing and is exact its step,
+  /// else what that takes at least.
+  struct Rated {
+    StreamDraft draft;
+    std::optional<Shortage> lacking;
+    bool is_exact = false;
+    bool is_roomy = false;
+    bool fits_asked = false;
+    std::ptrdiff_t written = 0;  // tasks of large plans
   };
   /// What is known of a schedule that was tried.
   struct Verdict {
@@ -109,6 +121,12 @@ class StreamSearch {
     Micros step;      // if keeping what forward made cost nothing
   };
 
+  /// The best of the climb as far as a rung.
+  struct Found {
+    Bytes rung;
+    StreamDraft draft;
+  };
+
   std::vector<MemoryRung> rungs();
   void stand_on(Bytes rung);
   bool offer_all(const Offers& offers);
@@ -118,8 +136,12 @@ class StreamSearch {
 
   /// The schedule's plan, counted where it is large.
   Plan write(const StreamSchedule& schedule);
+  Plan write(const StreamSchedule& schedule, std::ptrdiff_t& written) const;
+  Rated rate(StreamSchedule schedule, std::optional<Micros> faster_than) const;
+  void keep_best(const Rated& rated);
   /// Whether the search has written so much that nothing else is tried.
   bool is_tired() const;
+  bool has_short_plans() const { return tasks_ <= kShortPlan; }
   bool holds_here(const Verdict& verdict) const;
   Shortage lacking_here(Shortage lacking);
   bool fits_asked(const Plan& plan) const;
@@ -154,12 +176,10 @@ class StreamSearch {
     StreamSchedule visits;
     KeptSlots slots;  // kept_slots() of the visits
     Fills rest = Fills::sums;
-    HomeCounts whole;  // all, spread, all_elsewhere, passing and inputs
+    HomeCounts whole;  // all, all_elsewhere and passing
   };
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
-  void spread_homes(StreamDraft draft);
-  StreamDraft best_spread(StreamDraft draft);
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
@@ -179,6 +199,15 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
+  void search_blocks(const std::vector<Found>& found);
+  StreamDraft best_blocks(StreamDraft draft);
+  int block_tries(const StreamDraft& draft) const;
+  BlockMoves block_moves(const StreamSchedule& schedule) const;
+  std::vector<Bytes> room_beside(const StreamSchedule& schedule) const;
+  std::vector<Rated> rate_neighbours(const StreamSchedule& here, BlockMoves& moves,
+                                     Micros faster_than) const;
+  std::optional<StreamSchedule> neighbour(const StreamSchedule& here,
+                                          const std::vector<Bytes>& room, BlockMoves& moves) const;
   std::optional<StreamDraft> straight(const StreamDraft& draft, std::optional<StreamDraft> sent);
   StreamDraft refined_straight(StreamDraft draft);
 
@@ -197,7 +226,7 @@ class StreamSearch {
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;
-  bool is_short_ = false;                 // the plan of that schedule
+  std::ptrdiff_t tasks_ = 0;              // of that schedule's plan
   std::map<std::string, Verdict> tried_;  // by key_of()
   std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
   std::ptrdiff_t written_ = 0;            // tasks of large plans

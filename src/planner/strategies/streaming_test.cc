@@ -138,7 +138,7 @@ TEST(StreamSearch, APassThatIsSwitchedOffDoesNotRun) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(passes_of(question), (Names{"schedules", "updates", "activations", "rings"}));
   const Micros all = must_fit(question).expected;
-  question.options.without = "rings, updates";
+  question.options.without = "rings, updates, blocks";
   EXPECT_EQ(passes_of(question), (Names{"schedules", "activations"}));
   EXPECT_GT(must_fit(question).expected, all);
   question.options.without = "activations,homes,rings,updates";

@@ -54,8 +54,6 @@ inline constexpr BlockHome kAllOnDevice{.on_device = true, .sum_waits = true, .i
 /// How many blocks of every device have what there; a device with fewer has them all.
 struct HomeCounts {
   int all = 0;      // W, S and G; updated there: the first blocks, which the next step needs first
-  int spread = 0;   // of them, not the next ones but evenly apart: what passes takes turns with
-                    // what is there, and copies run beside computation
   int sums = 0;     // of the others, G until all other sums are down: the last blocks
   int weights = 0;  // of the others, W from step to step: the first that are read more than once
   /// Of every so many of the blocks of `sums` one's goes down at once, unless all others wait; 0:
@@ -65,8 +63,6 @@ struct HomeCounts {
   // many more on all others.
   int all_elsewhere = 0;
   int sums_elsewhere = 0;
-  /// BlockHome::input_stays of all blocks but the first of their stages.
-  bool inputs = false;
 
   bool operator==(const HomeCounts&) const = default;
 };
@@ -92,8 +88,9 @@ struct StreamSchedule {
   /// Updates wait for the end of backward even without clipping, as ZeRO-Offload's optimizer does.
   bool updates_at_end = false;
 
-  HomeCounts on_devices;         // what the search asks for; the writer sees homes only
-  std::vector<BlockHome> homes;  // per block; empty: everything on the host
+  HomeCounts on_devices;                // what the search asks for; the writer sees homes only
+  std::vector<BlockHome> chosen_homes;  // likewise, by block, in place of that; empty: none
+  std::vector<BlockHome> homes;         // per block; empty: everything on the host
   /// Sums take host slots in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
   /// With clipping, and where DRAM is short: sums rest on the drives before any optimizer state
