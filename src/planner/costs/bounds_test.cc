@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "planner/costs/chain.h"
 #include "planner/sample_questions.h"
@@ -159,6 +160,46 @@ TEST(LowerBound, WhereNothingPassesBetweenDevicesOneRunsAllMicroBatches) {
   const Micros updated = chain.blocks.front().device_update;
   EXPECT_NEAR(lower_bound(question, chain).count,
               (totals.all + totals.backward * (kMicroBatches - 1) + updated).count, 1e-3);
+}
+
+// One device and a drive, without clipping; neither the device nor DRAM can hold anything to speak
+// of.
+PlanQuestion question_on_drive() {
+  constexpr double kDriveRate = 1e4;  // slow: the drive binds
+  PlanQuestion question = sample_question({.layers = 3}, {}, 1);
+  use_round_costs(question);
+  set_device_budgets(question, 1_B);
+  question.host_budget = 1_B;
+  question.clips = false;
+  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB}};
+  question.machine.drives.front().read = question.machine.drives.front().write = {kDriveRate};
+  return question;
+}
+
+// All states and inputs are read and written once, and weights read once more. What the turn needs
+// beside them is read and written, too, so that it is more by that, and less by the embedding's W.
+TEST(LowerBound, WeightsOnDrivesAreReadForForwardAndForBackward) {
+  PlanQuestion question = question_on_drive();
+  const Chain chain = make_chain(question);
+  Bytes weights;
+  Bytes states;
+  Bytes workspace;
+  for (const ChainBlock& block : chain.blocks) {
+    weights += block.weights;
+    states += block.states;
+    workspace = std::max(workspace, block.backward_workspace);
+  }
+  const Bytes inputs = chain.activation * static_cast<std::int64_t>(chain.size() - 1);
+  const Bytes head = workspace + chain.blocks.back().gradients + chain.activation;
+  const double rate = question.machine.drives.front().read.bytes_per_second;
+  const Bytes beside = inputs + head - chain.blocks.front().weights;
+  const auto seconds = [&](Bytes bytes) { return static_cast<double>(bytes.count) / rate; };
+  EXPECT_NEAR(lower_bound(question, chain).seconds(),
+              seconds(states * 2 + weights * 3 + beside + inputs + head), 1e-3);
+
+  // With room for the weights beside what the turn needs, nothing of them is read.
+  question.host_budget = weights + inputs + head;
+  EXPECT_NEAR(lower_bound(question, chain).seconds(), seconds(states * 2), 1e-3);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "planner/costs/capacity_bound.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "planner/costs/device_room.h"
@@ -54,6 +55,34 @@ Computation computation_of(const PlanQuestion& question, const Chain& chain) {
   return {all.seconds() * batches, backward_with_sums(chain).seconds() * batches};
 }
 
+// What neither devices nor DRAM hold when a step's first backward begins, the head's: beside W and
+// S of all blocks every input is somewhere that this micro-batch's backwards read.
+struct Turn {
+  double bytes = 0;
+  double for_backward = 0;  // of them, at least
+  double inputs = 0;        // likewise
+};
+
+// The head's device has its sum, the gradient that it writes, and its workspace; a device alone has
+// room for the workspace of any block. The first block's backward may read no W.
+Turn turn_of(const PlanQuestion& question, const Chain& chain, const States& states) {
+  const ChainBlock& head = chain.blocks.back();
+  const auto devices = static_cast<int>(question.machine.devices.size());
+  Bytes workspace = head.backward_workspace;
+  Bytes for_updates = chain.blocks.front().weights;
+  for (const ChainBlock& block : chain.blocks) {
+    if (devices == 1) workspace = std::max(workspace, block.backward_workspace);
+    for_updates += block.states;
+  }
+  const Bytes inputs = chain.activation * static_cast<std::int64_t>(chain.size() - 1);
+  Bytes room = host_limit(question) - head.gradients - chain.activation - workspace;
+  for (int d = 0; d < devices; ++d) room += device_limit(question, d);
+  const double beyond = std::max(0.0, states.bytes + as_double(inputs - room));
+  return {.bytes = beyond,
+          .for_backward = std::max(0.0, beyond - as_double(for_updates)),
+          .inputs = std::max(0.0, beyond - states.bytes)};
+}
+
 // The program whose least step no plan is faster than. Its variables are means over many steps.
 class StepProgram {
  public:
@@ -65,6 +94,7 @@ class StepProgram {
         drives_(drive_array(question, chain)),
         devices_(static_cast<double>(question.machine.devices.size())),
         room_(room_on_devices(question, chain)),
+        turn_(turn_of(question, chain, states_)),
         dram_(as_double(host_limit(question))) {
     const ChainBlock& head = chain.blocks.back();
     const int one_by_one = head.gradients > Bytes{} ? question.micro_batches : 1;
@@ -75,7 +105,8 @@ class StepProgram {
   Micros least_step(Homes homes) {
     if (states_.bytes <= 0) return {};
     step_ = add_time();
-    for (Variable* bytes : {&home_, &host_, &returning_, &waiting_, &ahead_, &on_drives_}) {
+    for (Variable* bytes :
+         {&home_, &host_, &returning_, &waiting_, &ahead_, &on_drives_, &read_, &written_}) {
       *bytes = program_.add(states_.bytes);
     }
     program_.at_least(states_.bytes, {{1, home_}, {1, host_}});
@@ -110,7 +141,8 @@ class StepProgram {
                           {-drawn() - states_.weights - states_.sums, host_},
                           {-drawn() * longer_ahead(), ahead_},
                           {-2, returning_},
-                          {-2, on_drives_}});
+                          {-1, read_},
+                          {-1, written_}});
   }
 
   // What rests on devices, in DRAM and on drives; with clipping, when the norm is known.
@@ -130,16 +162,25 @@ class StepProgram {
     program_.at_least(-dram_, {{-2, ahead_}});
   }
 
-  // What rests there is read and written once.
+  // What rests there is read and written once. Of what is there at the turn backwards read W, too,
+  // and inputs were written.
   void demand_drives() {
     if (!has_drives()) {
       program_.at_least(0, {{-1, on_drives_}});
       return;
     }
+    program_.at_least(turn_.bytes, {{1, read_}});
+    program_.at_least(turn_.bytes, {{1, written_}});
+    program_.at_least(turn_.for_backward, {{1, read_}, {-1, on_drives_}});
+    program_.at_least(turn_.inputs, {{1, written_}, {-1, on_drives_}});
     const double read = 1 / drives_.read.bytes_per_second;
     const double write = 1 / drives_.write.bytes_per_second;
-    const double both = drives_.duplex ? std::max(read, write) : read + write;
-    program_.at_least(0, {{1, step_}, {-both, on_drives_}});
+    if (drives_.duplex) {
+      program_.at_least(0, {{1, step_}, {-read, read_}});
+      program_.at_least(0, {{1, step_}, {-write, written_}});
+    } else {
+      program_.at_least(0, {{1, step_}, {-read, read_}, {-write, written_}});
+    }
   }
 
   // P, from a norm until all is renewed, and Q, from there to the next norm.
@@ -201,7 +242,8 @@ class StepProgram {
   const JointRates links_;
   const DriveArray drives_;
   const double devices_;
-  const double room_;     // bytes
+  const double room_;  // bytes
+  const Turn turn_;
   const double dram_;     // bytes
   double first_sum_;      // seconds from the last renewal until a sum can be whole
   double all_backwards_;  // seconds, of all that wait for one another
@@ -213,6 +255,8 @@ class StepProgram {
   Variable waiting_ = 0;    // w: of sums for the host's that come down behind the norm
   Variable ahead_ = 0;      // z: of `host_`, updated ahead of the norm
   Variable on_drives_ = 0;  // X
+  Variable read_ = 0;       // R: bytes of a step
+  Variable written_ = 0;    // Y: likewise
 };
 
 }  // namespace
