@@ -7,8 +7,8 @@
 The model is a Llama with random weights (--hidden, --layers), the tokens are random; the drive is a folder (--drive), whose
 rates are measured anew for every run, as the blocks' times are. A row is the median of --rounds runs, all rows in turns,
 since a shared machine's speed moves. `step` is half the median over a run's pairs of neighbouring steps, after the first two:
-where steps overlap they end in pairs, and blocks' times are medians too. `bound` is that of any plan, `busiest` of any order
-of this plan's tasks. `capped` wants root.
+where steps overlap they end in pairs, and blocks' times are medians too. `bound` is that of any plan of the row's strategy,
+`busiest` of any order of this plan's tasks. `capped` wants root.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Outcome:
 
     step: float
     predicted: float
-    bound: float  # of any plan
+    bound: float  # of any plan of the strategy that was asked for
     busiest: float  # what the plan's own tasks take of what they take most of, in the end the drive
     bytes_exact: bool
     read: float
@@ -181,7 +181,7 @@ class Bench:
         return Outcome(
             step=statistics.median(pairs),
             predicted=summary["predicted_step_seconds"],
-            bound=planned["lower_bound_seconds"],
+            bound=planned["lower_bound_seconds"] if job["strategy"] == "auto" else planned["candidates"][0]["lower_bound_seconds"],
             busiest=planned["busiest_seconds"],
             bytes_exact=exact,
             read=moved["read"],

@@ -71,7 +71,11 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   for (std::size_t b = 1; b < chain.size(); ++b) {
     schedule.activations_on_drive[b] = random() % 2 == 0;
   }
-  schedule.staging_slots = 1 + static_cast<int>(random() % 3);
+  const auto count = [&] { return 1 + static_cast<int>(random() % 3); };
+  schedule.staging.states = count();
+  schedule.staging.weights = count();
+  schedule.staging.sums = count();
+  schedule.staging.activations = 2 * count();
   schedule.policies = random_policies(chain, schedule, random);
   return schedule;
 }

@@ -43,6 +43,9 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
     bests.push_back({rung.memory, *draft});
+    if (homes_ && has_short_plans()) {
+      bests.back().draft = faster(std::move(bests.back().draft), dense_homes(*draft));
+    }
     // It may be the answer (best_). The climb goes on from what goes through the host, so that all
     // that is tried without p2p is tried with it.
     if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));

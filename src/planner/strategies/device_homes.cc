@@ -24,6 +24,17 @@ std::vector<std::vector<int>> visits_that_read(const Chain& chain, const StreamS
   return reads;
 }
 
+// HomeCounts::large: those blocks first, then the others in their order.
+std::vector<int> large_first(const Chain& chain, std::vector<int> blocks, int large) {
+  std::vector<int> by_size = blocks;
+  std::ranges::stable_sort(by_size, std::ranges::greater{},
+                           [&](int b) { return chain.blocks[b].weights + chain.blocks[b].states; });
+  by_size.resize(std::min(by_size.size(), static_cast<std::size_t>(large)));
+  std::ranges::stable_partition(
+      blocks, [&](int b) { return std::ranges::find(by_size, b) != by_size.end(); });
+  return blocks;
+}
+
 // HomeCounts::passing.
 std::vector<int> without_passing(const std::vector<int>& sums, int passing) {
   if (passing == 0) return sums;
@@ -103,7 +114,8 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
     const bool elsewhere = static_cast<int>(d) != first_device_;
     const int all = counts.all + (elsewhere ? counts.all_elsewhere : 0);
     const int sums = counts.sums + (elsewhere ? counts.sums_elsewhere : 0);
-    give(all_[d], all, [&](int b) { set(resting, b, {.on_device = true}); });
+    give(large_first(chain_, all_[d], counts.large), all,
+         [&](int b) { set(resting, b, {.on_device = true}); });
     give(without_passing(sums_[d], counts.passing), sums, [&](int b) {
       if (!resting[b].on_device) resting[b].sum_waits = true;
     });

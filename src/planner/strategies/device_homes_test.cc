@@ -71,6 +71,16 @@ TEST(DeviceHomes, OneSumInSoManyGoesDownAtOnce) {
   EXPECT_EQ(letters(homes.homes({}, {.all = 1, .sums = 2, .passing = 2})), "d d s . . s s ");
 }
 
+TEST(DeviceHomes, TheLargestBlocksCanBeFirst) {
+  Chain chain = chain_of({});  // blocks 0, 2, 4 and 6 on the first device
+  chain.blocks[4].states = 1_GiB;
+  const DeviceHomes homes(chain, in_turns(chain));
+  const std::vector<BlockHome> one = homes.homes({}, {.all = 1, .large = 1});
+  EXPECT_TRUE(one[4].on_device && !one[0].on_device);
+  const std::vector<BlockHome> two = homes.homes({}, {.all = 2, .large = 1});
+  EXPECT_TRUE(two[4].on_device && two[0].on_device && !two[2].on_device);
+}
+
 TEST(DeviceHomes, ABlockGetsWhatItCanHaveOfTheHomeThatIsWanted) {
   const Chain chain = chain_of({});
   StreamSchedule schedule = in_turns(chain);

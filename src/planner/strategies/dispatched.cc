@@ -225,7 +225,7 @@ class Fuyou final : public Dispatched {
   }
   void adjust(StreamSchedule& schedule) const override {
     schedule.updates_at_end = form_ == Form::serial;
-    if (form_ != Form::delayed) schedule.staging_slots = 1;
+    if (form_ != Form::delayed) schedule.staging = kLeastStaging;
   }
 
   const Form form_;

@@ -31,7 +31,10 @@ int largest(int most, Fits fits) {
 }
 
 HomeCounts whole_blocks(const HomeCounts& counts) {
-  return {.all = counts.all, .passing = counts.passing, .all_elsewhere = counts.all_elsewhere};
+  return {.all = counts.all,
+          .large = counts.large,
+          .passing = counts.passing,
+          .all_elsewhere = counts.all_elsewhere};
 }
 
 }  // namespace
@@ -54,6 +57,35 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
     }
   }
   return neighbouring_homes(best_elsewhere(best_passing(std::move(draft))));
+}
+
+/// Where something rests on the drives: nothing but whole blocks, as many as the device holds, so
+/// that the least rests there; and the largest of them, embeddings and heads as a rule, first. The
+/// climb goes on without it.
+std::optional<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
+  constexpr double kPromising = 1.05;  // of the best step
+  if (!draft.schedule.uses_drives()) return std::nullopt;
+  const Micros fastest = fastest_;
+  std::optional<StreamDraft> best;
+  StreamSchedule dense = with_slots(draft.schedule, kRoomyRing);
+  dense.policies = {};
+  for (const int large : {0, 1, 2}) {
+    std::optional<StreamDraft> densest;
+    const auto fits = [&](int all) {
+      dense.on_devices = {.all = all, .large = large};
+      Attempt attempt = try_schedule(dense, draft.step() * kPromising);
+      if (attempt.draft) densest = std::move(attempt.draft);
+      return !attempt.lacking;
+    };
+    largest(DeviceHomes(chain_, dense).most().all, fits);
+    if (!densest) continue;
+    StreamDraft found = passes_.run(pass_name::kHomes, *densest, [&](StreamDraft given) {
+      return neighbouring_homes(std::move(given));
+    });
+    if (!best || found.step() < best->step()) best = std::move(found);
+  }
+  fastest_ = fastest;
+  return best;
 }
 
 /// As many whole blocks at home, filled up with what forward keeps and sums of other blocks that
@@ -172,6 +204,26 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
         tried.on_devices.*kind = count;
         draft = faster_of(std::move(draft), tried);
       }
+    }
+  }
+  return exchanged_homes(std::move(draft));
+}
+
+/// A block more or fewer on the device of the first block, and as many as before on all others.
+StreamDraft StreamSearch::exchanged_homes(StreamDraft draft) {
+  using Count = int HomeCounts::*;
+  constexpr std::array<std::pair<Count, Count>, 2> kKinds = {
+      {{&HomeCounts::all, &HomeCounts::all_elsewhere},
+       {&HomeCounts::sums, &HomeCounts::sums_elsewhere}}};
+  for (const auto& [everywhere, elsewhere] : kKinds) {
+    const StreamSchedule chosen = draft.schedule;
+    if (chosen.devices == 1) return draft;
+    for (const int by : {-1, 1}) {
+      StreamSchedule tried = chosen;
+      tried.on_devices.*everywhere += by;
+      tried.on_devices.*elsewhere -= by;
+      const bool exists = tried.on_devices.*everywhere >= 0 && tried.on_devices.*elsewhere >= 0;
+      if (exists) draft = faster_of(std::move(draft), tried);
     }
   }
   return draft;

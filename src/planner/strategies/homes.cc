@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <set>
 #include <utility>
+#include <vector>
+
+#include "planner/write/activation_policy.h"
+#include "planner/write/staging.h"
 
 namespace ferry {
 namespace {
@@ -23,38 +28,38 @@ class Eviction {
     schedule_.homes.resize(chain.size());
     schedule_.activations_on_drive.assign(chain.size(), false);
     schedule_.gradients_on_drive = false;
+    landing_ = landing_sums(chain, schedule_);
   }
 
-  /// Moves one thing after the other until `freed()` covers `lack`; the lack grows with the slots
-  /// through which values of the drives pass.
+  /// Moves one thing after the other until what is freed covers `lack`, which grows with what
+  /// values of the drives pass through. Then what was moved in vain comes back.
   void run(Bytes lack) {
     lack_ = lack;
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
     const bool sums_first = !question_.clips || schedule_.sums_leave_first;
-    if (sums_first) pass_sums_through_ring();
-    for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
-      const ChainBlock& block = chain_.blocks[b];
-      if (!may_leave(b) || block.states > largest_) continue;
+    if (sums_first) pass_sums_through();
+    for (const std::size_t b : order_of_states()) {
+      if (is_enough()) break;
+      const Bytes states = chain_.blocks[b].states;
+      if (!may_leave(b) || states > largest_) continue;
       schedule_.homes[b].state_on_drive = true;
-      move(block.states, kReadAndWritten);
-      most_states_ = std::max(most_states_, block.states);
+      move(states, kReadAndWritten);
     }
-    if (!sums_first) pass_sums_through_ring();
+    if (!sums_first) pass_sums_through();
     const bool train = question_.mode == PlanMode::train;
     for (std::size_t b = 1; b < chain_.size() && train && !is_enough(); ++b) {
       schedule_.activations_on_drive[b] = true;
       move(chain_.activation * question_.micro_batches, kReadAndWritten);
-      most_activation_ = chain_.activation * 2;
     }
     for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
       if (!may_leave(b)) continue;
       schedule_.homes[b].weight_on_drive = true;
       move(chain_.blocks[b].weights, kReadTwiceAndWritten);
-      most_weights_ = std::max(most_weights_, chain_.blocks[b].weights);
     }
+    bring_back();
   }
 
-  bool is_enough() const { return freed_ >= lack_ + staging(); }
+  bool is_enough() const { return freed_ >= lack_ && spare() >= Bytes{}; }
   /// Between DRAM and drives per step, about.
   Bytes traffic() const { return traffic_; }
   const StreamSchedule& schedule() const { return schedule_; }
@@ -67,40 +72,72 @@ class Eviction {
     return chain_.blocks[block].trainable && !schedule_.homes[block].on_device;
   }
 
+  /// The deepest first, or evenly spread.
+  std::vector<std::size_t> order_of_states() const {
+    std::vector<std::size_t> order(chain_.size());
+    std::iota(order.rbegin(), order.rend(), std::size_t{0});
+    if (!schedule_.spreads_states) return order;
+    std::ranges::transform(spread_evenly(chain_.size()), order.begin(),
+                           [](BlockId b) { return b.index(); });
+    return order;
+  }
+
   void move(Bytes bytes, int times) {
     freed_ += bytes;
     traffic_ += bytes * times;
   }
 
-  void pass_sums_through_ring() {
+  void pass_sums_through() {
     if (is_enough() || question_.mode != PlanMode::train) return;
     Bytes sums;
     for (const BlockId b : chain_.blocks.ids()) {
-      if (schedule_.homes[b.index()].on_device) continue;
-      sums += landing_sum(chain_.blocks[b]);
-      most_sum_ = std::max(most_sum_, landing_sum(chain_.blocks[b]));
+      if (!schedule_.homes[b.index()].on_device) sums += landing_sum(chain_.blocks[b]);
     }
     if (sums == Bytes{}) return;
     schedule_.gradients_on_drive = true;
     move(sums, question_.clips ? kReadAndWritten : 0);
   }
 
-  Bytes staging() const {
-    const Bytes weights = schedule_.updates_read_apart ? most_weights_ * 2 : most_weights_;
-    return (most_states_ + most_sum_ + most_activation_ + weights) * schedule_.staging_slots;
+  /// The last one moved may be larger than what was lacking: weights first, which save most.
+  void bring_back() {
+    Bytes left = spare();
+    if (!is_enough()) return;
+    for (std::size_t b = 0; b < chain_.size(); ++b) {
+      stay_if_enough(schedule_.homes[b].weight_on_drive, chain_.blocks[b].weights,
+                     kReadTwiceAndWritten, left);
+    }
+    for (std::size_t b = 0; b < chain_.size(); ++b) {
+      stay_if_enough(schedule_.homes[b].state_on_drive, chain_.blocks[b].states, kReadAndWritten,
+                     left);
+    }
+  }
+
+  void stay_if_enough(bool& on_drive, Bytes bytes, int times, Bytes& left) {
+    if (!on_drive || bytes > left) return;
+    on_drive = false;
+    move(Bytes{} - bytes, times);
+    left = spare();
+    if (left >= Bytes{}) return;
+    on_drive = true;
+    move(bytes, times);
+    left = spare();
+  }
+
+  /// Beyond what is lacking.
+  Bytes spare() const {
+    const bool apart =
+        schedule_.updates_read_apart && (question_.clips || schedule_.updates_at_end);
+    return freed_ - lack_ - staging_bytes(chain_, schedule_, landing_, apart).all();
   }
 
   const PlanQuestion& question_;
   const Chain& chain_;
   const Bytes largest_;
   StreamSchedule schedule_;
+  std::vector<Bytes> landing_;
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;
-  Bytes most_states_;
-  Bytes most_sum_;
-  Bytes most_activation_;
-  Bytes most_weights_;
 };
 
 // What the host has no part in, of blocks at home on devices.

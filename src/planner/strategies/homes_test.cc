@@ -71,6 +71,40 @@ TEST(Homes, StatesOfEmbeddingsStayWhereSlotsForThemWouldTakeMore) {
   EXPECT_FALSE(resting.gradients_on_drive);
 }
 
+// The last one that leaves is larger than what is lacking: smaller ones that left before come back.
+TEST(Homes, WhatLeftInVainComesBack) {
+  Sample sample(true);
+  for (int b : {9, 11}) {
+    sample.chain.blocks[b].states = 64_KiB;
+    sample.all -= kLayer - 64_KiB;
+  }
+  StreamSchedule schedule;
+  schedule.staging.states = 1;
+  const StreamSchedule resting = sample.resting(sample.all - 1_MiB, schedule);
+  EXPECT_FALSE(resting.homes[9].state_on_drive);
+  EXPECT_FALSE(resting.homes[11].state_on_drive);
+  EXPECT_EQ(sample.on_drives(resting), 2 * kLayer) << "and as much to pass through";
+}
+
+TEST(Homes, StatesCanLeaveEvenlySpread) {
+  const Sample sample(true);
+  StreamSchedule schedule;
+  schedule.spreads_states = true;
+  const StreamSchedule resting = sample.resting(sample.all - 4_MiB, schedule);
+  const auto on_drives = [&](std::size_t from, std::size_t to) {
+    return std::count_if(resting.homes.begin() + static_cast<std::ptrdiff_t>(from),
+                         resting.homes.begin() + static_cast<std::ptrdiff_t>(to),
+                         [](const BlockHome& home) { return home.state_on_drive; });
+  };
+  const std::size_t half = sample.chain.size() / 2;
+  EXPECT_GT(on_drives(0, half), 0);
+  EXPECT_GT(on_drives(half, sample.chain.size()), 0);
+  const StreamSchedule deepest = sample.resting(sample.all - 4_MiB);
+  EXPECT_EQ(std::ranges::count(deepest.homes, true,
+                               [](const BlockHome& home) { return home.state_on_drive; }),
+            on_drives(0, sample.chain.size()));
+}
+
 TEST(Homes, WithNextToNoDramEmbeddingsLeaveIt) {
   const Sample sample(true);
   const StreamSchedule resting = sample.resting(1_MiB);

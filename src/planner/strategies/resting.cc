@@ -49,18 +49,54 @@ StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_driv
   return schedule;
 }
 
-// What the schedule has in DRAM beside what rests there, and slots of rings, add up to more than
-// was left for them. Returns whether another rest leaves more.
-bool StreamSearch::leave_free(StreamSchedule& schedule, const Shortage& lacking) const {
-  if (resting_ != Resting::by_value || lacking.kind != PlaceKind::host) return false;
-  StreamSchedule leaving = schedule;
-  leaving.left_free += lacking.need - lacking.have;
-  leaving = as_asked(leaving);
-  const bool differs = leaving.homes != schedule.homes ||
-                       leaving.gradients_on_drive != schedule.gradients_on_drive ||
-                       leaving.activations_on_drive != schedule.activations_on_drive;
-  if (differs) schedule = std::move(leaving);
+/// With so much of DRAM left free. Returns whether that changes what rests where.
+bool StreamSearch::rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const {
+  StreamSchedule moved = schedule;
+  moved.left_free = left_free;
+  moved = as_asked(moved);
+  const bool differs = moved.homes != schedule.homes ||
+                       moved.gradients_on_drive != schedule.gradients_on_drive ||
+                       moved.activations_on_drive != schedule.activations_on_drive;
+  if (differs) schedule = std::move(moved);
   return differs;
+}
+
+// What the schedule has in DRAM beside what rests there adds up to more than was left for it.
+// Returns whether another rest leaves more: values are whole, so a little more may change nothing.
+bool StreamSearch::leave_free(StreamSchedule& schedule, const Shortage& lacking) const {
+  constexpr int kMostTimes = 64;
+  if (resting_ != Resting::by_value || lacking.kind != PlaceKind::host) return false;
+  const Bytes left_free = schedule.left_free;
+  for (int times = 1; times <= kMostTimes; times *= 2) {
+    if (rest_elsewhere(schedule, left_free + (lacking.need - lacking.have) * times)) return true;
+  }
+  return false;
+}
+
+/// The plan of the schedule, which is told again what rests where until the plan fits DRAM and,
+/// where something rests on the drives and plans are short, fills it: rest_by_value() counts DRAM's
+/// other contents as those of the schedule of least memory.
+Plan StreamSearch::settle(Rated& rated) const {
+  StreamSchedule& schedule = rated.draft.schedule;
+  Plan plan = write(schedule, rated.written);
+  std::vector<Shortage> lacking = shortages(plan);
+  while (!lacking.empty() && leave_free(schedule, lacking.front())) {
+    plan = write(schedule, rated.written);
+    lacking = shortages(plan);
+  }
+  if (!lacking.empty()) {
+    rated.lacking = std::move(lacking.front());
+    return plan;
+  }
+  const bool may_be_filled = resting_ == Resting::by_value && schedule.uses_drives();
+  if (!may_be_filled || !has_short_plans()) return plan;
+  StreamSchedule filled = schedule;
+  const Bytes free = host_limit(question_) - host_peak(plan);
+  if (!rest_elsewhere(filled, schedule.left_free - free)) return plan;
+  Plan tried = write(filled, rated.written);
+  if (!shortages(tried).empty()) return plan;
+  schedule = std::move(filled);
+  return tried;
 }
 
 /// At rest, with the policies that the job asks for if it does.

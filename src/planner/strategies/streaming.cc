@@ -37,9 +37,13 @@ std::string key_of(const StreamSchedule& schedule) {
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
   if (schedule.sums_leave_first) key += 'g';
   if (schedule.updates_read_apart) key += 'w';
+  if (schedule.spreads_states) key += 'e';
   if (schedule.straight) key += 'p';
   key += 'n' + std::to_string(schedule.updates_ahead);
-  key += 's' + std::to_string(schedule.staging_slots);
+  const StagingRoom& room = schedule.staging;
+  for (const int count : {room.states, room.weights, room.sums, room.activations}) {
+    key += 's' + std::to_string(count);
+  }
   if (std::ranges::any_of(schedule.policies, leaves_device))
     key += "k" + std::to_string(schedule.saved_slots);
   for (const ActivationPolicy policy : schedule.policies)
@@ -183,17 +187,9 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
 StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
                                        std::optional<Micros> faster_than) const {
   Rated rated;
-  Plan plan = write(schedule, rated.written);
-  std::vector<Shortage> lacking = shortages(plan);
-  while (!lacking.empty() && leave_free(schedule, lacking.front())) {
-    plan = write(schedule, rated.written);
-    lacking = shortages(plan);
-  }
   rated.draft = {std::move(schedule), rung_, {}};
-  if (!lacking.empty()) {
-    rated.lacking = std::move(lacking.front());
-    return rated;
-  }
+  Plan plan = settle(rated);
+  if (rated.lacking) return rated;
   rated.is_roomy = leaves_room(plan);
   rated.fits_asked = fits_asked(plan);
   if (faster_than) {

@@ -158,7 +158,9 @@ class StreamSearch {
 
   Attempt find_homes();
   bool has_drives() const;
+  bool rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const;
   bool leave_free(StreamSchedule& schedule, const Shortage& lacking) const;
+  Plan settle(Rated& rated) const;
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
   StreamSchedule as_asked(const StreamSchedule& offered) const;
 
@@ -166,6 +168,7 @@ class StreamSearch {
   StreamDraft with_policies(StreamDraft draft, PolicyTrials trials);
   StreamDraft more_at_home(StreamDraft draft);
   StreamDraft neighbouring_homes(StreamDraft draft);
+  StreamDraft exchanged_homes(StreamDraft draft);
   void crowded_homes(StreamDraft draft);
   StreamDraft most_at_home(StreamDraft draft);
   /// What takes the memory that forward's outputs leave: sums that wait, then weights; weights
@@ -180,6 +183,7 @@ class StreamSearch {
   };
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
+  std::optional<StreamDraft> dense_homes(const StreamDraft& draft);
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);

@@ -19,26 +19,38 @@ StreamDraft StreamSearch::best_updates(StreamDraft draft) {
 StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
   schedule.updates_read_apart = least_memory_.updates_read_apart;
   schedule.sums_leave_first = least_memory_.sums_leave_first;
-  schedule.staging_slots = least_memory_.staging_slots;
+  schedule.spreads_states = least_memory_.spreads_states;
+  schedule.staging = least_memory_.staging;
   return schedule;
 }
 
-/// What passes between DRAM and drives on the way to updates and back. A single slot is what the
+/// What passes between DRAM and drives on the way to updates and back. The least room is what the
 /// strategy has by its definition.
 StreamDraft StreamSearch::best_staging(StreamDraft draft) {
-  constexpr std::array kStagingSlots = {2, 4, 6};
-  if (!draft.schedule.uses_drives() || draft.schedule.staging_slots == 1) return draft;
+  constexpr std::array kNeighbours = {1, 2, 3, 4, 6};
+  constexpr std::array kKinds = {&StagingRoom::states, &StagingRoom::sums, &StagingRoom::weights};
+  if (!draft.schedule.uses_drives() || draft.schedule.staging == kLeastStaging) return draft;
   const auto without_and_with = [&](bool StreamSchedule::*choice) {
     StreamSchedule turned = draft.schedule;
     turned.*choice = !(turned.*choice);
     draft = faster_of(std::move(draft), turned);
   };
   without_and_with(&StreamSchedule::updates_read_apart);
+  without_and_with(&StreamSchedule::spreads_states);
   if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
-  for (const int slots : kStagingSlots) {
+  for (const int count : kNeighbours) {
     StreamSchedule resized = draft.schedule;
-    resized.staging_slots = slots;
+    for (const auto kind : kKinds) resized.staging.*kind = count;
     draft = faster_of(std::move(draft), resized);
+  }
+  if (!has_short_plans()) return draft;
+  for (const auto kind : kKinds) {
+    const StreamSchedule chosen = draft.schedule;
+    for (const int count : kNeighbours) {
+      StreamSchedule resized = chosen;
+      resized.staging.*kind = count;
+      draft = faster_of(std::move(draft), resized);
+    }
   }
   return draft;
 }

@@ -38,9 +38,24 @@ std::vector<BlockId> by_worth(std::vector<BlockId> order, const IdVector<BlockId
   return order;
 }
 
-// The first n blocks of this order are spread evenly over the chain, for every n, so that the link
-// has the computation of others to hide behind: the golden ratio's multiples, modulo 1.
-std::vector<BlockId> spread(std::size_t blocks) {
+std::vector<BlockId> by_link_density(const Chain& chain, const KeptSlots& slots) {
+  IdVector<BlockId, double> worth;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    const auto bytes = static_cast<double>(block.saved.count);
+    worth.push_back(bytes > 0 && slots[b] > 0 ? saved_micros(block) / bytes : 0.0);
+  }
+  return by_worth(spread_evenly(chain.size()), worth);
+}
+
+std::size_t share_of(std::size_t count, double share) {
+  return static_cast<std::size_t>(static_cast<double>(count) * share + 0.5);
+}
+
+}  // namespace
+
+// The golden ratio's multiples, modulo 1.
+std::vector<BlockId> spread_evenly(std::size_t blocks) {
   constexpr double kGoldenRatio = 0.6180339887498949;
   std::vector<BlockId> order;
   IdVector<BlockId, bool> taken(blocks, false);
@@ -54,22 +69,6 @@ std::vector<BlockId> spread(std::size_t blocks) {
   }
   return order;
 }
-
-std::vector<BlockId> by_link_density(const Chain& chain, const KeptSlots& slots) {
-  IdVector<BlockId, double> worth;
-  for (const BlockId b : chain.blocks.ids()) {
-    const ChainBlock& block = chain.blocks[b];
-    const auto bytes = static_cast<double>(block.saved.count);
-    worth.push_back(bytes > 0 && slots[b] > 0 ? saved_micros(block) / bytes : 0.0);
-  }
-  return by_worth(spread(chain.size()), worth);
-}
-
-std::size_t share_of(std::size_t count, double share) {
-  return static_cast<std::size_t>(static_cast<double>(count) * share + 0.5);
-}
-
-}  // namespace
 
 ActivationPolicy policy_of(const ActivationPolicies& policies, BlockId block) {
   return policies.empty() ? ActivationPolicy::recompute : policies[block];

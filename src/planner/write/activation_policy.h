@@ -52,6 +52,10 @@ KeptSlots one_slot_each(const Chain& chain);
 std::vector<BlockId> by_device_density(const Chain& chain, const KeptSlots& slots,
                                        int micro_batches);
 
+/// All blocks, in an order of which the first n are spread evenly over the chain, for every n: so
+/// that a queue has the computation of others to hide behind.
+std::vector<BlockId> spread_evenly(std::size_t blocks);
+
 /// Where a plan's devices have room.
 struct DeviceRoom {
   Bytes slots_end;

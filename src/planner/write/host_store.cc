@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/check.h"
+#include "planner/write/allocate.h"
 
 namespace ferry {
 
@@ -31,26 +32,19 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   end_ = homes_end(queues.host);
   if (!schedule.uses_drives()) return;
   drive_end_ = homes_end(queues.drives->place);
-  Bytes weight;
-  Bytes states;
-  Bytes sum;
+  const StagingBytes bytes =
+      staging_bytes(chain, schedule, landing_sums(chain, schedule), reads_apart());
+  weights_ = make_region(bytes.weights);
+  states_ = make_region(bytes.states);
+  updated_ = make_region(bytes.updated);
+  sums_ = make_region(bytes.sums);
+  activations_ = make_region(bytes.activations);
   Bytes saved;
   for (const BlockId b : chain.blocks.ids()) {
-    const ChainBlock& block = chain.blocks[b];
-    if (home_of(b).weight_on_drive) weight = std::max(weight, block.weights);
-    if (home_of(b).state_on_drive) states = std::max(states, block.states);
-    sum = std::max(sum, residence.lands_whole(b.number()) ? landing_sum(block) : block.gradients);
-    if (swaps_to_drive(b)) saved = std::max(saved, block.saved);
+    if (swaps_to_drive(b)) saved = std::max(saved, chain.blocks[b].saved);
   }
-  weights_ = make_ring(weight, schedule.staging_slots);
-  states_ = make_ring(states, schedule.staging_slots);
-  if (reads_apart()) updated_ = make_ring(weight, schedule.staging_slots);
-  if (schedule.gradients_on_drive) sums_ = make_ring(sum, schedule.staging_slots);
-  if (std::ranges::find(schedule.activations_on_drive, true) !=
-      schedule.activations_on_drive.end()) {
-    activations_ = make_ring(chain.activation, 2 * schedule.staging_slots);
-  }
-  if (saved > Bytes{}) saved_ = make_ring(saved, schedule.saved_slots * schedule.devices);
+  const int slots = schedule.saved_slots * schedule.devices;
+  saved_ = make_region(round_up(saved, kHomeAlignment) * slots);
 }
 
 Bytes HostStore::homes_end(PlaceId place) const {
@@ -58,11 +52,14 @@ Bytes HostStore::homes_end(PlaceId place) const {
   return end == home_ends_.end() ? Bytes{} : end->second;
 }
 
-SlotRing HostStore::make_ring(Bytes slot, int count) {
-  const Bytes first = round_up(end_, kHomeAlignment);
-  const Bytes size = round_up(slot, kHomeAlignment);
-  end_ = first + size * count;
-  return SlotRing(first, size, count);
+StagingRegion HostStore::make_region(Bytes size) {
+  if (size > Bytes{}) end_ = round_up(end_, kHomeAlignment) + size;
+  return StagingRegion(end_ - size, size);
+}
+
+/// Whole pages, since drives move nothing less.
+Bytes HostStore::room_in(StagingRegion& region, ValueId value) {
+  return region.take(value, round_up(builder_.bytes(value), kHomeAlignment));
 }
 
 InstanceId HostStore::on_host(ValueId value, Bytes offset) {
@@ -83,9 +80,10 @@ InstanceId HostStore::scalar(ValueKind kind, BlockId block, int micro_batch) {
   return on_host(value, at->second);
 }
 
-InstanceId HostStore::staged(SlotRing& ring, ValueId value, InstanceId home, ResourceId queue) {
-  if (const auto offset = ring.find(value)) return on_host(value, *offset);
-  const InstanceId to = on_host(value, ring.take(value, {}));
+InstanceId HostStore::staged(StagingRegion& region, ValueId value, InstanceId home,
+                             ResourceId queue) {
+  if (const auto offset = region.find(value)) return on_host(value, *offset);
+  const InstanceId to = on_host(value, room_in(region, value));
   builder_.copy(queue, home, to);
   return to;
 }
@@ -120,7 +118,7 @@ InstanceId HostStore::land_sum(ValueKind kind, BlockId block) {
   if (!schedule_.gradients_on_drive) return scalar(kind, block, -1);
   const ValueId value = builder_.value(kind, block, -1);
   if (const auto offset = sums_.find(value)) return on_host(value, *offset);
-  return on_host(value, sums_.take(value, {}));
+  return on_host(value, room_in(sums_, value));
 }
 
 void HostStore::sum_landed(ValueKind kind, BlockId block, bool waits) {
@@ -152,7 +150,7 @@ bool HostStore::crosses(ValueId activation) const {
   return held.kind != ValueKind::saved && home_of(held.block).input_stays;
 }
 
-SlotRing& HostStore::ring_of(ValueId activation) {
+StagingRegion& HostStore::region_of(ValueId activation) {
   const bool saved = builder_.values()[activation].kind == ValueKind::saved;
   return saved ? saved_ : activations_;
 }
@@ -160,12 +158,12 @@ SlotRing& HostStore::ring_of(ValueId activation) {
 InstanceId HostStore::land_activation(ValueId value) {
   if (crosses(value)) return on_host(value, landed_[value] = crossing_.take());
   if (!rests_on_drive(value)) return on_host(value, kUnplaced);
-  return on_host(value, ring_of(value).take(value, {}));
+  return on_host(value, room_in(region_of(value), value));
 }
 
 void HostStore::activation_landed(ValueId value) {
   if (!rests_on_drive(value)) return;
-  const auto offset = ring_of(value).find(value);
+  const auto offset = region_of(value).find(value);
   builder_.copy(builder_.queues().drives->acts_write, on_host(value, *offset), on_drive(value));
 }
 
@@ -179,7 +177,7 @@ InstanceId HostStore::activation(ValueId value) {
     return on_host(value, offset);
   }
   if (!rests_on_drive(value)) return on_host(value, kUnplaced);
-  return staged(ring_of(value), value, on_drive(value), builder_.queues().drives->weights_read);
+  return staged(region_of(value), value, on_drive(value), builder_.queues().drives->weights_read);
 }
 
 void HostStore::update(BlockId block, InstanceId scale) {

@@ -1,17 +1,17 @@
 // The host's side of a plan: where states, gradient sums and checkpoints rest, in DRAM or
-// on the drives, and the slots through which values of the drives pass.
+// on the drives, and what values of the drives pass through.
 //
-// Values of the drives come to the host through rings of equal slots, one ring per kind of value;
-// what still lies in a slot is not read again.
+// Values of the drives come to the host through regions, one per kind of value (staging.h); what
+// still lies there is not read again.
 #pragma once
 
 #include <map>
 #include <vector>
 
-#include "planner/write/allocate.h"
 #include "planner/write/builder.h"
 #include "planner/write/residence.h"
 #include "planner/write/slot_pool.h"
+#include "planner/write/staging.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
@@ -50,7 +50,7 @@ class HostStore {
   /// Where the homes end that are at the place.
   Bytes homes_end(PlaceId place) const;
 
-  /// Where slots of its own and rings end; checkpoints in DRAM and what crosses it come behind
+  /// Where slots of its own and regions end; checkpoints in DRAM and what crosses it come behind
   /// (PlanBuilder::settle).
   Bytes end() const { return end_; }
 
@@ -59,12 +59,13 @@ class HostStore {
   bool swaps_to_drive(BlockId block) const;
   bool rests_on_drive(ValueId activation) const;
   bool crosses(ValueId activation) const;
-  SlotRing& ring_of(ValueId activation);
+  StagingRegion& region_of(ValueId activation);
   InstanceId on_host(ValueId value, Bytes offset);
   InstanceId on_drive(ValueId value);
-  SlotRing make_ring(Bytes slot, int count);
-  /// The value in its ring, read from `home` unless it still is there.
-  InstanceId staged(SlotRing& ring, ValueId value, InstanceId home, ResourceId queue);
+  StagingRegion make_region(Bytes size);
+  Bytes room_in(StagingRegion& region, ValueId value);
+  /// The value in its region, read from `home` unless it still is there.
+  InstanceId staged(StagingRegion& region, ValueId value, InstanceId home, ResourceId queue);
   InstanceId state(BlockId block);
   bool reads_apart() const;
   InstanceId weight_to_update(BlockId block);
@@ -77,12 +78,12 @@ class HostStore {
   std::map<PlaceId, Bytes> home_ends_;
   Bytes end_;        // of the host's slots so far
   Bytes drive_end_;  // likewise
-  SlotRing weights_{{}, {}, 0};
-  SlotRing states_{{}, {}, 0};
-  SlotRing updated_{{}, {}, 0};  // W, where updates read it apart
-  SlotRing sums_{{}, {}, 0};
-  SlotRing activations_{{}, {}, 0};
-  SlotRing saved_{{}, {}, 0};
+  StagingRegion weights_{{}, {}};
+  StagingRegion states_{{}, {}};
+  StagingRegion updated_{{}, {}};  // W, where updates read it apart
+  StagingRegion sums_{{}, {}};
+  StagingRegion activations_{{}, {}};
+  StagingRegion saved_{{}, {}};
   SlotPool crossing_;
   std::map<ValueId, Bytes> landed_;       // in the pool and not read yet
   std::map<ValueId, Bytes> own_slots_;    // on the host

@@ -54,6 +54,8 @@ inline constexpr BlockHome kAllOnDevice{.on_device = true, .sum_waits = true, .i
 /// How many blocks of every device have what there; a device with fewer has them all.
 struct HomeCounts {
   int all = 0;      // W, S and G; updated there: the first blocks, which the next step needs first
+  int large = 0;    // of them, the largest in place of the first, so that what passes, and what it
+                    // passes through in DRAM, needs no room for these
   int sums = 0;     // of the others, G until all other sums are down: the last blocks
   int weights = 0;  // of the others, W from step to step: the first that are read more than once
   /// Of every so many of the blocks of `sums` one's goes down at once, unless all others wait; 0:
@@ -66,6 +68,18 @@ struct HomeCounts {
 
   bool operator==(const HomeCounts&) const = default;
 };
+
+/// DRAM for what passes between it and the drives: of each kind of value for so many neighbours at
+/// once, each at least 1.
+struct StagingRoom {
+  int states = 3;
+  int weights = 3;
+  int sums = 3;
+  int activations = 6;
+
+  bool operator==(const StagingRoom&) const = default;
+};
+inline constexpr StagingRoom kLeastStaging{.states = 1, .weights = 1, .sums = 1, .activations = 2};
 
 struct StreamSchedule {
   std::string strategy;
@@ -91,11 +105,14 @@ struct StreamSchedule {
   HomeCounts on_devices;                // what the search asks for; the writer sees homes only
   std::vector<BlockHome> chosen_homes;  // likewise, by block, in place of that; empty: none
   std::vector<BlockHome> homes;         // per block; empty: everything on the host
-  /// Sums take host slots in turn, and those that wait for something rest on the drives.
+  /// Sums pass through DRAM in turn, and those that wait for something rest on the drives.
   bool gradients_on_drive = false;
   /// With clipping, and where DRAM is short: sums rest on the drives before any optimizer state
   /// does. They are written during backward, when the drives may idle.
   bool sums_leave_first = false;
+  /// Optimizer states leave DRAM evenly spread over the chain, not the deepest first: the drives
+  /// move while backward goes through blocks whose states are in DRAM.
+  bool spreads_states = false;
   /// Updates that wait read W through slots and a queue of their own, so that the next forward's
   /// need not wait behind the last update's.
   bool updates_read_apart = false;
@@ -105,7 +122,7 @@ struct StreamSchedule {
   int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
                         // many for what goes on to the drives
   Bytes left_free;      // of DRAM, beside what rests there
-  int staging_slots = 3;  // host slots that values of the drives take in turn, by kind of value
+  StagingRoom staging;
   /// Where two devices have p2p, activations and their gradients go straight from who makes to who
   /// reads them, and so do a tied head's weights and sum and sums that another device goes on with.
   /// Else all of it is staged on the host.

@@ -1,0 +1,128 @@
+#include "planner/write/staging.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+#include "base/check.h"
+#include "planner/write/builder.h"
+
+namespace ferry {
+
+StagingRegion::StagingRegion(Bytes first, Bytes size)
+    : first_(first), parts_{{.offset = {}, .size = size, .value = {}, .used = 0}} {}
+
+std::optional<Bytes> StagingRegion::find(ValueId value) {
+  const auto part = std::ranges::find(parts_, value, &Part::value);
+  if (part == parts_.end()) return std::nullopt;
+  part->used = ++turn_;
+  return first_ + part->offset;
+}
+
+// Beside what lies there, on either side.
+Bytes StagingRegion::take(ValueId value, Bytes size) {
+  const Bytes end = parts_.back().offset + parts_.back().size;
+  FERRY_CHECK(Bytes{} < size && size <= end, "a region holds each of its values");
+  Bytes chosen;
+  int oldest = last_use(chosen, size);
+  const auto consider = [&](Bytes offset) {
+    if (offset < Bytes{} || offset + size > end) return;
+    const int used = last_use(offset, size);
+    if (used > oldest || (used == oldest && offset >= chosen)) return;
+    oldest = used;
+    chosen = offset;
+  };
+  for (const Part& part : parts_) {
+    consider(part.offset);
+    consider(part.offset + part.size - size);
+  }
+  clear(chosen, size);
+  const auto behind = std::ranges::upper_bound(parts_, chosen, {}, &Part::offset);
+  parts_.insert(behind, {chosen, size, value, ++turn_});
+  return first_ + chosen;
+}
+
+int StagingRegion::last_use(Bytes offset, Bytes size) const {
+  int last = 0;
+  for (const Part& part : parts_) {
+    const bool meets = part.offset < offset + size && offset < part.offset + part.size;
+    if (meets) last = std::max(last, part.used);
+  }
+  return last;
+}
+
+/// What is left of others on either side is no value any more, but keeps the turn of its last use.
+void StagingRegion::clear(Bytes offset, Bytes size) {
+  std::vector<Part> left;
+  for (const Part& part : parts_) {
+    const Bytes end = part.offset + part.size;
+    if (end <= offset || offset + size <= part.offset) {
+      left.push_back(part);
+      continue;
+    }
+    if (part.offset < offset) left.push_back({part.offset, offset - part.offset, {}, part.used});
+    if (offset + size < end) left.push_back({offset + size, end - offset - size, {}, part.used});
+  }
+  parts_ = std::move(left);
+}
+
+Bytes room_for_neighbours(std::span<const Bytes> sizes, int count) {
+  std::vector<Bytes> present;
+  std::ranges::copy_if(sizes, std::back_inserter(present),
+                       [](Bytes size) { return size > Bytes{}; });
+  const std::size_t window = std::min(present.size(), static_cast<std::size_t>(count));
+  Bytes together;
+  Bytes most;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    together += present[i];
+    if (i >= window) together = together - present[i - window];
+    most = std::max(most, together);
+  }
+  return most;
+}
+
+// What is at home on a device never leaves it, but for a tied head's sum.
+std::vector<Bytes> landing_sums(const Chain& chain, const StreamSchedule& schedule) {
+  std::vector<int> backwards(chain.size());
+  for (const StageVisit& visit : schedule.visits) {
+    if (visit.direction == Direction::forward) continue;
+    for (int b = visit.first; b < visit.end; ++b) ++backwards[b];
+  }
+  const BlockId tied = chain.blocks.back().reads_weight;
+  std::vector<Bytes> landing;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    const bool stays =
+        home_of_block(schedule, b).on_device && b != tied && !block.reads_weight.valid();
+    const Bytes sum = backwards[b.index()] > 1 ? block.gradients : landing_sum(block);
+    landing.push_back(stays ? Bytes{} : round_up(sum, kHomeAlignment));
+  }
+  return landing;
+}
+
+StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
+                           std::span<const Bytes> landing, bool reads_apart) {
+  std::vector<Bytes> states;
+  std::vector<Bytes> weights;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    const BlockHome home = home_of_block(schedule, b);
+    const auto passing = [](bool passes, Bytes size) {
+      return passes ? round_up(size, kHomeAlignment) : Bytes{};
+    };
+    states.push_back(passing(home.state_on_drive, block.states));
+    weights.push_back(passing(home.weight_on_drive, block.weights));
+  }
+  const StagingRoom& room = schedule.staging;
+  StagingBytes bytes;
+  bytes.states = room_for_neighbours(states, room.states);
+  bytes.weights = room_for_neighbours(weights, room.weights);
+  if (reads_apart) bytes.updated = bytes.weights;
+  if (schedule.gradients_on_drive) bytes.sums = room_for_neighbours(landing, room.sums);
+  if (std::ranges::count(schedule.activations_on_drive, true) > 0) {
+    bytes.activations = round_up(chain.activation, kHomeAlignment) * room.activations;
+  }
+  return bytes;
+}
+
+}  // namespace ferry
