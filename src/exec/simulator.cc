@@ -19,6 +19,7 @@ struct Work {
 };
 
 Work work_of(const Plan& plan, const Task& task) {
+  if (task.refreshes) return {};
   if (task.kind != TaskKind::copy) return {0, task.micros.count};
   const Resource& link = plan.resources[task.resource];
   return {(link.latency + task.micros).count,

@@ -214,6 +214,7 @@ void PlanParser::parse_task(PlanLine& line) {
   task.micro_batch = line.integer_or("micro_batch", -1, {0, plan_.micro_batches - 1});
   task.micros = {line.number_or_zero("micros")};
   task.bytes = line.bytes_or_zero("bytes");
+  task.refreshes = line.flag("refreshes");
   task.workspace = line.bytes_or_zero("workspace");
   if (const auto names = line.optional_text("reads")) {
     task.reads = list(line.origin(), "reads", *names, instances_);

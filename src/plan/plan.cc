@@ -87,6 +87,7 @@ Plan clipped(Plan plan) {
   }
   for (Task& task : plan.tasks) {
     if (task.kind == TaskKind::redo) task.micros = updates[task.block];
+    task.refreshes = false;
   }
   return plan;
 }
@@ -100,6 +101,7 @@ bool goes_between_devices(const Plan& plan, const Task& task) {
 }
 
 Micros full_speed_time(const Plan& plan, const Task& task) {
+  if (task.refreshes) return {};
   if (task.kind != TaskKind::copy) return task.micros;
   const Resource& link = plan.resources[task.resource];
   return task.micros + link.latency +

@@ -127,8 +127,11 @@ struct Task {
   std::vector<InstanceId> writes;
   std::vector<TaskId> after;           // tasks of the same step
   std::vector<TaskId> after_previous;  // tasks of the step before
-  Micros micros;    // predicted duration at full speed; for a copy beside latency + bytes / rate
-  Bytes bytes;      // moved by a copy
+  Micros micros;  // predicted duration at full speed; for a copy beside latency + bytes / rate
+  Bytes bytes;    // moved by a copy
+  /// Of a copy of W.b, which the host updates ahead of C: it does nothing in a step behind one
+  /// whose C is 1, since what it would write is there. Plans predict steps behind such.
+  bool refreshes = false;
   Bytes workspace;  // allocated beside the instances while it runs
 };
 
@@ -177,7 +180,8 @@ Bytes peak_bytes(const Plan& plan, PlaceId place);
 /// has, and the most workspace comes beside them. Requires: equal places.
 Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 
-/// The plan with the durations of a step that is clipped: each redo takes what its update took.
+/// The plan with the durations of a step that is clipped: each redo takes what its update took, and
+/// what refreshes copies.
 Plan clipped(Plan plan);
 
 /// Whether it copies straight from one device to another.

@@ -132,6 +132,7 @@ void print_task(const Plan& plan, const IdVector<InstanceId, std::string>& insta
   if (task.micro_batch >= 0) text.field("micro_batch", task.micro_batch);
   if (task.micros.count != 0) text.field("micros", task.micros.count);
   if (task.bytes.count != 0) text.field("bytes", task.bytes);
+  if (task.refreshes) text.flag("refreshes");
   if (task.workspace.count != 0) text.field("workspace", task.workspace);
   text.list("reads", task.reads, instance);
   text.list("writes", task.writes, instance);

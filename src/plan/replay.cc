@@ -39,6 +39,7 @@ class Replay {
   void check_sum(const Value& value, InstanceId id, const Content& found, Sums& sums);
   void check_sum_written(const Sums& sums);
   void check_overwrite(InstanceId id, std::int64_t begin, const Interval& over);
+  void check_refreshed(const Range& range, InstanceId id, const Content& content);
   Content made(InstanceId id, const Content& copied) const;
 
   const Task& task() const { return plan_.tasks[task_]; }
@@ -333,8 +334,29 @@ void Replay::check_overwrite(InstanceId id, std::int64_t begin, const Interval& 
   }
 }
 
+// Where the task does nothing, what it would write has to be there.
+void Replay::check_refreshed(const Range& range, InstanceId id, const Content& content) {
+  if (!content.trusted) return;
+  std::int64_t covered = range.begin;
+  for (auto at = range.bytes.from(range.begin); at != range.bytes.end() && at->first < range.end;
+       ++at) {
+    const Content& found = at->second.content;
+    if (!found.trusted) return;
+    const bool is_there = at->first == covered && found.value == content.value &&
+                          found.base == content.base && found.version == content.version;
+    if (!is_there) break;
+    covered = at->second.end;
+  }
+  if (covered >= range.end) return;
+  report(Rule::reads_find, [&] {
+    return " refreshes " + slot_name(id) + ", which does not hold " + text(content) + " after " +
+           std::to_string(content.version) + " updates";
+  });
+}
+
 void Replay::write(InstanceId id, const Content& content) {
   const Range range = range_of(id);
+  if (task().refreshes && step_ > 0) check_refreshed(range, id, content);
   for (auto at = range.bytes.from(range.begin); at != range.bytes.end() && at->first < range.end;
        ++at) {
     check_overwrite(id, range.begin, at->second);

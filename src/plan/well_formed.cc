@@ -79,6 +79,7 @@ class FormCheck {
   Finding indices(const Task& task) const;
   Finding runs_on(const Task& task, const TaskSignatures& signatures) const;
   Finding copy(const Task& task) const;
+  Finding refreshes(const Task& task, const TaskSignatures& signatures) const;
   Finding accesses(const Task& task, const std::vector<InstanceId>& instances,
                    const std::vector<Access>& known, const std::string& verb) const;
 
@@ -255,6 +256,7 @@ Finding FormCheck::tasks() const {
     }
     if (auto finding = indices(task)) return finding;
     if (auto finding = runs_on(task, signatures)) return finding;
+    if (auto finding = refreshes(task, signatures)) return finding;
     if (task.kind == TaskKind::copy) {
       if (auto finding = copy(task)) return finding;
       continue;
@@ -387,6 +389,17 @@ Finding FormCheck::copy(const Task& task) const {
            std::to_string(value_of(from).bytes.count);
   }
   return {};
+}
+
+// A task that may do nothing: only a copy of what an update ahead of the norm has left.
+Finding FormCheck::refreshes(const Task& task, const TaskSignatures& signatures) const {
+  if (!task.refreshes) return {};
+  const bool copies = task.kind == TaskKind::copy && !task.writes.empty();
+  if (copies && value_of(task.writes.front()).kind == ValueKind::weight &&
+      signatures.updates_ahead(task.block)) {
+    return {};
+  }
+  return "task '" + task.name + "' refreshes; expected a copy of weights that are updated ahead";
 }
 
 Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,

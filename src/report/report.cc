@@ -33,6 +33,7 @@ double rounded_to_six_digits(double number) {
 
 // How long a task draws on its resource's pools at full speed.
 Micros drawing_time(const Plan& plan, const Task& task) {
+  if (task.refreshes) return {};
   if (task.kind != TaskKind::copy) return task.micros;
   return from_seconds(static_cast<double>(task.bytes.count) / plan.resources[task.resource].rate);
 }
@@ -76,7 +77,7 @@ IdVector<PoolId, PoolUse> pool_use(const Plan& plan, const Simulation& simulatio
     for (const Draw& draw : plan.resources[task.resource].draws) {
       PoolUse& use = uses[draw.pool];
       use.utilisation += draw.rate * time.count;
-      use.bytes += task.bytes;
+      if (!task.refreshes) use.bytes += task.bytes;
     }
   }
   for (const PoolId p : uses.ids()) {
@@ -108,7 +109,7 @@ double BandwidthCdf::quantile(double share) const {
 BandwidthCdf bandwidth_cdf(const Plan& plan, const Simulation& simulation) {
   BandwidthCdf cdf;
   for_last_step(plan, simulation.timeline, [&](const Task& task, const Span& span) {
-    if (task.kind != TaskKind::copy || task.bytes <= Bytes{}) return;
+    if (task.kind != TaskKind::copy || task.refreshes || task.bytes <= Bytes{}) return;
     const double rate = plan.resources[task.resource].rate;
     const double seconds = (span.end - span.start).seconds();
     // A copy too short for the clock's digits has no duration.

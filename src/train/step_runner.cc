@@ -222,11 +222,18 @@ void StepRunner::enqueue(Launch& launch, const Task& task) {
   std::optional<OperatorCount> operators;
   if (launch.counts) operators.emplace();
   if (task.kind == TaskKind::copy) {
-    copy(task);
+    if (!is_refreshed(launch.run, task)) copy(task);
   } else {
     block_math_.enqueue(launch.run.task, *numbers_[parity(launch.run.step)]);
   }
   if (operators) launch.counted = std::max(1L, operators->count());
+}
+
+/// What the copy would write is there: the step before has copied it ahead of its norm, which took
+/// nothing back, and nobody was here since. The driver has seen that step's norm.
+bool StepRunner::is_refreshed(TaskRun run, const Task& task) const {
+  if (!task.refreshes || run.step == first_step_ || run.step == disturbed_) return false;
+  return result(run.step - 1).scale == 1.0F;
 }
 
 void StepRunner::copy(const Task& task) {

@@ -78,6 +78,10 @@ class StepRunner final : public TaskRunner {
   /// such updates then count as not run. Only while nothing is in flight.
   void take_back(int step);
 
+  /// Another plan ran in the same places before the step, of which devices hold what is at home
+  /// there and nothing else. Only while nothing is in flight.
+  void disturbed(int step) { disturbed_ = step; }
+
   /// How often a device's clock was renewed, all together.
   int clock_renewals() const;
 
@@ -121,6 +125,7 @@ class StepRunner final : public TaskRunner {
   void wait_for_device_tasks(TaskRun run, const Task& task);
   void run_host_task(TaskRun run, const Task& task);
   void copy(const Task& task);
+  bool is_refreshed(TaskRun run, const Task& task) const;
   void open_straight_ways();
   std::optional<TaskRun> take_device_completion();
   std::optional<TaskRun> take_drive_completion();
@@ -157,6 +162,7 @@ class StepRunner final : public TaskRunner {
   std::array<IdVector<TaskId, HazardClock>, 3> drive_clocks_;
   // By step modulo 3: of the two steps in flight and the one before them.
   std::array<IdVector<TaskId, Micros>, 3> ends_;
+  int disturbed_ = -1;                                // the step before which another plan ran last
   int first_step_ = std::numeric_limits<int>::max();  // that was started
   IdVector<TaskId, int> last_runs_;  // of host and device tasks written by the thread that runs
                                      // or launches them

@@ -486,6 +486,7 @@ void Run::evaluate() {
   evaluating_ = true;
   const double loss = evaluation_->loss(observer_);
   evaluating_ = false;
+  runner_.disturbed(done_);
   evaluation_seconds_ = std::chrono::duration<double>(Clock::now() - begun).count();
   evaluated_ = done_;
   summary_.eval_loss = loss;

@@ -151,9 +151,13 @@ int count_redos(const Plan& plan) {
   return static_cast<int>(std::ranges::count(plan.tasks, TaskKind::redo, &Task::kind));
 }
 
+int count_refreshes(const Plan& plan) {
+  return static_cast<int>(std::ranges::count(plan.tasks, true, &Task::refreshes));
+}
+
 // Some steps are clipped and some are not: the limit is between their norms.
 TEST(StepRunnerWithUpdatesAhead, GivesTheBitsOfUpdatesBehindTheNorm) {
-  int ahead = 0, clipped = 0, others = 0;
+  int ahead = 0, refreshed = 0, clipped = 0, others = 0;
   for (unsigned seed = 200; seed < 216; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -173,11 +177,50 @@ TEST(StepRunnerWithUpdatesAhead, GivesTheBitsOfUpdatesBehindTheNorm) {
     EXPECT_EQ(found.norms, resident.norms);
     if (count_redos(plan) == 0) continue;
     ++ahead;
+    if (count_refreshes(plan) > 0) ++refreshed;
     for (const double norm : found.norms) ++(norm > limit ? clipped : others);
   }
   EXPECT_GT(ahead, 8);
+  EXPECT_GT(refreshed, 4);
   EXPECT_GT(clipped, 8);
   EXPECT_GT(others, 8);
+}
+
+/// All W stay on the device and come up ahead of the norm.
+Plan plan_with_renewals(const PlanQuestion& asked, const Chain& chain) {
+  std::mt19937 random(1);
+  StreamSchedule schedule = random_schedule(asked, chain, Drives::none, random);
+  schedule.homes.assign(chain.size(), {.weight_stays = true, .renews_ahead = true});
+  return plan_of(asked, chain, schedule);
+}
+
+enum class Between { nothing, another_plan, what_nobody_tells };
+
+/// The weights after four steps, the last two of them behind something that may write over what
+/// came up ahead.
+std::vector<float> weights_after(const PlanQuestion& asked, const Plan& plan, Between between) {
+  Training training(asked, plan, /*checked=*/false);
+  Observer nobody_listens;
+  drive(plan, {0, 2}, training.runner, nobody_listens);
+  for (const Task& task : plan.tasks) {
+    if (between == Between::nothing || !task.refreshes) continue;
+    training.runner.binding().bytes(task.writes.front()).fill_(0);
+  }
+  if (between == Between::another_plan) training.runner.disturbed(2);
+  drive(plan, {2, 2}, training.runner, nobody_listens);
+  return weights_of(asked.model, training.states);
+}
+
+TEST(StepRunnerWithUpdatesAhead, RefreshesAllWhereAnotherPlanRanBetweenSteps) {
+  PlanQuestion asked = training_question(1);
+  set_device_budgets(asked, 64_MiB);
+  asked.clips = true;
+  const Chain chain = make_chain(asked);
+  const Plan plan = plan_with_renewals(asked, chain);
+  ASSERT_EQ(count_refreshes(plan), static_cast<int>(chain.size()));
+  const auto weights = weights_after(asked, plan, Between::nothing);
+  EXPECT_EQ(weights_after(asked, plan, Between::another_plan), weights);
+  EXPECT_NE(weights_after(asked, plan, Between::what_nobody_tells), weights);  // what is not copied
 }
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {

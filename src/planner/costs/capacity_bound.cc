@@ -196,7 +196,10 @@ class StepProgram {
     const double update = states_.host_update;
     program_.at_least(0, {{devices_, renewing}, {-states_.device_update, home_}});
     program_.at_least(0, {{1, renewing}, {-update, host_}, {update, ahead_}});
-    program_.at_least(0, {{links_.up, renewing}, {-states_.weights, host_}, {-1, returning_}});
+    program_.at_least(0, {{links_.up, renewing},
+                          {-states_.weights, host_},
+                          {states_.weights, ahead_},
+                          {-1, returning_}});
     program_.at_least(0, {{links_.down, renewing}, {-1, waiting_}});
     if (has_drives()) {
       program_.at_least(0, {{drives_.read.bytes_per_second, renewing}, {-1, on_drives_}});
@@ -204,7 +207,7 @@ class StepProgram {
     if (!has_dram_rate()) return;
     program_.at_least(0, {{dram_rate(), renewing},
                           {-drawn() - states_.weights, host_},
-                          {drawn(), ahead_},
+                          {drawn() + states_.weights, ahead_},
                           {-1, returning_},
                           {-1, waiting_},
                           {-1, on_drives_}});

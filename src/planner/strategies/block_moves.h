@@ -15,8 +15,9 @@ class BlockMoves {
   /// What may change beside homes on devices and lengths of rings.
   struct May {
     bool policies = false;
-    bool borders = false;  // of stages
-    bool ahead = false;    // how many blocks are updated ahead of the norm
+    bool borders = false;   // of stages
+    bool ahead = false;     // how many blocks are updated ahead of the norm
+    bool renewals = false;  // weights that come up ahead of the norm
   };
 
   /// `chain` must outlive it.

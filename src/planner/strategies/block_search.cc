@@ -25,8 +25,6 @@ constexpr std::size_t kSideBySide = 8;  // neighbours
 // acceptance hill climbing", Burke and Bykov, EJOR 2017).
 constexpr std::size_t kHistory = 20;
 constexpr int kRepairs = 10;
-// Nothing that is shorter by more is taken: so what starts from much longer steps is left out.
-constexpr double kMostGain = 0.2;
 // It also ends where so many rounds gained less than so much.
 constexpr int kPatience = 40;
 constexpr double kWorthGoingOn = 0.003;
@@ -40,13 +38,13 @@ constexpr Micros kTaskEffort{2.2};  // to write and simulate a task, on a 2-core
 /// From the climb's best of every rung, on that rung. Those are left out where nothing that is
 /// faster than the best can be found, most of them if the highest comes first; so the answer is as
 /// if none were, and more memory makes it no slower.
-void StreamSearch::search_blocks(const std::vector<Found>& found) {
+void StreamSearch::search_blocks(const std::vector<Found>& found, double most_gain) {
   for (const auto& [rung, draft] : std::views::reverse(found)) {
     stand_on(rung);
-    const Micros least = std::max(draft.step() * (1 - kMostGain), lower_bound(question_, chain_));
+    const Micros least = std::max(draft.step() * (1 - most_gain), lower_bound(question_, chain_));
     if (best_ && least >= best_->step()) continue;
     passes_.run(pass_name::kBlocks, draft,
-                [&](StreamDraft given) { return best_blocks(std::move(given)); });
+                [&](StreamDraft given) { return best_blocks(std::move(given), most_gain); });
   }
 }
 
@@ -61,7 +59,8 @@ BlockMoves StreamSearch::block_moves(const StreamSchedule& schedule) const {
   return {chain_,
           {.policies = may_keep(),
            .borders = may_move,
-           .ahead = question_.clips && !schedule.uses_drives()},
+           .ahead = may_update_ahead(schedule),
+           .renewals = schedule.on_devices.renewed > 0},
           static_cast<std::uint64_t>(rung_.count)};
 }
 
@@ -114,7 +113,7 @@ std::vector<StreamSearch::Rated> StreamSearch::rate_neighbours(const StreamSched
 }
 
 /// From neighbour to neighbour, the fastest of every round that may be accepted.
-StreamDraft StreamSearch::best_blocks(StreamDraft draft) {
+StreamDraft StreamSearch::best_blocks(StreamDraft draft, double most_gain) {
   const int rounds = block_tries(draft) / static_cast<int>(kSideBySide);
   if (rounds == 0) return draft;
   StreamDraft here = draft;
@@ -126,7 +125,7 @@ StreamDraft StreamSearch::best_blocks(StreamDraft draft) {
   BlockMoves moves = block_moves(here.schedule);
   std::array<Micros, kHistory> past;
   past.fill(here.step());
-  const Micros least = draft.step() * (1 - kMostGain);
+  const Micros least = draft.step() * (1 - most_gain);
   Micros gained_from = draft.step();
   for (int round = 0; round < rounds; ++round) {
     if (round % kPatience == 0 && round > 0) {

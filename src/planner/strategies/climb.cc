@@ -12,11 +12,22 @@
 #include "spec/pass_names.h"
 
 namespace ferry {
+namespace {
+
+// Nothing that is shorter by more is taken in a search of single blocks: so what starts from much
+// longer steps is left out.
+constexpr double kMostGain = 0.2;
+// Single blocks gain less beside weights that come up ahead, and would take as long again.
+constexpr double kMostGainOfRenewed = 0.05;
+constexpr double kWorthRenewing = 0.98;  // of the step without
+
+}  // namespace
 
 StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   std::vector<Found> bests;          // by rung
+  std::vector<Found> renewed;        // likewise, with weights that come up ahead of the norm
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
     draft = pass(std::move(*draft));
@@ -46,6 +57,10 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (homes_ && has_short_plans()) {
       bests.back().draft = faster(std::move(bests.back().draft), dense_homes(*draft));
     }
+    StreamDraft renewing = with_renewals(*draft);
+    if (renewing.step() < draft->step() * kWorthRenewing) {
+      renewed.push_back({rung.memory, std::move(renewing)});
+    }
     // It may be the answer (best_). The climb goes on from what goes through the host, so that all
     // that is tried without p2p is tried with it.
     if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));
@@ -55,7 +70,10 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     }
     if (!has_more && !wants_memory_) break;
   }
-  if (homes_ && has_short_plans()) search_blocks(bests);
+  if (homes_ && has_short_plans()) {
+    search_blocks(bests, kMostGain);
+    search_blocks(renewed, kMostGainOfRenewed);
+  }
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
   return *best_;
 }
@@ -110,6 +128,13 @@ bool StreamSearch::offer_all(const Offers& offers) {
   }
   offered_.offer(std::move(*least.draft));
   return offers.schedules();
+}
+
+/// The draft, or a faster one whose weights come up ahead of the norm. The climb goes on without.
+StreamDraft StreamSearch::with_renewals(StreamDraft draft) {
+  if (!homes_) return draft;
+  return passes_.run(pass_name::kUpdates, std::move(draft),
+                     [&](StreamDraft given) { return best_renewed(std::move(given)); });
 }
 
 /// With a little more memory than where the draft was the best.

@@ -95,10 +95,28 @@ void DeviceHomes::set(std::vector<BlockHome>& homes, int block, BlockHome wanted
   wanted.on_device = table >= 0 ? homes[table].on_device : wanted.on_device && among(all_);
   wanted.sum_waits = wanted.sum_waits && !wanted.on_device && among(sums_);
   wanted.weight_stays = wanted.weight_stays && !wanted.on_device && among(weights_);
+  wanted.renews_ahead = wanted.renews_ahead && wanted.weight_stays && !wanted.sum_waits &&
+                        chain_.blocks[block].trainable;
   wanted.input_stays = wanted.input_stays && inputs_[block];
   homes[block] = wanted;
   const int head = static_cast<int>(chain_.size()) - 1;
   if (chain_.blocks[head].reads_weight == block) homes[head].on_device = wanted.on_device;
+}
+
+/// HomeCounts::renewed, of a device's blocks.
+std::vector<int> DeviceHomes::renewed(const std::vector<int>& blocks,
+                                      const std::vector<BlockHome>& homes, int count) const {
+  std::vector<int> passing;
+  for (const int b : blocks) {
+    if (homes[b] == BlockHome{} && chain_.blocks[b].trainable) passing.push_back(b);
+  }
+  const int all = static_cast<int>(passing.size());
+  count = std::min(count, all);
+  std::vector<int> chosen;
+  for (int i = 0; i < all; ++i) {
+    if ((i + 1) * count / all > i * count / all) chosen.push_back(passing[i]);
+  }
+  return chosen;
 }
 
 std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
@@ -122,6 +140,9 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
     give(weights_[d], all + counts.weights, [&](int b) {
       if (!resting[b].on_device && counts.weights > 0) resting[b].weight_stays = true;
     });
+    for (const int b : renewed(weights_[d], resting, counts.renewed)) {
+      resting[b].weight_stays = resting[b].renews_ahead = true;
+    }
   }
   return resting;
 }

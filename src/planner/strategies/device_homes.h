@@ -27,6 +27,9 @@ class DeviceHomes {
   const HomeCounts& most() const { return most_; }
 
  private:
+  std::vector<int> renewed(const std::vector<int>& blocks, const std::vector<BlockHome>& homes,
+                           int count) const;
+
   const Chain& chain_;
   // By device, in the order in which they are taken.
   std::vector<std::vector<int>> all_;

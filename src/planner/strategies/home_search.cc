@@ -118,6 +118,38 @@ StreamDraft StreamSearch::best_elsewhere(StreamDraft draft) {
   return draft;
 }
 
+/// With clipping: some whole blocks less, and in their place weights of others that are renewed
+/// ahead of the norm, so that fewer come up between it and the last forward.
+StreamDraft StreamSearch::best_renewed(StreamDraft draft) {
+  constexpr std::array kWholeShares = {1.0, 0.75, 0.5};
+  constexpr std::array kRenewedShares = {1.0, 0.75};
+  if (!may_update_ahead(draft.schedule)) return draft;
+  const StreamSchedule chosen = draft.schedule;
+  const Micros fastest = fastest_;
+  for (const double share : kWholeShares) {
+    HomeCounts whole = whole_blocks(chosen.on_devices);
+    whole.all = static_cast<int>(whole.all * share);
+    const Fill fill = fill_of(chosen, draft, Fills::sums, whole);
+    const std::optional<int> kept = most_kept(fill);
+    if (!kept) continue;
+    const auto with_renewed = [&](int count) {
+      HomeCounts counts = whole;
+      counts.renewed = count;
+      StreamSchedule schedule = with(fill, *kept, counts);
+      schedule.updates_ahead = 0;
+      return schedule;
+    };
+    const int most = largest(DeviceHomes(chain_, fill.visits).most().weights,
+                             [&](int count) { return is_roomy(with_renewed(count)); });
+    for (const double part : kRenewedShares) {
+      const int renewed = static_cast<int>(most * part);
+      if (renewed > 0) draft = faster_of(std::move(draft), with_renewed(renewed));
+    }
+  }
+  fastest_ = fastest;  // the climb goes on as if there were none of these
+  return draft;
+}
+
 /// Where the fill is nearly as fast as the draft: with some more whole blocks or fewer, and with
 /// less of what is kept.
 StreamDraft StreamSearch::best_fill(StreamDraft draft, Fill fill) {

@@ -51,7 +51,7 @@ std::string key_of(const StreamSchedule& schedule) {
   for (const BlockHome& home : schedule.homes) {
     int bits = 0;
     for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits, home.input_stays,
-                           home.weight_on_drive, home.state_on_drive}) {
+                           home.renews_ahead, home.weight_on_drive, home.state_on_drive}) {
       bits = 2 * bits + (bit ? 1 : 0);
     }
     key += static_cast<char>('0' + bits);
@@ -284,7 +284,7 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
   for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
     if (task.kind == TaskKind::copy) {
-      if (task.micro_batch >= 0 || may_go_straight[id]) continue;
+      if (task.micro_batch >= 0 || task.refreshes || may_go_straight[id]) continue;
       moved[task.resource] += static_cast<double>(task.bytes.count);
     } else if (task.kind == TaskKind::backward) {
       busy[task.resource] += least_backward(chain_.blocks[task.block]);

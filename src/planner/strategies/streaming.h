@@ -184,6 +184,9 @@ class StreamSearch {
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
   std::optional<StreamDraft> dense_homes(const StreamDraft& draft);
+  StreamDraft best_renewed(StreamDraft draft);
+  StreamDraft with_renewals(StreamDraft draft);
+  bool may_update_ahead(const StreamSchedule& schedule) const;
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
@@ -203,8 +206,8 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
-  void search_blocks(const std::vector<Found>& found);
-  StreamDraft best_blocks(StreamDraft draft);
+  void search_blocks(const std::vector<Found>& found, double most_gain);
+  StreamDraft best_blocks(StreamDraft draft, double most_gain);
   int block_tries(const StreamDraft& draft) const;
   BlockMoves block_moves(const StreamSchedule& schedule) const;
   std::vector<Bytes> room_beside(const StreamSchedule& schedule) const;

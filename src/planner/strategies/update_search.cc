@@ -55,11 +55,15 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   return draft;
 }
 
+/// Where something rests on drives DRAM is full.
+bool StreamSearch::may_update_ahead(const StreamSchedule& schedule) const {
+  return question_.clips && question_.mode == PlanMode::train && !schedule.uses_drives();
+}
+
 /// With clipping: updates ahead of the norm, of as many blocks as DRAM has room for what they find
-/// and as the step gets shorter by. Where something rests on drives DRAM is full.
+/// and as the step gets shorter by.
 StreamDraft StreamSearch::best_ahead(StreamDraft draft) {
-  if (!question_.clips || question_.mode != PlanMode::train) return draft;
-  if (draft.schedule.uses_drives()) return draft;
+  if (!may_update_ahead(draft.schedule)) return draft;
   return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
     const auto turn = [&](int count) {
       StreamSchedule turned = given.schedule;

@@ -50,6 +50,15 @@ ResourceId PlanBuilder::between(int from, int to, Cargo cargo) {
   return queue;
 }
 
+ResourceId PlanBuilder::renewals_up(int device) {
+  ResourceId& queue = renewals_[device];
+  if (queue.valid()) return queue;
+  const DeviceQueues& queues = queues_.devices[device];
+  Resource made = plan_.resources[queues.weights_up];
+  made.name = plan_.places[queues.place].name + ".renewals_up";
+  return queue = plan_.resources.add(std::move(made));
+}
+
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
 ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
@@ -198,6 +207,11 @@ void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
   task.writes.assign(1, to);
   task.bytes = moved.bytes;
   plan_.tasks.push_back(std::move(task));
+}
+
+void PlanBuilder::refresh(ResourceId queue, InstanceId from, InstanceId to) {
+  copy(queue, from, to);
+  plan_.tasks.back().refreshes = true;
 }
 
 void PlanBuilder::clip(const Where& where) {

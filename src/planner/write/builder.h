@@ -36,6 +36,9 @@ class PlanBuilder {
   const DeviceQueues& device(int k) const { return queues_.devices[k]; }
   /// The queue straight from one device to another, made on first use.
   ResourceId between(int from, int to, Cargo cargo);
+  /// The device's queue of weights that come up ahead of the norm, which other weights would stand
+  /// behind; made on first use.
+  ResourceId renewals_up(int device);
   void set_stage(BlockId block, int stage);
 
   /// The value, made on first use.
@@ -64,6 +67,8 @@ class PlanBuilder {
   void backward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
   /// Copies get their bytes from the value.
   void copy(ResourceId queue, InstanceId from, InstanceId to);
+  /// A copy of weights that nothing has to do where the step before was not clipped.
+  void refresh(ResourceId queue, InstanceId from, InstanceId to);
   /// Norms and losses are read in the order in which their instances were made.
   void clip(const Where& where);
 
@@ -114,6 +119,7 @@ class PlanBuilder {
   std::vector<int> copies_;                      // made so far: [value][to place], flat
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
+  std::map<int, ResourceId> renewals_;  // by device
 };
 
 /// The offset of an activation on the host that settle() is to place.

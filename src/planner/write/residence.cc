@@ -56,15 +56,18 @@ bool Residence::may_update_ahead(int block) const {
          !at.state_on_drive && !gathers_sum(backward_device_[block], block);
 }
 
-// The first whose sums land.
+// Those whose weights come up ahead, and of the others the first whose sums land.
 void Residence::choose_updates_ahead() {
   if (!trains_ || !question_.clips || schedule_.gradients_on_drive) return;
+  for (int b = 0; b < static_cast<int>(chain_.size()); ++b) {
+    if (home(b).renews_ahead && may_update_ahead(b)) updates_ahead_[b] = true;
+  }
   int left = schedule_.updates_ahead;
   for (const StageVisit& visit : schedule_.visits) {
     if (visit.direction == Direction::forward || visit.end_batch < question_.micro_batches)
       continue;
     for (int b = visit.end - 1; b >= visit.first && left > 0; --b) {
-      if (!may_update_ahead(b)) continue;
+      if (!may_update_ahead(b) || updates_ahead_[b]) continue;
       updates_ahead_[b] = true;
       --left;
     }

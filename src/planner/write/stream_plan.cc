@@ -404,7 +404,12 @@ class StreamWriter {
       const int owner = owner_of(b);
       if (!residence_.keeps_weight(visit.device, owner)) continue;
       if (!renewed_.emplace(visit.device, owner).second) continue;
-      bring_weight(v, owner);
+      if (residence_.renews_ahead(owner)) {
+        const ResourceId queue = builder_.device(visit.device).weights_up;
+        builder_.refresh(queue, weight_on_host(owner), in_visit(v, ValueKind::weight, owner));
+      } else {
+        bring_weight(v, owner);
+      }
     }
     for (const ValueId value : device_of(v).passing(visits_[v].number)) {
       const Value needed = builder_.values()[value];
@@ -595,6 +600,7 @@ class StreamWriter {
     bring_sum_down(v, residence_.update_sum(b), b, residence_.updates_wait());
     landed_.push_back(b);
     if (!residence_.updates_wait() || residence_.updates_ahead(b)) store_.update(b, {});
+    renew_ahead(b);
   }
 
   /// A tied head's whole sum, to where the block adds it whose weights it reads.
@@ -622,6 +628,16 @@ class StreamWriter {
       builder_.update(b, builder_.device(d).compute, in_visit(v, ValueKind::gradient, b), {});
       return true;
     });
+  }
+
+  /// Copies what an update ahead of the norm leaves to where W stays.
+  void renew_ahead(int b) {
+    if (!residence_.renews_ahead(b)) return;
+    for (int d = 0; d < schedule_.devices; ++d) {
+      if (!renewed_.contains({d, b})) continue;
+      builder_.copy(builder_.renewals_up(d), weight_on_host(b),
+                    devices_[d].staying(ValueKind::weight, b).value());
+    }
   }
 
   /// The step's loss and norm, and the updates that waited for it.

@@ -42,6 +42,10 @@ struct BlockHome {
   /// the first block: X.m, also where the head reads it. What another device makes of them, or
   /// reads, passes through the host. Requires: all the block's visits are on one device.
   bool input_stays = false;
+  /// With clipping, of a block that rests in DRAM and whose weight stays: it is updated when its
+  /// sum lands, as those of StreamSchedule::updates_ahead, and its new W comes up at once. Where
+  /// the step is clipped W comes up again.
+  bool renews_ahead = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
 
@@ -65,6 +69,9 @@ struct HomeCounts {
   // many more on all others.
   int all_elsewhere = 0;
   int sums_elsewhere = 0;
+  /// Of the blocks that have nothing of that, so many, evenly apart, have W from step to step and
+  /// renew it ahead of the norm.
+  int renewed = 0;
 
   bool operator==(const HomeCounts&) const = default;
 };

@@ -161,6 +161,43 @@ TEST(UpdatesAhead, VerifyNamesWhatIsWrongWithThem) {
   EXPECT_EQ(to_text(parse_plan(text, "a.plan")), text);
 }
 
+StreamSchedule with_renewals(const Sample& sample) {
+  StreamSchedule schedule = sample.schedule(0);
+  schedule.homes.assign(sample.chain.size(), {.weight_stays = true, .renews_ahead = true});
+  return schedule;
+}
+
+TEST(UpdatesAhead, BringWeightsUpAheadOfTheNormAndAgainWhereTheStepIsClipped) {
+  const Sample sample;
+  const Plan plan = sample.plan(with_renewals(sample));
+  EXPECT_EQ(found_in(plan), "nothing");
+  const std::string last = "W." + std::to_string(sample.chain.size() - 1);
+  const Task &again = plan.tasks[TaskId(index_of(plan, last + ">gpu0"))],
+             &ahead = plan.tasks[TaskId(index_of(plan, last + ">gpu0#1"))];
+  EXPECT_TRUE(again.refreshes);
+  EXPECT_EQ(full_speed_time(plan, again), Micros{});
+  EXPECT_GT(full_speed_time(clipped(plan), clipped(plan).tasks[TaskId(index_of(plan, again.name))]),
+            Micros{});
+  EXPECT_FALSE(ahead.refreshes);
+  EXPECT_EQ(plan.resources[ahead.resource].name, "gpu0.renewals_up");
+  EXPECT_LT(index_of(plan, ahead.name), index_of(plan, "clip"));
+  const std::string text = to_text(plan);
+  EXPECT_EQ(to_text(parse_plan(text, "a.plan")), text);
+}
+
+TEST(UpdatesAhead, VerifyNamesWhatMayNotBeLeftToARefresh) {
+  const Sample sample;
+  Plan plan = sample.plan(sample.schedule(1));
+  const std::string last = "W." + std::to_string(sample.chain.size() - 1) + ">gpu0";
+  plan.tasks[TaskId(index_of(plan, last))].refreshes = true;  // W does not come up ahead
+  EXPECT_EQ(found_in(plan).substr(0, 3 + last.size() + 12), "2: '" + last + "' of step 1");
+  EXPECT_NE(found_in(plan).find(" refreshes W."), std::string::npos) << found_in(plan);
+  plan = sample.plan(sample.schedule(1));
+  plan.tasks[TaskId(index_of(plan, "W.0>gpu0"))].refreshes = true;  // is not updated ahead
+  EXPECT_EQ(found_in(plan),
+            "0: task 'W.0>gpu0' refreshes; expected a copy of weights that are updated ahead");
+}
+
 // A fast device beside a host that updates slowly: what it does during backward costs nothing.
 TEST(UpdatesAhead, AreTakenWhereFewStepsAreClipped) {
   PlanQuestion question = sample_question({.layers = 4}, {}, 4);
