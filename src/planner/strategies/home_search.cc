@@ -238,27 +238,29 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
       }
     }
   }
-  return exchanged_homes(std::move(draft));
+  exchange_homes(draft);
+  return draft;
 }
 
-/// A block more or fewer on the device of the first block, and as many as before on all others.
-StreamDraft StreamSearch::exchanged_homes(StreamDraft draft) {
+/// A block more or fewer on the device of the first block, and as many as before on all others. It
+/// may be the answer (best_); the climb goes on without it.
+void StreamSearch::exchange_homes(const StreamDraft& draft) {
   using Count = int HomeCounts::*;
   constexpr std::array<std::pair<Count, Count>, 2> kKinds = {
       {{&HomeCounts::all, &HomeCounts::all_elsewhere},
        {&HomeCounts::sums, &HomeCounts::sums_elsewhere}}};
+  if (draft.schedule.devices == 1) return;
+  const Micros fastest = fastest_;
   for (const auto& [everywhere, elsewhere] : kKinds) {
-    const StreamSchedule chosen = draft.schedule;
-    if (chosen.devices == 1) return draft;
     for (const int by : {-1, 1}) {
-      StreamSchedule tried = chosen;
+      StreamSchedule tried = draft.schedule;
       tried.on_devices.*everywhere += by;
       tried.on_devices.*elsewhere -= by;
       const bool exists = tried.on_devices.*everywhere >= 0 && tried.on_devices.*elsewhere >= 0;
-      if (exists) draft = faster_of(std::move(draft), tried);
+      if (exists) try_schedule(tried, draft.step());
     }
   }
-  return draft;
+  fastest_ = fastest;
 }
 
 StreamSearch::Fill StreamSearch::fill_of(StreamSchedule visits, const StreamDraft& draft,

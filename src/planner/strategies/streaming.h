@@ -168,7 +168,7 @@ class StreamSearch {
   StreamDraft with_policies(StreamDraft draft, PolicyTrials trials);
   StreamDraft more_at_home(StreamDraft draft);
   StreamDraft neighbouring_homes(StreamDraft draft);
-  StreamDraft exchanged_homes(StreamDraft draft);
+  void exchange_homes(const StreamDraft& draft);
   void crowded_homes(StreamDraft draft);
   StreamDraft most_at_home(StreamDraft draft);
   /// What takes the memory that forward's outputs leave: sums that wait, then weights; weights
