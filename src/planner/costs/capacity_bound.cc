@@ -14,8 +14,6 @@ namespace {
 
 using Variable = LeastProgram::Variable;
 
-double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
-
 // All that is updated, and what comes with each byte of its W + S, the least of any block.
 struct States {
   double bytes = 0;  // W + S

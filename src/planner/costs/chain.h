@@ -14,6 +14,9 @@
 
 namespace ferry {
 
+/// For formulas.
+inline double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
+
 struct ChainBlock {
   BlockKind kind = BlockKind::embedding;
   bool trainable = true;  // has weights of its own

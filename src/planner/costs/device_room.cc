@@ -11,8 +11,6 @@
 namespace ferry {
 namespace {
 
-double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
-
 // By workspace, ascending: W, S and sums of the blocks that take so much.
 std::map<Bytes, double> held_by_workspace(const Chain& chain) {
   std::map<Bytes, double> held;

@@ -11,8 +11,6 @@
 namespace ferry {
 namespace {
 
-double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
-
 // Bytes per second of the fastest links that any device has.
 struct FastestLinks {
   double up = 0;

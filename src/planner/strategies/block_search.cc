@@ -14,7 +14,6 @@
 #include "planner/costs/queues.h"
 #include "planner/strategies/device_homes.h"
 #include "planner/strategies/streaming.h"
-#include "planner/write/stream_plan.h"
 #include "spec/pass_names.h"
 
 namespace ferry {
@@ -67,7 +66,7 @@ BlockMoves StreamSearch::block_moves(const StreamSchedule& schedule) const {
 /// By device, what a schedule may take there: the rung's memory, or where this one does not leave
 /// room for any two neighbouring visits, as much as that would take.
 std::vector<Bytes> StreamSearch::room_beside(const StreamSchedule& schedule) const {
-  std::vector<Bytes> room = roomy_needs(question_, chain_, at_rest(schedule, false));
+  std::vector<Bytes> room = needs_at_rest(schedule);
   for (int d = 0; d < schedule.devices; ++d) {
     room[d] = std::max(room[d], device_limit(question_, d));
   }
@@ -81,7 +80,7 @@ std::optional<StreamSchedule> StreamSearch::neighbour(const StreamSchedule& here
   StreamSchedule schedule = moves.neighbour(here);
   schedule.left_free = {};
   for (int repair = 0; repair <= kRepairs; ++repair) {
-    const std::vector<Bytes> needs = roomy_needs(question_, chain_, at_rest(schedule, false));
+    const std::vector<Bytes> needs = needs_at_rest(schedule);
     bool fits = true;
     for (int d = 0; d < schedule.devices; ++d) {
       if (needs[d] <= room[d]) continue;

@@ -130,11 +130,14 @@ bool StreamSearch::offer_all(const Offers& offers) {
   return offers.schedules();
 }
 
-/// The draft, or a faster one whose weights come up ahead of the norm. The climb goes on without.
+/// The draft, or a faster one whose weights come up ahead of the norm.
 StreamDraft StreamSearch::with_renewals(StreamDraft draft) {
   if (!homes_) return draft;
-  return passes_.run(pass_name::kUpdates, std::move(draft),
-                     [&](StreamDraft given) { return best_renewed(std::move(given)); });
+  beside_climb([&] {
+    draft = passes_.run(pass_name::kUpdates, std::move(draft),
+                        [&](StreamDraft given) { return best_renewed(std::move(given)); });
+  });
+  return draft;
 }
 
 /// With a little more memory than where the draft was the best.

@@ -11,7 +11,6 @@
 #include "planner/strategies/device_homes.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
-#include "planner/write/stream_plan.h"
 #include "spec/pass_names.h"
 
 namespace ferry {
@@ -60,31 +59,30 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
 }
 
 /// Where something rests on the drives: nothing but whole blocks, as many as the device holds, so
-/// that the least rests there; and the largest of them, embeddings and heads as a rule, first. The
-/// climb goes on without it.
+/// that the least rests there; and the largest of them, embeddings and heads as a rule, first.
 std::optional<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
   constexpr double kPromising = 1.05;  // of the best step
   if (!draft.schedule.uses_drives()) return std::nullopt;
-  const Micros fastest = fastest_;
   std::optional<StreamDraft> best;
   StreamSchedule dense = with_slots(draft.schedule, kRoomyRing);
   dense.policies = {};
-  for (const int large : {0, 1, 2}) {
-    std::optional<StreamDraft> densest;
-    const auto fits = [&](int all) {
-      dense.on_devices = {.all = all, .large = large};
-      Attempt attempt = try_schedule(dense, draft.step() * kPromising);
-      if (attempt.draft) densest = std::move(attempt.draft);
-      return !attempt.lacking;
-    };
-    largest(DeviceHomes(chain_, dense).most().all, fits);
-    if (!densest) continue;
-    StreamDraft found = passes_.run(pass_name::kHomes, *densest, [&](StreamDraft given) {
-      return neighbouring_homes(std::move(given));
-    });
-    if (!best || found.step() < best->step()) best = std::move(found);
-  }
-  fastest_ = fastest;
+  beside_climb([&] {
+    for (const int large : {0, 1, 2}) {
+      std::optional<StreamDraft> densest;
+      const auto fits = [&](int all) {
+        dense.on_devices = {.all = all, .large = large};
+        Attempt attempt = try_schedule(dense, draft.step() * kPromising);
+        if (attempt.draft) densest = std::move(attempt.draft);
+        return !attempt.lacking;
+      };
+      largest(DeviceHomes(chain_, dense).most().all, fits);
+      if (!densest) continue;
+      StreamDraft found = passes_.run(pass_name::kHomes, *densest, [&](StreamDraft given) {
+        return neighbouring_homes(std::move(given));
+      });
+      if (!best || found.step() < best->step()) best = std::move(found);
+    }
+  });
   return best;
 }
 
@@ -125,7 +123,6 @@ StreamDraft StreamSearch::best_renewed(StreamDraft draft) {
   constexpr std::array kRenewedShares = {1.0, 0.75};
   if (!may_update_ahead(draft.schedule)) return draft;
   const StreamSchedule chosen = draft.schedule;
-  const Micros fastest = fastest_;
   for (const double share : kWholeShares) {
     HomeCounts whole = whole_blocks(chosen.on_devices);
     whole.all = static_cast<int>(whole.all * share);
@@ -146,7 +143,6 @@ StreamDraft StreamSearch::best_renewed(StreamDraft draft) {
       if (renewed > 0) draft = faster_of(std::move(draft), with_renewed(renewed));
     }
   }
-  fastest_ = fastest;  // the climb goes on as if there were none of these
   return draft;
 }
 
@@ -238,19 +234,17 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
       }
     }
   }
-  exchange_homes(draft);
+  beside_climb([&] { exchange_homes(draft); });
   return draft;
 }
 
-/// A block more or fewer on the device of the first block, and as many as before on all others. It
-/// may be the answer (best_); the climb goes on without it.
+/// A block more or fewer on the device of the first block, and as many as before on all others.
 void StreamSearch::exchange_homes(const StreamDraft& draft) {
   using Count = int HomeCounts::*;
   constexpr std::array<std::pair<Count, Count>, 2> kKinds = {
       {{&HomeCounts::all, &HomeCounts::all_elsewhere},
        {&HomeCounts::sums, &HomeCounts::sums_elsewhere}}};
   if (draft.schedule.devices == 1) return;
-  const Micros fastest = fastest_;
   for (const auto& [everywhere, elsewhere] : kKinds) {
     for (const int by : {-1, 1}) {
       StreamSchedule tried = draft.schedule;
@@ -260,7 +254,6 @@ void StreamSearch::exchange_homes(const StreamDraft& draft) {
       if (exists) try_schedule(tried, draft.step());
     }
   }
-  fastest_ = fastest;
 }
 
 StreamSearch::Fill StreamSearch::fill_of(StreamSchedule visits, const StreamDraft& draft,
@@ -322,7 +315,7 @@ StreamSchedule StreamSearch::with(const Fill& fill, int kept, const HomeCounts& 
 
 /// Whether the devices have room for it and for any two neighbouring visits.
 bool StreamSearch::is_roomy(const StreamSchedule& schedule) {
-  const std::vector<Bytes> needs = roomy_needs(question_, chain_, at_rest(schedule, false));
+  const std::vector<Bytes> needs = needs_at_rest(schedule);
   for (int d = 0; d < schedule.devices; ++d) {
     if (needs[static_cast<std::size_t>(d)] <= device_limit(question_, d)) continue;
     wants_memory_ = true;

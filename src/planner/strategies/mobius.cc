@@ -27,7 +27,7 @@ constexpr int kSmallPartitionsTried = 12;  // of a small step
 
 double bytes_per_micro(double bytes_per_second) { return bytes_per_second * 1e-6; }
 
-double as_double(Bytes bytes) { return static_cast<double>(slot_size(bytes).count); }
+double slot_bytes(Bytes bytes) { return static_cast<double>(slot_size(bytes).count); }
 
 BlockCosts costs_of(const PlanQuestion& question, const Chain& chain, int b) {
   const bool train = question.mode == PlanMode::train;
@@ -36,18 +36,18 @@ BlockCosts costs_of(const PlanQuestion& question, const Chain& chain, int b) {
   BlockCosts costs;
   if (has_forward(block)) {
     costs.forward_time = block.forward.count;
-    costs.forward_upload = costs.forward_memory = as_double(owner.weights);
+    costs.forward_upload = costs.forward_memory = slot_bytes(owner.weights);
   }
   costs.activation = static_cast<double>(chain.activation.count);
   if (!train) return costs;
   const bool tied_embedding = b == 0 && chain.blocks.back().reads_weight == 0;
-  const double tied_sum = tied_embedding ? as_double(chain.blocks.back().gradients) : 0.0;
+  const double tied_sum = tied_embedding ? slot_bytes(chain.blocks.back().gradients) : 0.0;
   costs.backward_time = block.backward.count;
-  costs.backward_upload = (b > 0 ? as_double(owner.weights) : 0.0) + tied_sum;
+  costs.backward_upload = (b > 0 ? slot_bytes(owner.weights) : 0.0) + tied_sum;
   costs.backward_memory =
-      costs.backward_upload + as_double(block.gradients) + as_double(block.rounded);
+      costs.backward_upload + slot_bytes(block.gradients) + slot_bytes(block.rounded);
   costs.activation_gradient = static_cast<double>(chain.activation.count);
-  costs.gradient_download = as_double(landing_sum(block));
+  costs.gradient_download = slot_bytes(landing_sum(block));
   costs.update_time = block.trainable ? block.host_update.count : 0.0;
   return costs;
 }

@@ -8,6 +8,7 @@
 #include "planner/strategies/homes.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
+#include "planner/write/stream_plan.h"
 #include "spec/drive_array.h"
 
 namespace ferry {
@@ -47,6 +48,11 @@ StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_driv
     rest_all_on_drives(question_, chain_, schedule);
   }
   return schedule;
+}
+
+/// By device, what it takes beside room for any two neighbouring visits.
+std::vector<Bytes> StreamSearch::needs_at_rest(const StreamSchedule& schedule) const {
+  return roomy_needs(question_, chain_, at_rest(schedule, false));
 }
 
 /// With so much of DRAM left free. Returns whether that changes what rests where.

@@ -132,6 +132,13 @@ class StreamSearch {
   bool offer_all(const Offers& offers);
   StreamDraft refined();
   StreamDraft neighbouring(StreamDraft draft, bool lands);
+  /// What the tries find may be the answer (best_); the climb goes on as if there were none.
+  template <typename Tries>
+  void beside_climb(Tries tries) {
+    const Micros fastest = fastest_;
+    tries();
+    fastest_ = fastest;
+  }
   int device_count() const { return static_cast<int>(asked_.machine.devices.size()); }
 
   /// The schedule's plan, counted where it is large.
@@ -194,6 +201,7 @@ class StreamSearch {
   bool may_keep() const;
   Fill fill_of(StreamSchedule visits, const StreamDraft& draft, Fills rest,
                const HomeCounts& whole) const;
+  std::vector<Bytes> needs_at_rest(const StreamSchedule& schedule) const;
   bool is_roomy(const StreamSchedule& schedule);
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);

@@ -99,4 +99,20 @@ bool Residence::rounds(int block) const {
   return updates_wait() && backward_visits_[block] == 1 && !home(block).sum_waits;
 }
 
+Bytes Residence::workspace(int device) const {
+  Bytes most;
+  for (const StageVisit& visit : schedule_.visits) {
+    if (visit.device != device) continue;
+    for (int b = visit.first; b < visit.end; ++b) {
+      const ChainBlock& block = chain_.blocks[b];
+      if (visit.direction != Direction::backward && has_forward(block)) {
+        most = std::max(most, forward_workspace(block, saves(schedule_.policies, b)));
+      }
+      if (visit.direction != Direction::forward) most = std::max(most, block.backward_workspace);
+      if (updates(device, b)) most = std::max(most, block.device_update_workspace);
+    }
+  }
+  return most;
+}
+
 }  // namespace ferry

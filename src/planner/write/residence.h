@@ -71,6 +71,9 @@ class Residence {
   /// What some blocks' forwards make stays on their devices for backward.
   bool keeps_activations() const { return keeps_activations_; }
 
+  /// The most that a task on the device takes beside what it reads and writes.
+  Bytes workspace(int device) const;
+
   /// Updates wait for the end of backward.
   bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
 

@@ -163,7 +163,7 @@ class StreamWriter {
       const bool tokens = runs.front() || runs.back();
       const int in_use = residence_.home(0).input_stays ? tokens_in_use(token_uses_, d) : 1;
       devices_[d].lay_out({.limit = device_limit(question_, d),
-                           .workspace = workspace_of(d),
+                           .workspace = residence_.workspace(d),
                            .activations = passing_activations(),
                            .tokens = tokens ? token_slots(in_use) : 0,
                            .tokens_in_use = in_use,
@@ -183,23 +183,6 @@ class StreamWriter {
   int token_slots(int in_use) const {
     const int slots = in_use + schedule_.token_slots - 1;
     return residence_.home(0).input_stays ? std::min(slots, question_.micro_batches) : slots;
-  }
-
-  Bytes workspace_of(int d) const {
-    Bytes most;
-    for (const StageVisit& visit : schedule_.visits) {
-      if (visit.device != d) continue;
-      for (int b = visit.first; b < visit.end; ++b) {
-        if (visit.direction != Direction::backward && has_forward(block(b))) {
-          most = std::max(most, forward_workspace(block(b), saves(schedule_.policies, b)));
-        }
-        if (visit.direction != Direction::forward) {
-          most = std::max(most, block(b).backward_workspace);
-        }
-        if (residence_.updates(d, b)) most = std::max(most, block(b).device_update_workspace);
-      }
-    }
-    return most;
   }
 
   /// The norms and losses that arise on a device, and the scale that it updates by.
