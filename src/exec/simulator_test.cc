@@ -108,6 +108,29 @@ task U kind=update on=update micros=200
   EXPECT_DOUBLE_EQ(simulation.busiest.count, 250);
 }
 
+// 500 us of a link, and the task behind it, only where the step before was clipped.
+TEST(Simulator, ACopyThatRefreshesTakesTimeOnlyBehindAClippedStep) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+place gpu0 kind=device budget=0 workspace=0
+resource up kind=copy place=gpu0 rate=1e9 latency=100 draw=root:1e9
+resource compute kind=compute place=gpu0
+task W>gpu0 kind=copy on=up bytes=400000 refreshes
+task F kind=forward on=compute micros=30 after=W>gpu0
+)");
+  const auto expect = [](const Plan& of, Micros copied, Bytes moved) {
+    const Simulation simulation = simulate(of, 1);
+    EXPECT_EQ(end_of(of, simulation, "W>gpu0"), copied);
+    EXPECT_EQ(end_of(of, simulation, "F"), copied + Micros{30});
+    EXPECT_EQ(simulation.critical_path, copied + Micros{30});
+    const ResourceUse use = resource_use(of, simulation.timeline)[of.tasks[0].resource];
+    EXPECT_EQ(use.busy, copied);
+    EXPECT_EQ(use.bytes, moved);
+  };
+  expect(plan, Micros{0}, 0_B);
+  expect(clipped(plan), Micros{500}, 400000_B);
+}
+
 TEST(Simulator, AChainTakesItsSum) {
   const Plan plan = plan_of(R"(
 place gpu0 kind=device budget=70 workspace=7

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -89,6 +90,19 @@ TEST(PlanText, RoundedSumsAreReadBackAndOthersAreNotMentioned) {
   EXPECT_NE(text.find("value R.1 bytes=64\n"), std::string::npos);
   const Plan read = parse_plan(text, "rounded");
   EXPECT_EQ(read.gradients, Precision::bf16);
+  EXPECT_EQ(to_text(read), text);
+}
+
+TEST(PlanText, WhatRefreshesIsReadBackAndOthersAreNotMentioned) {
+  Plan plan = sample_mobius({});
+  EXPECT_EQ(to_text(plan).find("refreshes"), std::string::npos);
+  const auto copy = std::ranges::find(plan.tasks, TaskKind::copy, &Task::kind);
+  copy->refreshes = true;
+  const std::string text = to_text(plan);
+  EXPECT_NE(text.find(" bytes=" + std::to_string(copy->bytes.count) + " refreshes "),
+            std::string::npos);
+  const Plan read = parse_plan(text, "refreshes");
+  EXPECT_EQ(std::ranges::count(read.tasks, true, &Task::refreshes), 1);
   EXPECT_EQ(to_text(read), text);
 }
 

@@ -141,6 +141,26 @@ TEST(Report, TheBandwidthCurveCountsBytesBySpeed) {
   EXPECT_DOUBLE_EQ(cdf.quantile(1), 1e10);
 }
 
+// 1 MB at 1 GB/s beside 2 ms of compute, only where the step before was clipped.
+TEST(Report, WhatARefreshDoesNotCopyIsCountedNowhere) {
+  const Plan plan = plan_of(R"(
+pool root capacity=1e9
+resource up kind=copy place=gpu0 rate=1e9 draw=root:1e9
+resource a kind=compute place=gpu0
+task W>gpu0 kind=copy on=up bytes=1000000 refreshes
+task F kind=forward on=a micros=2000
+)");
+  const auto expect = [](const Plan& of, Bytes moved, double utilisation) {
+    const Simulation simulation = simulate(of, 1);
+    const PoolUse use = pool_use(of, simulation)[PoolId(0)];
+    EXPECT_EQ(use.bytes, moved);
+    EXPECT_DOUBLE_EQ(use.utilisation, utilisation);
+    EXPECT_EQ(bandwidth_cdf(of, simulation).total(), moved);
+  };
+  expect(plan, 0_B, 0);
+  expect(clipped(plan), 1000000_B, 0.5);
+}
+
 TEST(Report, NothingMovedIsAnEmptyCurve) {
   const Plan plan = plan_of("resource a kind=compute place=gpu0\ntask F kind=forward on=a\n");
   const BandwidthCdf cdf = bandwidth_cdf(plan, simulate(plan, 1));

@@ -31,13 +31,15 @@ Chain chain_of(const SampleModel& model) {
   return make_chain(with_estimated_profile(sample_question(model, {.devices = 2}, 2)));
 }
 
-/// 'd': on its device; 's': the sum waits; 'w': weights stay; 'i': inputs do; '.': passes through.
+/// 'd': on its device; 's': the sum waits; 'w': weights stay; 'r': and are renewed ahead; 'i':
+/// inputs do; '.': passes through.
 std::string letters(const std::vector<BlockHome>& homes) {
   std::string text;
   for (const BlockHome& home : homes) {
     if (home.on_device) text += 'd';
     if (home.sum_waits) text += 's';
     if (home.weight_stays) text += 'w';
+    if (home.renews_ahead) text += 'r';
     if (home.input_stays) text += 'i';
     if (home == BlockHome{}) text += '.';
     text += ' ';
@@ -69,6 +71,40 @@ TEST(DeviceHomes, OneSumInSoManyGoesDownAtOnce) {
   EXPECT_EQ(letters(homes.homes({}, {.sums = 3, .passing = 2})), ". s s . . s s ");
   EXPECT_EQ(letters(homes.homes({}, {.sums = 3, .passing = 3})), "s . . s s s s ");
   EXPECT_EQ(letters(homes.homes({}, {.all = 1, .sums = 2, .passing = 2})), "d d s . . s s ");
+}
+
+TEST(DeviceHomes, WeightsOfBlocksEvenlyApartAreRenewedAheadOfTheNorm) {
+  const Chain chain = chain_of({});  // blocks 0, 2, 4 and 6 on one device, 1, 3 and 5 on the other
+  const DeviceHomes homes(chain, in_turns(chain));
+  EXPECT_EQ(letters(homes.homes({}, {.renewed = 1})), ". . . . . wr wr ");
+  EXPECT_EQ(letters(homes.homes({}, {.renewed = 2})), ". . wr wr . wr wr ");
+  EXPECT_EQ(letters(homes.homes({}, {.renewed = 9})), "wr wr wr wr wr wr wr ");
+}
+
+TEST(DeviceHomes, OnlyWhatTrainsAndHasNothingElseAtHomeIsRenewedAhead) {
+  Chain chain = chain_of({});
+  const DeviceHomes all_train(chain, in_turns(chain));
+  EXPECT_EQ(letters(all_train.homes({}, {.all = 1, .sums = 1, .renewed = 9})), "d d wr wr wr s s ");
+  EXPECT_EQ(letters(all_train.homes({}, {.weights = 1, .renewed = 9})), "w w wr wr wr wr wr ");
+  std::vector<BlockHome> resting(chain.size());
+  resting[2].state_on_drive = true;
+  EXPECT_FALSE(all_train.homes(resting, {.renewed = 9})[2].renews_ahead);
+  chain.blocks[4].trainable = false;
+  const DeviceHomes one_frozen(chain, in_turns(chain));
+  EXPECT_EQ(letters(one_frozen.homes({}, {.renewed = 9})), "wr wr wr wr . wr wr ");
+}
+
+TEST(DeviceHomes, WhatIsRenewedAheadStaysAndItsSumDoesNotWait) {
+  Chain chain = chain_of({});
+  chain.blocks[4].trainable = false;
+  const DeviceHomes homes(chain, in_turns(chain));
+  std::vector<BlockHome> chosen(chain.size());
+  homes.set(chosen, 0, {.weight_stays = true, .renews_ahead = true});
+  homes.set(chosen, 1, {.renews_ahead = true});
+  homes.set(chosen, 2, {.weight_stays = true, .sum_waits = true, .renews_ahead = true});
+  homes.set(chosen, 3, {.on_device = true, .weight_stays = true, .renews_ahead = true});
+  homes.set(chosen, 4, {.weight_stays = true, .renews_ahead = true});
+  EXPECT_EQ(letters(chosen), "wr . sw d w . . ");
 }
 
 TEST(DeviceHomes, TheLargestBlocksCanBeFirst) {

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "plan/verify.h"
+#include "planner/costs/question.h"
 #include "planner/sample_questions.h"
 #include "planner/write/edges.h"
 #include "planner/write/stream_plan.h"
@@ -221,6 +223,40 @@ TEST(UpdatesAhead, AreTakenWhereFewStepsAreClipped) {
   const Planned some = planned_for(0.1);
   EXPECT_LE(some.expected, always.expected);
   EXPECT_GE(some.expected, never.expected);
+}
+
+// All weights go up in 100 ms of a step that computes for 176; the device holds them, and little of
+// the states.
+TEST(UpdatesAhead, WeightsComeUpAheadOfTheNormWhereTheWayUpBindsAndFewStepsAreClipped) {
+  PlanQuestion question = sample_question({.layers = 4}, {.link_rate = 1}, 4);
+  const double weights = static_cast<double>(states_of(question).count) / 3;
+  question = sample_question({.layers = 4}, {.link_rate = weights / 0.1}, 4);
+  question.clips = true;
+  question.strategy = "mobius";
+  question.machine.devices.front().kind = DeviceKind::cuda;  // computes on no core of the host
+  use_round_costs(question);
+  set_device_budgets(question, Bytes{static_cast<std::int64_t>(1.5 * weights)});
+  const auto planned_for = [&](double clipped) {
+    question.options.clipped = clipped;
+    return must_fit(question);
+  };
+  const auto refreshed = [](const Planned& planned) {
+    std::vector<int> blocks;
+    for (const Task& task : planned.plan.tasks) {
+      if (task.refreshes) blocks.push_back(task.block.number());
+    }
+    std::ranges::sort(blocks);
+    return blocks;
+  };
+  const Planned rarely = planned_for(0.1), always = planned_for(1);
+  expect_promises_hold(rarely);
+  EXPECT_FALSE(refreshed(rarely).empty());
+  EXPECT_EQ(refreshed(rarely), blocks_of(rarely.plan, TaskKind::redo));
+  EXPECT_GT(rarely.clipped_step, rarely.prediction.step);
+  EXPECT_LT(rarely.expected, always.expected);
+  EXPECT_TRUE(refreshed(always).empty());
+  question.clips = false;
+  EXPECT_TRUE(refreshed(planned_for(0.1)).empty());
 }
 
 }  // namespace
