@@ -206,6 +206,9 @@ std::vector<float> weights_after(const PlanQuestion& asked, const Plan& plan, Be
     if (between == Between::nothing || !task.refreshes) continue;
     training.runner.binding().bytes(task.writes.front()).fill_(0);
   }
+  for (const PlaceId id : training.places.ids()) {  // the runner's streams wait for no other
+    if (const auto& device = training.places[id].device) device->synchronize();
+  }
   if (between == Between::another_plan) training.runner.disturbed(2);
   drive(plan, {2, 2}, training.runner, nobody_listens);
   return weights_of(asked.model, training.states);

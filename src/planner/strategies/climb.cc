@@ -67,6 +67,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (sent) {
       sent = passes_.run(pass_name::kP2p, std::move(*sent),
                          [&](StreamDraft given) { return refined_straight(std::move(given)); });
+      with_renewals(*sent);  // may be the answer, too
     }
     if (!has_more && !wants_memory_) break;
   }
