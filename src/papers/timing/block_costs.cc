@@ -9,8 +9,6 @@
 namespace ferry {
 namespace {
 
-double as_double(Bytes bytes) { return static_cast<double>(bytes.count); }
-
 BlockCosts costs_of(const BlockProfile& block) {
   BlockCosts costs;
   costs.forward_time = block.forward.count;
