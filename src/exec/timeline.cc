@@ -12,7 +12,7 @@ IdVector<ResourceId, ResourceUse> resource_use(const Plan& plan, const Timeline&
     const Task& task = plan.tasks[span.run.task];
     ResourceUse& one = use[task.resource];
     one.busy += span.end - span.start;
-    if (!task.refreshes) one.bytes += task.bytes;
+    one.bytes += moved_bytes(task);
     begin = std::min(begin, span.start);
     end = std::max(end, span.end);
   }

@@ -92,6 +92,8 @@ Plan clipped(Plan plan) {
   return plan;
 }
 
+Bytes moved_bytes(const Task& task) { return task.refreshes ? Bytes{} : task.bytes; }
+
 bool goes_between_devices(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::copy) return false;
   const auto at_device = [&](InstanceId id) {

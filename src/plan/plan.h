@@ -184,6 +184,9 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 /// what refreshes copies.
 Plan clipped(Plan plan);
 
+/// What the task copies, as predicted: nothing where it refreshes.
+Bytes moved_bytes(const Task& task);
+
 /// Whether it copies straight from one device to another.
 bool goes_between_devices(const Plan& plan, const Task& task);
 

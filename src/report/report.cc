@@ -33,9 +33,9 @@ double rounded_to_six_digits(double number) {
 
 // How long a task draws on its resource's pools at full speed.
 Micros drawing_time(const Plan& plan, const Task& task) {
-  if (task.refreshes) return {};
   if (task.kind != TaskKind::copy) return task.micros;
-  return from_seconds(static_cast<double>(task.bytes.count) / plan.resources[task.resource].rate);
+  const auto bytes = static_cast<double>(moved_bytes(task).count);
+  return from_seconds(bytes / plan.resources[task.resource].rate);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ IdVector<PoolId, PoolUse> pool_use(const Plan& plan, const Simulation& simulatio
     for (const Draw& draw : plan.resources[task.resource].draws) {
       PoolUse& use = uses[draw.pool];
       use.utilisation += draw.rate * time.count;
-      if (!task.refreshes) use.bytes += task.bytes;
+      use.bytes += moved_bytes(task);
     }
   }
   for (const PoolId p : uses.ids()) {
@@ -109,13 +109,14 @@ double BandwidthCdf::quantile(double share) const {
 BandwidthCdf bandwidth_cdf(const Plan& plan, const Simulation& simulation) {
   BandwidthCdf cdf;
   for_last_step(plan, simulation.timeline, [&](const Task& task, const Span& span) {
-    if (task.kind != TaskKind::copy || task.refreshes || task.bytes <= Bytes{}) return;
+    const Bytes bytes = moved_bytes(task);
+    if (task.kind != TaskKind::copy || bytes <= Bytes{}) return;
     const double rate = plan.resources[task.resource].rate;
     const double seconds = (span.end - span.start).seconds();
     // A copy too short for the clock's digits has no duration.
     const double bandwidth =
-        seconds > 0 ? std::min(rate, static_cast<double>(task.bytes.count) / seconds) : rate;
-    cdf.points.push_back({rounded_to_six_digits(bandwidth), task.bytes});
+        seconds > 0 ? std::min(rate, static_cast<double>(bytes.count) / seconds) : rate;
+    cdf.points.push_back({rounded_to_six_digits(bandwidth), bytes});
   });
   std::ranges::sort(cdf.points, {}, &BandwidthCdf::Point::bytes_per_second);
   std::vector<BandwidthCdf::Point> merged;

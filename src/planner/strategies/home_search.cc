@@ -62,7 +62,7 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
 /// that the least rests there; and the largest of them, embeddings and heads as a rule, first.
 std::optional<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
   constexpr double kPromising = 1.05;  // of the best step
-  if (!draft.schedule.uses_drives()) return std::nullopt;
+  if (!homes_ || !has_short_plans() || !draft.schedule.uses_drives()) return std::nullopt;
   std::optional<StreamDraft> best;
   StreamSchedule dense = with_slots(draft.schedule, kRoomyRing);
   dense.policies = {};

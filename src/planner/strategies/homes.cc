@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/write/activation_policy.h"
+#include "planner/write/residence.h"
 #include "planner/write/staging.h"
 
 namespace ferry {
@@ -28,7 +29,7 @@ class Eviction {
     schedule_.homes.resize(chain.size());
     schedule_.activations_on_drive.assign(chain.size(), false);
     schedule_.gradients_on_drive = false;
-    landing_ = landing_sums(chain, schedule_);
+    landing_ = landing_sums(chain, Residence(question, chain, schedule_));
   }
 
   /// Moves one thing after the other until what is freed covers `lack`, which grows with what

@@ -284,8 +284,8 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
   for (const TaskId id : plan.tasks.ids()) {
     const Task& task = plan.tasks[id];
     if (task.kind == TaskKind::copy) {
-      if (task.micro_batch >= 0 || task.refreshes || may_go_straight[id]) continue;
-      moved[task.resource] += static_cast<double>(task.bytes.count);
+      if (task.micro_batch >= 0 || may_go_straight[id]) continue;
+      moved[task.resource] += as_double(moved_bytes(task));
     } else if (task.kind == TaskKind::backward) {
       busy[task.resource] += least_backward(chain_.blocks[task.block]);
     } else if (task.kind == TaskKind::update &&

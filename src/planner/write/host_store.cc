@@ -33,7 +33,7 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   if (!schedule.uses_drives()) return;
   drive_end_ = homes_end(queues.drives->place);
   const StagingBytes bytes =
-      staging_bytes(chain, schedule, landing_sums(chain, schedule), reads_apart());
+      staging_bytes(chain, schedule, landing_sums(chain, residence), reads_apart());
   weights_ = make_region(bytes.weights);
   states_ = make_region(bytes.states);
   updated_ = make_region(bytes.updated);

@@ -82,19 +82,14 @@ Bytes room_for_neighbours(std::span<const Bytes> sizes, int count) {
 }
 
 // What is at home on a device never leaves it, but for a tied head's sum.
-std::vector<Bytes> landing_sums(const Chain& chain, const StreamSchedule& schedule) {
-  std::vector<int> backwards(chain.size());
-  for (const StageVisit& visit : schedule.visits) {
-    if (visit.direction == Direction::forward) continue;
-    for (int b = visit.first; b < visit.end; ++b) ++backwards[b];
-  }
+std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence) {
   const BlockId tied = chain.blocks.back().reads_weight;
   std::vector<Bytes> landing;
   for (const BlockId b : chain.blocks.ids()) {
     const ChainBlock& block = chain.blocks[b];
     const bool stays =
-        home_of_block(schedule, b).on_device && b != tied && !block.reads_weight.valid();
-    const Bytes sum = backwards[b.index()] > 1 ? block.gradients : landing_sum(block);
+        residence.home(b.number()).on_device && b != tied && !block.reads_weight.valid();
+    const Bytes sum = residence.lands_whole(b.number()) ? landing_sum(block) : block.gradients;
     landing.push_back(stays ? Bytes{} : round_up(sum, kHomeAlignment));
   }
   return landing;

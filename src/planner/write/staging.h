@@ -8,6 +8,7 @@
 
 #include "plan/plan.h"
 #include "planner/costs/chain.h"
+#include "planner/write/residence.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
@@ -44,7 +45,7 @@ class StagingRegion {
 Bytes room_for_neighbours(std::span<const Bytes> sizes, int count);
 
 /// By block, what its sum takes where it lands in DRAM; 0: it stays on its device.
-std::vector<Bytes> landing_sums(const Chain& chain, const StreamSchedule& schedule);
+std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence);
 
 /// The regions' sizes, by kind of value.
 struct StagingBytes {
