@@ -69,14 +69,16 @@ struct NamedBytes {
 constexpr NamedMicros kTimes[] = {{"forward_us", &BlockProfile::forward},
                                   {"backward_us", &BlockProfile::backward},
                                   {"saved_backward_us", &BlockProfile::saved_backward}};
-constexpr NamedBytes kSizes[] = {{"weights", &BlockProfile::weights},
-                                 {"gradients", &BlockProfile::gradients},
-                                 {"forward_workspace", &BlockProfile::forward_workspace},
-                                 {"backward_workspace", &BlockProfile::backward_workspace},
-                                 {"saved", &BlockProfile::saved},
-                                 {"saving_workspace", &BlockProfile::saving_workspace},
-                                 {"activation", &BlockProfile::activation},
-                                 {"activation_gradient", &BlockProfile::activation_gradient}};
+constexpr NamedBytes kSizes[] = {
+    {"weights", &BlockProfile::weights},
+    {"gradients", &BlockProfile::gradients},
+    {"forward_workspace", &BlockProfile::forward_workspace},
+    {"backward_workspace", &BlockProfile::backward_workspace},
+    {"saved", &BlockProfile::saved},
+    {"saving_workspace", &BlockProfile::saving_workspace},
+    {"saved_backward_workspace", &BlockProfile::saved_backward_workspace},
+    {"activation", &BlockProfile::activation},
+    {"activation_gradient", &BlockProfile::activation_gradient}};
 
 std::vector<std::string> names_of_block() {
   std::vector<std::string> names = {"cores", "parameters"};
@@ -243,6 +245,7 @@ class Measurements {
     costs.forward_workspace += kept;
     costs.saving_workspace += kept;
     costs.backward_workspace += kept;
+    if (costs.saved > 0_B) costs.saved_backward_workspace += kept;
   }
 
   /// A logical device counts its part.

@@ -47,6 +47,7 @@ PlanQuestion swapping_question(std::uint64_t seed) {
     block.saved = block.activation * 4;
     block.saved_backward = block.backward * 0.7;
     block.saving_workspace = block.forward_workspace;
+    block.saved_backward_workspace = block.backward_workspace;
   }
   return question;
 }

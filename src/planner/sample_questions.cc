@@ -51,6 +51,7 @@ void add_saving(PlanQuestion& question, std::mt19937_64& random) {
     block.saved = can ? block.activation * pick(random, {0, 1, 4, 16}) : Bytes{};
     block.saved_backward = block.backward * (pick(random, {50, 67, 95}) * 0.01);
     block.saving_workspace = block.forward_workspace;
+    block.saved_backward_workspace = block.backward_workspace;
   }
 }
 

@@ -156,6 +156,7 @@ TEST(HarmonyProfile, AnOrdinaryProfileHasOneSize) {
                      .saved = {},
                      .saved_backward = {},
                      .saving_workspace = {},
+                     .saved_backward_workspace = {},
                      .activation = 6_B,
                      .activation_gradient = 6_B,
                      .parameters = 500}};

@@ -114,6 +114,8 @@ std::vector<Field> block_fields(BlockEntry& entry) {
       time("saved_backward", block.saved_backward, "backward of a forward that kept it", false),
       size("saving_workspace", block.saving_workspace,
            "needed in a forward that keeps it beside weights, boundaries and what is kept"),
+      size("saved_backward_workspace", block.saved_backward_workspace,
+           "needed in the backward of such a forward, likewise; left out: `backward_workspace`"),
       size("activation", block.activation, "after the block, one micro-batch"),
       size("activation_gradient", block.activation_gradient, "before the block, one micro-batch"),
       {.name = "parameters",
@@ -144,6 +146,9 @@ void read_blocks(Profile& profile, const Top& top, const std::string& source) {
     const FieldLines lines = read_fields(node, block_fields(entry), source);
     if (find_block(profile, entry.block.key)) {
       fail(source, lines.at("key"), "a block '" + entry.block.key + "' is given above already");
+    }
+    if (!lines.contains("saved_backward_workspace")) {
+      entry.block.saved_backward_workspace = entry.block.backward_workspace;
     }
     if (top.chain && lines.contains("count")) {
       fail(source, lines.at("count"),
@@ -183,8 +188,9 @@ Profile of_slowest(Profile one, const Profile& other) {
          {&BlockProfile::forward, &BlockProfile::backward, &BlockProfile::saved_backward}) {
       raise(block.*time, slower.*time);
     }
-    for (const auto bytes : {&BlockProfile::forward_workspace, &BlockProfile::backward_workspace,
-                             &BlockProfile::saving_workspace}) {
+    for (const auto bytes :
+         {&BlockProfile::forward_workspace, &BlockProfile::backward_workspace,
+          &BlockProfile::saving_workspace, &BlockProfile::saved_backward_workspace}) {
       raise(block.*bytes, slower.*bytes);
     }
     // What one of them cannot keep, no plan lets forward keep; else kernels may differ in a little.

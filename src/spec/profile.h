@@ -20,13 +20,14 @@ struct BlockProfile {
   Bytes weights;             // what the device computes with, and what an upload moves
   Bytes gradients;           // the sum that stays on the device or goes to the host
   Bytes forward_workspace;   // the peak of kernels' own memory, beside weights and boundaries
-  Bytes backward_workspace;  // likewise; what recompute keeps for a moment is included
+  Bytes backward_workspace;  // likewise; what recompute makes for a moment is included
   Bytes saved;            // what forward may keep so that backward need not recompute; 0: it cannot
   Micros saved_backward;  // backward of a forward that kept it
-  Bytes saving_workspace;       // forward_workspace of a forward that keeps it
-  Bytes activation;             // after the block
-  Bytes activation_gradient;    // before the block
-  std::int64_t parameters = 0;  // that the optimizer updates
+  Bytes saving_workspace;          // forward_workspace of a forward that keeps it
+  Bytes saved_backward_workspace;  // backward_workspace of such a one
+  Bytes activation;                // after the block
+  Bytes activation_gradient;       // before the block
+  std::int64_t parameters = 0;     // that the optimizer updates
 
   bool operator==(const BlockProfile&) const = default;
 };

@@ -52,6 +52,8 @@ TEST(Profile, AHandWrittenProfileNeedsNoModel) {
   EXPECT_EQ(profile.blocks[0].activation.count, 200'000'000);
   EXPECT_EQ(profile.blocks[1].activation_gradient, 0_B);
   EXPECT_FALSE(profile.measured);
+  // What a backward takes that goes on from what was kept, where nobody says so.
+  EXPECT_EQ(profile.blocks[0].saved_backward_workspace, profile.blocks[0].backward_workspace);
 }
 
 TEST(Profile, EveryKeyOfTheFileArrives) {

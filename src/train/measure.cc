@@ -151,7 +151,7 @@ std::int64_t measured_rows(const ModelSpec& model, const BlockSpec& block) {
 }
 
 Bytes backward_peak(const BlockRuns& runs) {
-  return std::max({runs.first_backward.peak, runs.last_backward.peak, runs.saved_backward.peak});
+  return std::max(runs.first_backward.peak, runs.last_backward.peak);
 }
 
 BlockProfile costs_of(const Measuring& measuring) {
@@ -165,6 +165,7 @@ BlockProfile costs_of(const Measuring& measuring) {
   costs.forward_workspace = runs.forward.peak;
   costs.saving_workspace = runs.saving_forward.peak;
   costs.backward_workspace = backward_peak(runs);
+  costs.saved_backward_workspace = runs.saved_backward.peak;
   return costs;
 }
 

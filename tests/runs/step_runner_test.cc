@@ -539,6 +539,7 @@ TEST(Estimate, SavedBytesAndTimesGrowWithTheBatch) {
     if (before.saved > 0_B) {
       EXPECT_GT(after.saved_backward, before.saved_backward);
       EXPECT_GE(after.saving_workspace, before.saving_workspace);
+      EXPECT_GE(after.saved_backward_workspace, before.saved_backward_workspace);
     }
   }
 }
@@ -587,6 +588,8 @@ TEST(Measure, SaysWhatIsKeptUnlessRoomIsShort) {
     EXPECT_EQ(costs.saved, find_block(estimate, costs.key)->saved) << costs.key;
     EXPECT_EQ(costs.saved > 0_B, costs.saved_backward > Micros{}) << costs.key;
     EXPECT_EQ(costs.saved > 0_B, costs.saving_workspace > 0_B) << costs.key;
+    EXPECT_EQ(costs.saved > 0_B, costs.saved_backward_workspace > 0_B) << costs.key;
+    EXPECT_LE(costs.saved_backward_workspace, costs.backward_workspace) << costs.key;
     EXPECT_GT(costs.backward, Micros{}) << costs.key;
     EXPECT_GT(block.cores, 0) << costs.key;
     if (!costs.key.starts_with("mlp")) continue;

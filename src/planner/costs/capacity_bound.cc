@@ -66,10 +66,10 @@ struct Turn {
 Turn turn_of(const PlanQuestion& question, const Chain& chain, const States& states) {
   const ChainBlock& head = chain.blocks.back();
   const auto devices = static_cast<int>(question.machine.devices.size());
-  Bytes workspace = head.backward_workspace;
+  Bytes workspace = least_backward_workspace(head);
   Bytes for_updates = chain.blocks.front().weights;
   for (const ChainBlock& block : chain.blocks) {
-    if (devices == 1) workspace = std::max(workspace, block.backward_workspace);
+    if (devices == 1) workspace = std::max(workspace, least_backward_workspace(block));
     for_updates += block.states;
   }
   const Bytes inputs = chain.activation * static_cast<std::int64_t>(chain.size() - 1);

@@ -57,6 +57,7 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   result.backward = costs.backward + overhead;
   result.saved = costs.saved;
   result.saving_workspace = costs.saving_workspace;
+  result.saved_backward_workspace = costs.saved_backward_workspace;
   result.saved_backward = costs.saved_backward + overhead;
   const auto elements = static_cast<double>(layout.elements);
   result.host_update = from_seconds(elements / update_rate(question)) + overhead;
@@ -90,6 +91,7 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
   result.backward = costs.backward + overhead;
   result.saved = costs.saved;
   result.saving_workspace = costs.saving_workspace;
+  result.saved_backward_workspace = costs.saved_backward_workspace;
   result.saved_backward = costs.saved_backward + overhead;
   return result;
 }

@@ -28,13 +28,14 @@ struct ChainBlock {
   Bytes rounded;          // R.b; 0: the step rounds no sums, or the block has no update
   Bytes forward_workspace;
   Bytes backward_workspace;
-  Bytes saved;             // K.b.m; 0: the block cannot keep it, or may not
-  Bytes saving_workspace;  // of a forward that keeps it
-  Micros forward;          // one micro-batch, task overhead included
-  Micros backward;         // with recompute
-  Micros saved_backward;   // without
-  Micros host_update;      // U.b on the host
-  Micros device_update;    // U.b on a device
+  Bytes saved;                     // K.b.m; 0: the block cannot keep it, or may not
+  Bytes saving_workspace;          // of a forward that keeps it
+  Bytes saved_backward_workspace;  // of a backward of such a forward
+  Micros forward;                  // one micro-batch, task overhead included
+  Micros backward;                 // with recompute
+  Micros saved_backward;           // without
+  Micros host_update;              // U.b on the host
+  Micros device_update;            // U.b on a device
   Bytes device_update_workspace;
 };
 
@@ -60,6 +61,12 @@ inline Bytes landing_sum(const ChainBlock& block) {
 /// Backward at its fastest: without recompute where forward can keep what it made.
 inline Micros least_backward(const ChainBlock& block) {
   return block.saved > Bytes{} ? std::min(block.backward, block.saved_backward) : block.backward;
+}
+
+/// What its backward allocates at least, likewise.
+inline Bytes least_backward_workspace(const ChainBlock& block) {
+  return block.saved > Bytes{} ? std::min(block.backward_workspace, block.saved_backward_workspace)
+                               : block.backward_workspace;
 }
 
 /// The block whose weights the block's tasks read: its own index, or the tied one.

@@ -16,7 +16,7 @@ std::map<Bytes, double> held_by_workspace(const Chain& chain) {
   std::map<Bytes, double> held;
   for (const ChainBlock& block : chain.blocks) {
     const Bytes bytes = block.weights + block.states + landing_sum(block);
-    held[block.backward_workspace] += block.trainable ? as_double(bytes) : 0;
+    held[least_backward_workspace(block)] += block.trainable ? as_double(bytes) : 0;
   }
   return held;
 }

@@ -135,6 +135,7 @@ BlockProfile estimate_block(const ModelSpec& model, const BlockSpec& block, Prec
   if (result.saved > 0_B) {
     result.saved_backward = roofline.time(2 * work, moved);
     result.saving_workspace = result.forward_workspace;
+    result.saved_backward_workspace = result.backward_workspace;
   }
   return result;
 }
@@ -217,6 +218,9 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
                                                           old_guess->saved_backward.count);
       block.saving_workspace =
           scaled(block.saving_workspace, old_guess->saving_workspace, new_guess->saving_workspace);
+      block.saved_backward_workspace =
+          scaled(block.saved_backward_workspace, old_guess->saved_backward_workspace,
+                 new_guess->saved_backward_workspace);
     }
     block.activation = new_guess->activation;
     block.activation_gradient = new_guess->activation_gradient;

@@ -43,6 +43,7 @@ void add_workspace(PlanQuestion& question, Bytes more) {
     block.forward_workspace += more;
     block.backward_workspace += more;
     block.saving_workspace += more;
+    block.saved_backward_workspace += more;
   }
 }
 
@@ -74,6 +75,7 @@ PlanQuestion with_less(PlanQuestion question, Less what, double part) {
       block.forward_workspace += share(block.forward_workspace);
       block.backward_workspace += share(block.backward_workspace);
       block.saving_workspace += share(block.saving_workspace);
+      block.saved_backward_workspace += share(block.saved_backward_workspace);
     }
     if (what == Less::speed) {
       block.forward = block.forward * (1 + part);

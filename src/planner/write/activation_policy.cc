@@ -83,6 +83,10 @@ Bytes forward_workspace(const ChainBlock& block, bool saves) {
   return saves ? block.saving_workspace : block.forward_workspace;
 }
 
+Bytes backward_workspace(const ChainBlock& block, bool saves) {
+  return saves ? block.saved_backward_workspace : block.backward_workspace;
+}
+
 ActivationPolicies policies_of(const Plan& plan) {
   ActivationPolicies policies(plan.blocks.size(), ActivationPolicy::recompute);
   for (const Instance& instance : plan.instances) {

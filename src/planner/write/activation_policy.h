@@ -29,8 +29,10 @@ inline bool saves(const ActivationPolicies& policies, BlockId block) {
   return policy_of(policies, block) != ActivationPolicy::recompute;
 }
 
-/// The most that a forward task of the blocks allocates beside its instances.
+/// The most that a forward or backward task of the block allocates beside its instances, `saves`
+/// where its forward keeps what backward goes on from.
 Bytes forward_workspace(const ChainBlock& block, bool saves);
+Bytes backward_workspace(const ChainBlock& block, bool saves);
 
 /// What a plan does with every block's activations: what its values and instances say.
 ActivationPolicies policies_of(const Plan& plan);

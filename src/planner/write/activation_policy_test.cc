@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 
 #include "planner/sample_questions.h"
 
@@ -20,6 +22,7 @@ PlanQuestion saving_question(const SampleMachine& machine, const std::string& st
     block.saved = 256_KiB;
     block.saved_backward = block.backward - kRecompute;
     block.saving_workspace = block.forward_workspace;
+    block.saved_backward_workspace = block.backward_workspace;
   }
   question.strategy = strategy;
   return question;
@@ -68,6 +71,28 @@ std::int64_t count(const Plan& plan, ActivationPolicy policy) {
 // All but the first and the fused head.
 std::int64_t saving_blocks(const Plan& plan) {
   return static_cast<std::int64_t>(plan.blocks.size()) - 2;
+}
+
+TEST(ActivationPolicies, ABackwardTakesTheWorkspaceOfItsOwnWay) {
+  PlanQuestion question = saving_question({}, "resident");
+  for (BlockProfile& block : question.profile.blocks) {
+    block.backward_workspace = 3_MiB;
+    block.saved_backward_workspace = 1_MiB;
+  }
+  const auto workspaces = [&](ActivationRule rule) {
+    const Plan plan = planned_with(question, rule).plan;
+    std::map<Bytes, std::int64_t> found;
+    for (const Task& task : plan.tasks) {
+      if (task.kind == TaskKind::backward) ++found[task.workspace];
+    }
+    return found;
+  };
+  const std::int64_t backwards = 11 * kMicroBatches;  // embedding, 4 layers of two, norm, head
+  EXPECT_EQ(workspaces(ActivationRule::recompute),
+            (std::map<Bytes, std::int64_t>{{3_MiB, backwards}}));
+  const std::map<Bytes, std::int64_t> kept = workspaces(ActivationRule::keep);
+  EXPECT_EQ(kept.at(3_MiB), 2 * kMicroBatches);  // the first block and the head keep nothing
+  EXPECT_EQ(kept.at(1_MiB), backwards - 2 * kMicroBatches);
 }
 
 TEST(ActivationPolicies, ResidentKeepsAllThatFitsAndSavesItsRecompute) {
@@ -152,6 +177,7 @@ TEST(ActivationPolicies, SwappingToDrivesMovesEveryByteOutAndBackOnce) {
     block.saved = 256_KiB;
     block.saved_backward = block.backward - kRecompute;
     block.saving_workspace = block.forward_workspace;
+    block.saved_backward_workspace = block.backward_workspace;
   }
   question.strategy = "fuyou";
   add_drive(question, 1e9);

@@ -185,7 +185,7 @@ void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, boo
   task.name = numbered("B", block, micro_batch);
   task.resource = device(device_index).compute;
   task.micros = keeps ? costs.saved_backward : costs.backward;
-  task.workspace = costs.backward_workspace;
+  task.workspace = backward_workspace(costs, keeps);
   plan_.tasks.push_back(std::move(task));
 }
 

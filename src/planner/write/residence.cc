@@ -105,10 +105,13 @@ Bytes Residence::workspace(int device) const {
     if (visit.device != device) continue;
     for (int b = visit.first; b < visit.end; ++b) {
       const ChainBlock& block = chain_.blocks[b];
+      const bool keeps = saves(schedule_.policies, b);
       if (visit.direction != Direction::backward && has_forward(block)) {
-        most = std::max(most, forward_workspace(block, saves(schedule_.policies, b)));
+        most = std::max(most, forward_workspace(block, keeps));
       }
-      if (visit.direction != Direction::forward) most = std::max(most, block.backward_workspace);
+      if (visit.direction != Direction::forward) {
+        most = std::max(most, backward_workspace(block, keeps));
+      }
       if (updates(device, b)) most = std::max(most, block.device_update_workspace);
     }
   }
