@@ -38,8 +38,8 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
   }
-  // Every pass is a task, and as a rule as many copies serve it.
-  plan_.tasks.reserve(4 * chain.size() * static_cast<std::size_t>(question.micro_batches));
+  // Every pass is a task, forward and backward, and has rarely more than three copies.
+  plan_.tasks.reserve(8 * chain.size() * static_cast<std::size_t>(question.micro_batches));
   const DriveArray array = drives ? drive_array(question, chain) : DriveArray{};
   queues_ = add_queues(plan_, question, devices, drives ? &array : nullptr);
 }

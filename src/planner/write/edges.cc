@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -60,7 +61,7 @@ class Replay {
       : plan_(plan),
         count_(static_cast<RunId>(plan.tasks.size())),
         row_((plan.resources.size() + kLanes - 1) / kLanes * kLanes),
-        clocks_(2 * plan.tasks.size() * row_, kNone),
+        clocks_(std::make_unique_for_overwrite<RunId[]>(2 * plan.tasks.size() * row_)),
         queue_(plan.resources.size(), kNone) {
     resource_of_.reserve(plan.tasks.size());
     for (const Task& task : plan.tasks) resource_of_.push_back(task.resource);
@@ -141,7 +142,11 @@ class Replay {
   void order(Task& task, RunId run) {
     RunId* const clock = clock_of(run);
     RunId& queue = queue_[task.resource];
-    if (queue != kNone) std::copy_n(clock_of(queue), row_, clock);
+    if (queue != kNone) {
+      std::copy_n(clock_of(queue), row_, clock);
+    } else {
+      std::fill_n(clock, row_, kNone);
+    }
     after_.clear();
     after_previous_.clear();
     for (const RunId earlier : before_) {
@@ -170,7 +175,7 @@ class Replay {
   TaskId task_of(RunId run) const { return TaskId(run < count_ ? run : run - count_); }
 
   // For each resource the last run that is known to come before: one logical clock per run.
-  RunId* clock_of(RunId run) { return clocks_.data() + static_cast<std::size_t>(run) * row_; }
+  RunId* clock_of(RunId run) { return clocks_.get() + static_cast<std::size_t>(run) * row_; }
 
   Plan& plan_;
   const RunId count_;
@@ -178,7 +183,7 @@ class Replay {
   IdVector<TaskId, ResourceId> resource_of_;
   std::vector<Segment> segments_;  // of all places, one behind the other
   IdVector<InstanceId, Range> ranges_;
-  std::vector<RunId> clocks_;
+  std::unique_ptr<RunId[]> clocks_;    // by run, each written when the run is ordered
   IdVector<ResourceId, RunId> queue_;  // the last run of each resource
   std::vector<RunId> before_;
   std::vector<TaskId> after_;  // of the task in progress

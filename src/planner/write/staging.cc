@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 #include "base/check.h"
 #include "planner/write/builder.h"
@@ -67,15 +66,16 @@ void StagingRegion::clear(Bytes offset, Bytes size) {
 }
 
 Bytes room_for_neighbours(std::span<const Bytes> sizes, int count) {
-  std::vector<Bytes> present;
-  std::ranges::copy_if(sizes, std::back_inserter(present),
-                       [](Bytes size) { return size > Bytes{}; });
-  const std::size_t window = std::min(present.size(), static_cast<std::size_t>(count));
-  Bytes together;
-  Bytes most;
-  for (std::size_t i = 0; i < present.size(); ++i) {
-    together += present[i];
-    if (i >= window) together = together - present[i - window];
+  Bytes together, most;
+  std::size_t first = 0;  // of those together, but for empty ones
+  int neighbours = 0;
+  for (const Bytes size : sizes) {
+    if (size <= Bytes{}) continue;
+    together += size;
+    if (++neighbours > count) {
+      while (sizes[first] <= Bytes{}) ++first;
+      together = together - sizes[first++];
+    }
     most = std::max(most, together);
   }
   return most;
@@ -97,8 +97,9 @@ std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence) 
 
 StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
                            std::span<const Bytes> landing, bool reads_apart) {
-  std::vector<Bytes> states;
-  std::vector<Bytes> weights;
+  std::vector<Bytes> states, weights;
+  states.reserve(chain.size());
+  weights.reserve(chain.size());
   for (const BlockId b : chain.blocks.ids()) {
     const ChainBlock& block = chain.blocks[b];
     const BlockHome home = home_of_block(schedule, b);
