@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "planner/costs/device_room.h"
 #include "planner/costs/least_program.h"
@@ -81,11 +83,57 @@ Turn turn_of(const PlanQuestion& question, const Chain& chain, const States& sta
           .inputs = std::max(0.0, beyond - states.bytes)};
 }
 
+// Values that pass: `bytes` of W + S, and what there must be room for at once when one of them
+// does.
+struct PassingPart {
+  double bytes;
+  double room;
+};
+
+// Parts that add up to `bytes` need that much room, whichever they are.
+double least_room(std::vector<PassingPart> parts, double bytes) {
+  if (bytes <= 0) return 0;
+  std::ranges::sort(parts, {}, &PassingPart::room);
+  for (const PassingPart& part : parts) {
+    bytes -= part.bytes;
+    if (bytes <= 0) return part.room;
+  }
+  return 0;  // there are not so many
+}
+
+// What is taken of places by values that pass, beside all that rests there: the host's update of a
+// block whose W or S comes from drives finds that and the sum in DRAM, and the backward of a block
+// that the host updates finds W (but of the first block) and the sum on its device.
+struct Passing {
+  double on_devices = 0;
+  double in_dram = 0;
+};
+
+Passing passing_of(const PlanQuestion& question, const Chain& chain, double all, double devices) {
+  std::vector<PassingPart> on_devices, in_dram;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    if (!block.trainable) continue;
+    const double weights = as_double(block.weights), states = as_double(block.states);
+    const double sum = as_double(landing_sum(block));
+    on_devices.push_back({weights + states, sum + (b.index() > 0 ? weights : 0)});
+    in_dram.push_back({weights, weights + sum});
+    in_dram.push_back({states, states + sum});
+  }
+  const double dram = as_double(host_limit(question));
+  Passing passing;
+  passing.on_devices = std::min(least_room(std::move(on_devices), all - devices), devices);
+  const double on_drives = all - (devices - passing.on_devices) - dram;
+  passing.in_dram = std::min(least_room(std::move(in_dram), on_drives), dram);
+  return passing;
+}
+
 // The program whose least step no plan is faster than. Its variables are means over many steps.
 class StepProgram {
  public:
   StepProgram(const PlanQuestion& question, const Chain& chain)
       : question_(question),
+        chain_(chain),
         states_(states_of(chain)),
         computation_(computation_of(question, chain)),
         links_(joint_rates(question)),
@@ -110,7 +158,7 @@ class StepProgram {
     program_.at_least(states_.bytes, {{1, home_}, {1, host_}});
     if (homes == Homes::off_devices) program_.at_least(0, {{-1, home_}});
     demand_rates();
-    demand_places();
+    demand_places(homes);
     demand_drives();
     if (question_.clips) demand_phases();
     return from_seconds(program_.least_of(step_));
@@ -144,11 +192,13 @@ class StepProgram {
   }
 
   // What rests on devices, in DRAM and on drives; with clipping, when the norm is known.
-  void demand_places() {
+  void demand_places(Homes homes) {
     const double sums = states_.sums;
     if (!question_.clips) {
-      program_.at_least(-room_, {{-1, home_}});
-      program_.at_least(-dram_, {{-1, host_}, {1, on_drives_}});
+      const double devices = homes == Homes::off_devices ? 0 : room_;
+      const Passing passing = passing_of(question_, chain_, states_.bytes, devices);
+      program_.at_least(passing.on_devices - devices, {{-1, home_}});
+      program_.at_least(passing.in_dram - dram_, {{-1, host_}, {1, on_drives_}});
       return;
     }
     program_.at_least(0, {{sums, home_}, {-1, returning_}});
@@ -238,6 +288,7 @@ class StepProgram {
   }
 
   const PlanQuestion& question_;
+  const Chain& chain_;
   const States states_;
   const Computation computation_;
   const JointRates links_;
