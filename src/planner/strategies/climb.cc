@@ -53,7 +53,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
-    bests.push_back({rung.memory, faster(*draft, dense_homes(*draft))});
+    bests.push_back({rung.memory, with_waiting(faster(*draft, dense_homes(*draft)))});
     StreamDraft renewing = with_renewals(*draft);
     if (renewing.step() < draft->step() * kWorthRenewing) {
       renewed.push_back({rung.memory, std::move(renewing)});

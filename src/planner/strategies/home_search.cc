@@ -86,6 +86,51 @@ std::optional<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
   return best;
 }
 
+/// Without clipping, where states rest on the drives: sums of the deepest of their blocks wait on
+/// the devices until all others are down, and whole blocks make room. Theirs are the last updates
+/// then, and drives that would idle in the next forward move their states.
+StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
+  constexpr std::array kShares = {1.0, 0.75, 0.5};
+  constexpr int kPatience = 2;
+  const bool is_asked = homes_ && has_short_plans() && !question_.clips;
+  if (!is_asked || !draft.schedule.uses_drives()) return draft;
+  StreamSchedule tried = draft.schedule;
+  tried.on_devices = whole_blocks(tried.on_devices);
+  const int whole = tried.on_devices.all;
+  const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums)); };
+  beside_climb([&] {
+    for (const bool spreads : {false, true}) {
+      tried.spreads_states = spreads;
+      int failed = 0;
+      for (int all = whole; all >= 0 && failed < kPatience; --all) {
+        tried.on_devices.all = all;
+        const Micros before = draft.step();
+        const int most = largest(static_cast<int>(chain_.size()), fits);
+        for (const double share : kShares) {
+          const int sums = static_cast<int>(most * share);
+          if (sums > 0) draft = faster_of(std::move(draft), waiting(tried, sums));
+        }
+        failed = draft.step() < before ? 0 : failed + 1;
+      }
+    }
+  });
+  return draft;
+}
+
+/// The schedule with so many more sums that wait, where they let the drives move states later.
+StreamSchedule StreamSearch::waiting(StreamSchedule schedule, int sums) const {
+  schedule.chosen_homes.clear();
+  const StreamSchedule asked = as_asked(schedule);
+  const DeviceHomes devices(chain_, asked);
+  schedule.chosen_homes = devices.homes({}, asked.on_devices);
+  for (int b = static_cast<int>(chain_.size()) - 1; b > 0 && sums > 0; --b) {
+    if (!asked.homes[b].state_on_drive || schedule.chosen_homes[b].sum_waits) continue;
+    schedule.chosen_homes[b].sum_waits = true;
+    --sums;
+  }
+  return schedule;
+}
+
 /// As many whole blocks at home, filled up with what forward keeps and sums of other blocks that
 /// wait: which of them do changes how many blocks can keep.
 StreamDraft StreamSearch::best_passing(StreamDraft draft) {

@@ -6,14 +6,18 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "plan/verify.h"
+#include "planner/costs/estimate.h"
 #include "planner/costs/queues.h"
+#include "planner/llama_shape.h"
 #include "planner/sample_questions.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/edges.h"
 #include "planner/write/sample_schedules.h"
 #include "planner/write/stream_plan.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -195,6 +199,44 @@ TEST(Homes, ADriveTakesWhatKernelsOnAllCoresLeaveIdle) {
   };
   EXPECT_EQ(drawn(2), 0.125 + 0.5);
   EXPECT_EQ(drawn(1), 0.125) << "the other core is free";
+}
+
+// 137 M parameters, three quarters of whose states DRAM holds, beside a drive of 400 MB/s. Sums of
+// deep blocks wait, so that the last updates are of states on the drive, which it moves while the
+// next forward runs.
+TEST(Homes, WithoutClippingDrivesMoveInTheNextForward) {
+  PlanQuestion question;
+  question.model = model_of({"137m", 512, 40, 8, 8, 1408, 8192});
+  question.machine = sample_machine({});
+  question.machine.devices.front().memory = 200_MiB;
+  question.machine.host.memory = 8_GiB;
+  question.machine.drives = {{.name = "ssd0", .capacity = 8_GiB}};
+  question.machine.drives.front().read = question.machine.drives.front().write = {400e6};
+  question.micro_batches = 1;
+  question.sequence = 64;
+  question.precision = Precision::fp32;
+  question.clips = false;
+  question.host_budget = Bytes{states_of(question).count * 3 / 4};
+  question.profile =
+      estimate_profile(question.model, question.machine, question.precision, {1, 64});
+  question.strategy = "mobius";
+  question.options.without = pass_name::kBlocks;
+  const Plan plan = must_fit(question).plan;
+  std::vector<BlockId> updated;
+  for (const Task& task : plan.tasks) {
+    const bool on_host = plan.places[plan.resources[task.resource].place].kind == PlaceKind::host;
+    if (task.kind == TaskKind::update && on_host) updated.push_back(task.block);
+  }
+  const auto on_drive = [&](BlockId block) {
+    return std::ranges::any_of(plan.instances, [&](const Instance& instance) {
+      const Value& value = plan.values[instance.value];
+      return value.kind == ValueKind::state && value.block == block &&
+             plan.places[instance.place].kind == PlaceKind::drive;
+    });
+  };
+  ASSERT_GE(updated.size(), 2);
+  EXPECT_GT(updated.back(), BlockId(40));
+  EXPECT_TRUE(on_drive(updated.back()));
 }
 
 TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {

@@ -191,9 +191,12 @@ class StreamSearch {
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
   std::optional<StreamDraft> dense_homes(const StreamDraft& draft);
+  StreamDraft with_waiting(StreamDraft draft);
+  StreamSchedule waiting(StreamSchedule schedule, int sums) const;
   StreamDraft best_renewed(StreamDraft draft);
   StreamDraft with_renewals(StreamDraft draft);
   bool may_update_ahead(const StreamSchedule& schedule) const;
+  bool may_renew_at_once(const StreamSchedule& schedule) const;
   StreamDraft best_fill(StreamDraft draft, Fill fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
