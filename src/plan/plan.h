@@ -129,8 +129,8 @@ struct Task {
   std::vector<TaskId> after_previous;  // tasks of the step before
   Micros micros;  // predicted duration at full speed; for a copy beside latency + bytes / rate
   Bytes bytes;    // moved by a copy
-  /// Of a copy of W.b, which the host updates ahead of C: it does nothing in a step behind one
-  /// whose C is 1, since what it would write is there. Plans predict steps behind such.
+  /// Of a copy of W.b: it does nothing where the step before has left what it would write. With
+  /// clipping the host updates W.b ahead of C, and that was so if C is 1. Plans predict such steps.
   bool refreshes = false;
   Bytes workspace;  // allocated beside the instances while it runs
 };

@@ -391,15 +391,17 @@ Finding FormCheck::copy(const Task& task) const {
   return {};
 }
 
-// A task that may do nothing: only a copy of what an update ahead of the norm has left.
+// A task that may do nothing: only a copy of what an update has left in the step before, with
+// clipping ahead of the norm.
 Finding FormCheck::refreshes(const Task& task, const TaskSignatures& signatures) const {
   if (!task.refreshes) return {};
   const bool copies = task.kind == TaskKind::copy && !task.writes.empty();
   if (copies && value_of(task.writes.front()).kind == ValueKind::weight &&
-      signatures.updates_ahead(task.block)) {
+      (!plan_.clips || signatures.updates_ahead(task.block))) {
     return {};
   }
-  return "task '" + task.name + "' refreshes; expected a copy of weights that are updated ahead";
+  return "task '" + task.name + "' refreshes; expected a copy of weights" +
+         (plan_.clips ? " that are updated ahead" : "");
 }
 
 Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,

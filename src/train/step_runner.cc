@@ -229,10 +229,12 @@ void StepRunner::enqueue(Launch& launch, const Task& task) {
   if (operators) launch.counted = std::max(1L, operators->count());
 }
 
-/// What the copy would write is there: the step before has copied it ahead of its norm, which took
-/// nothing back, and nobody was here since. The driver has seen that step's norm.
+/// What the copy would write is there: the step before has copied it as soon as it was updated; its
+/// norm, which the driver has seen where the plan clips, took nothing back, and nobody was here
+/// since.
 bool StepRunner::is_refreshed(TaskRun run, const Task& task) const {
   if (!task.refreshes || run.step == first_step_ || run.step == disturbed_) return false;
+  if (!plan_.clips) return true;
   return result(run.step - 1).scale == 1.0F;
 }
 

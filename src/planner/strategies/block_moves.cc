@@ -68,7 +68,7 @@ void BlockMoves::change_homes(StreamSchedule& schedule) {
                                                {.weight_stays = true},
                                                {.sum_waits = true},
                                                {.weight_stays = true, .sum_waits = true},
-                                               {.weight_stays = true, .renews_ahead = true}};
+                                               {.weight_stays = true, .renews_at_once = true}};
   const int kinds = static_cast<int>(kHomes.size()) - (may_.renewals ? 0 : 1);
   BlockHome home = kHomes[random_.below(kinds)];
   for (const int b : some_blocks(schedule)) {
@@ -89,7 +89,7 @@ void BlockMoves::exchange_homes(StreamSchedule& schedule) {
     BlockHome of_a = schedule.chosen_homes[b], of_b = schedule.chosen_homes[a];
     std::swap(of_a.input_stays, of_b.input_stays);
     if (of_a.on_device == of_b.on_device && of_a.weight_stays == of_b.weight_stays &&
-        of_a.sum_waits == of_b.sum_waits && of_a.renews_ahead == of_b.renews_ahead) {
+        of_a.sum_waits == of_b.sum_waits && of_a.renews_at_once == of_b.renews_at_once) {
       continue;
     }
     set_home(schedule, a, of_a);

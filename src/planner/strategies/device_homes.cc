@@ -95,8 +95,8 @@ void DeviceHomes::set(std::vector<BlockHome>& homes, int block, BlockHome wanted
   wanted.on_device = table >= 0 ? homes[table].on_device : wanted.on_device && among(all_);
   wanted.sum_waits = wanted.sum_waits && !wanted.on_device && among(sums_);
   wanted.weight_stays = wanted.weight_stays && !wanted.on_device && among(weights_);
-  wanted.renews_ahead = wanted.renews_ahead && wanted.weight_stays && !wanted.sum_waits &&
-                        chain_.blocks[block].trainable;
+  wanted.renews_at_once = wanted.renews_at_once && wanted.weight_stays && !wanted.sum_waits &&
+                          chain_.blocks[block].trainable;
   wanted.input_stays = wanted.input_stays && inputs_[block];
   homes[block] = wanted;
   const int head = static_cast<int>(chain_.size()) - 1;
@@ -141,7 +141,7 @@ std::vector<BlockHome> DeviceHomes::homes(std::vector<BlockHome> resting,
       if (!resting[b].on_device && counts.weights > 0) resting[b].weight_stays = true;
     });
     for (const int b : renewed(weights_[d], resting, counts.renewed)) {
-      resting[b].weight_stays = resting[b].renews_ahead = true;
+      resting[b].weight_stays = resting[b].renews_at_once = true;
     }
   }
   return resting;

@@ -39,7 +39,7 @@ std::string letters(const std::vector<BlockHome>& homes) {
     if (home.on_device) text += 'd';
     if (home.sum_waits) text += 's';
     if (home.weight_stays) text += 'w';
-    if (home.renews_ahead) text += 'r';
+    if (home.renews_at_once) text += 'r';
     if (home.input_stays) text += 'i';
     if (home == BlockHome{}) text += '.';
     text += ' ';
@@ -88,7 +88,7 @@ TEST(DeviceHomes, OnlyWhatTrainsAndHasNothingElseAtHomeIsRenewedAhead) {
   EXPECT_EQ(letters(all_train.homes({}, {.weights = 1, .renewed = 9})), "w w wr wr wr wr wr ");
   std::vector<BlockHome> resting(chain.size());
   resting[2].state_on_drive = true;
-  EXPECT_FALSE(all_train.homes(resting, {.renewed = 9})[2].renews_ahead);
+  EXPECT_FALSE(all_train.homes(resting, {.renewed = 9})[2].renews_at_once);
   chain.blocks[4].trainable = false;
   const DeviceHomes one_frozen(chain, in_turns(chain));
   EXPECT_EQ(letters(one_frozen.homes({}, {.renewed = 9})), "wr wr wr wr . wr wr ");
@@ -99,11 +99,11 @@ TEST(DeviceHomes, WhatIsRenewedAheadStaysAndItsSumDoesNotWait) {
   chain.blocks[4].trainable = false;
   const DeviceHomes homes(chain, in_turns(chain));
   std::vector<BlockHome> chosen(chain.size());
-  homes.set(chosen, 0, {.weight_stays = true, .renews_ahead = true});
-  homes.set(chosen, 1, {.renews_ahead = true});
-  homes.set(chosen, 2, {.weight_stays = true, .sum_waits = true, .renews_ahead = true});
-  homes.set(chosen, 3, {.on_device = true, .weight_stays = true, .renews_ahead = true});
-  homes.set(chosen, 4, {.weight_stays = true, .renews_ahead = true});
+  homes.set(chosen, 0, {.weight_stays = true, .renews_at_once = true});
+  homes.set(chosen, 1, {.renews_at_once = true});
+  homes.set(chosen, 2, {.weight_stays = true, .sum_waits = true, .renews_at_once = true});
+  homes.set(chosen, 3, {.on_device = true, .weight_stays = true, .renews_at_once = true});
+  homes.set(chosen, 4, {.weight_stays = true, .renews_at_once = true});
   EXPECT_EQ(letters(chosen), "wr . sw d w . . ");
 }
 

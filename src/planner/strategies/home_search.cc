@@ -161,12 +161,12 @@ StreamDraft StreamSearch::best_elsewhere(StreamDraft draft) {
   return draft;
 }
 
-/// With clipping: some whole blocks less, and in their place weights of others that are renewed
-/// ahead of the norm, so that fewer come up between it and the last forward.
+/// Some whole blocks less, and in their place weights of others that come up as soon as they are
+/// updated, so that fewer do when forward wants them; with clipping, behind the norm.
 StreamDraft StreamSearch::best_renewed(StreamDraft draft) {
   constexpr std::array kWholeShares = {1.0, 0.75, 0.5};
   constexpr std::array kRenewedShares = {1.0, 0.75};
-  if (!may_update_ahead(draft.schedule)) return draft;
+  if (!may_renew_at_once(draft.schedule)) return draft;
   const StreamSchedule chosen = draft.schedule;
   for (const double share : kWholeShares) {
     HomeCounts whole = whole_blocks(chosen.on_devices);

@@ -51,7 +51,7 @@ std::string key_of(const StreamSchedule& schedule) {
   for (const BlockHome& home : schedule.homes) {
     int bits = 0;
     for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits, home.input_stays,
-                           home.renews_ahead, home.weight_on_drive, home.state_on_drive}) {
+                           home.renews_at_once, home.weight_on_drive, home.state_on_drive}) {
       bits = 2 * bits + (bit ? 1 : 0);
     }
     key += static_cast<char>('0' + bits);

@@ -60,6 +60,12 @@ bool StreamSearch::may_update_ahead(const StreamSchedule& schedule) const {
   return question_.clips && question_.mode == PlanMode::train && !schedule.uses_drives();
 }
 
+/// Whether new weights may come up in the step whose update makes them.
+bool StreamSearch::may_renew_at_once(const StreamSchedule& schedule) const {
+  if (question_.clips) return may_update_ahead(schedule);
+  return question_.mode == PlanMode::train && !schedule.updates_at_end;
+}
+
 /// With clipping: updates ahead of the norm, of as many blocks as DRAM has room for what they find
 /// and as the step gets shorter by.
 StreamDraft StreamSearch::best_ahead(StreamDraft draft) {

@@ -60,7 +60,7 @@ bool Residence::may_update_ahead(int block) const {
 void Residence::choose_updates_ahead() {
   if (!trains_ || !question_.clips || schedule_.gradients_on_drive) return;
   for (int b = 0; b < static_cast<int>(chain_.size()); ++b) {
-    if (home(b).renews_ahead && may_update_ahead(b)) updates_ahead_[b] = true;
+    if (home(b).renews_at_once && may_update_ahead(b)) updates_ahead_[b] = true;
   }
   int left = schedule_.updates_ahead;
   for (const StageVisit& visit : schedule_.visits) {
@@ -97,6 +97,13 @@ bool Residence::rounds(int block) const {
   if (chain_.blocks[block].rounded == Bytes{}) return false;
   if (!home(block).on_device) return true;
   return updates_wait() && backward_visits_[block] == 1 && !home(block).sum_waits;
+}
+
+bool Residence::renews_at_once(int block) const {
+  const BlockHome at = home(block);
+  if (!at.renews_at_once) return false;
+  if (updates_wait()) return updates_ahead_[block];
+  return trains_ && chain_.blocks[block].trainable && !at.on_device && !at.weight_on_drive;
 }
 
 Bytes Residence::workspace(int device) const {

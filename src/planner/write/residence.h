@@ -50,8 +50,8 @@ class Residence {
   /// With clipping: the host updates the block when its sum lands, ahead of the norm, and keeps
   /// what was there in O.
   bool updates_ahead(int block) const { return updates_ahead_[block]; }
-  /// And its new W comes up at once to where it stays, ahead of the norm too.
-  bool renews_ahead(int block) const { return updates_ahead_[block] && home(block).renews_ahead; }
+  /// The block's new W comes up at once to where it stays; with clipping ahead of the norm.
+  bool renews_at_once(int block) const;
   /// No visit adds to a sum that another began, so none comes down before it is whole.
   bool lands_whole(int block) const { return backward_visits_[block] <= 1; }
   /// R has a slot of its own on the device.

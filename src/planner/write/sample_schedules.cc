@@ -41,7 +41,7 @@ std::vector<BlockHome> random_homes(const Chain& chain, std::mt19937& random) {
     home.weight_stays = random() % 2 == 0;
     home.sum_waits = random() % 3 == 0;
     home.input_stays = random() % 3 == 0;
-    home.renews_ahead = home.weight_stays && random() % 2 == 0;
+    home.renews_at_once = home.weight_stays && random() % 2 == 0;
   }
   const BlockId tied = chain.blocks.back().reads_weight;
   if (tied.valid() && !homes.back().on_device) homes.back().sum_waits = false;

@@ -387,7 +387,7 @@ class StreamWriter {
       const int owner = owner_of(b);
       if (!residence_.keeps_weight(visit.device, owner)) continue;
       if (!renewed_.emplace(visit.device, owner).second) continue;
-      if (residence_.renews_ahead(owner)) {
+      if (residence_.renews_at_once(owner)) {
         const ResourceId queue = builder_.device(visit.device).weights_up;
         builder_.refresh(queue, weight_on_host(owner), in_visit(v, ValueKind::weight, owner));
       } else {
@@ -583,7 +583,7 @@ class StreamWriter {
     bring_sum_down(v, residence_.update_sum(b), b, residence_.updates_wait());
     landed_.push_back(b);
     if (!residence_.updates_wait() || residence_.updates_ahead(b)) store_.update(b, {});
-    renew_ahead(b);
+    renew_at_once(b);
   }
 
   /// A tied head's whole sum, to where the block adds it whose weights it reads.
@@ -613,9 +613,9 @@ class StreamWriter {
     });
   }
 
-  /// Copies what an update ahead of the norm leaves to where W stays.
-  void renew_ahead(int b) {
-    if (!residence_.renews_ahead(b)) return;
+  /// Copies what the block's update leaves to where W stays.
+  void renew_at_once(int b) {
+    if (!residence_.renews_at_once(b)) return;
     for (int d = 0; d < schedule_.devices; ++d) {
       if (!renewed_.contains({d, b})) continue;
       builder_.copy(builder_.renewals_up(d), weight_on_host(b),

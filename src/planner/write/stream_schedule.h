@@ -42,10 +42,10 @@ struct BlockHome {
   /// the first block: X.m, also where the head reads it. What another device makes of them, or
   /// reads, passes through the host. Requires: all the block's visits are on one device.
   bool input_stays = false;
-  /// With clipping, of a block that rests in DRAM and whose weight stays: it is updated when its
-  /// sum lands, as those of StreamSchedule::updates_ahead, and its new W comes up at once. Where
-  /// the step is clipped W comes up again.
-  bool renews_ahead = false;
+  /// Of a block whose weight stays: its new W comes up as soon as it is updated, in the step that
+  /// updates it. With clipping only where it rests in DRAM: it is updated when its sum lands, as
+  /// those of StreamSchedule::updates_ahead, and where the step is clipped W comes up again.
+  bool renews_at_once = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
 

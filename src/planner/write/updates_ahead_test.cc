@@ -165,7 +165,7 @@ TEST(UpdatesAhead, VerifyNamesWhatIsWrongWithThem) {
 
 StreamSchedule with_renewals(const Sample& sample) {
   StreamSchedule schedule = sample.schedule(0);
-  schedule.homes.assign(sample.chain.size(), {.weight_stays = true, .renews_ahead = true});
+  schedule.homes.assign(sample.chain.size(), {.weight_stays = true, .renews_at_once = true});
   return schedule;
 }
 
@@ -227,7 +227,7 @@ TEST(UpdatesAhead, AreTakenWhereFewStepsAreClipped) {
 
 // All weights go up in 100 ms of a step that computes for 176; the device holds them, and little of
 // the states.
-TEST(UpdatesAhead, WeightsComeUpAheadOfTheNormWhereTheWayUpBindsAndFewStepsAreClipped) {
+TEST(UpdatesAhead, WeightsComeUpAtOnceWhereTheWayUpBindsAndFewStepsAreClipped) {
   PlanQuestion question = sample_question({.layers = 4}, {.link_rate = 1}, 4);
   const double weights = static_cast<double>(states_of(question).count) / 3;
   question = sample_question({.layers = 4}, {.link_rate = weights / 0.1}, 4);
@@ -256,7 +256,10 @@ TEST(UpdatesAhead, WeightsComeUpAheadOfTheNormWhereTheWayUpBindsAndFewStepsAreCl
   EXPECT_LT(rarely.expected, always.expected);
   EXPECT_TRUE(refreshed(always).empty());
   question.clips = false;
-  EXPECT_TRUE(refreshed(planned_for(0.1)).empty());
+  const Planned unclipped = planned_for(0);
+  expect_promises_hold(unclipped);
+  EXPECT_FALSE(refreshed(unclipped).empty());
+  EXPECT_LT(unclipped.expected, rarely.expected);
 }
 
 }  // namespace
