@@ -26,7 +26,7 @@ constexpr double kWorthRenewing = 0.98;  // of the step without
 StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
-  std::vector<Found> bests;          // by rung
+  std::vector<Found> bests;          // by rung; of some two
   std::vector<Found> renewed;        // likewise, with weights that come up ahead of the norm
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
@@ -53,7 +53,11 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
-    bests.push_back({rung.memory, with_waiting(faster(*draft, dense_homes(*draft)))});
+    bests.push_back({rung.memory, faster(*draft, dense_homes(*draft))});
+    StreamDraft waiting = with_waiting(bests.back().draft);
+    if (waiting.step() < bests.back().draft.step()) {
+      bests.push_back({rung.memory, std::move(waiting)});
+    }
     StreamDraft renewing = with_renewals(*draft);
     if (renewing.step() < draft->step() * kWorthRenewing) {
       renewed.push_back({rung.memory, std::move(renewing)});

@@ -124,7 +124,8 @@ StreamSchedule StreamSearch::waiting(StreamSchedule schedule, int sums) const {
   const DeviceHomes devices(chain_, asked);
   schedule.chosen_homes = devices.homes({}, asked.on_devices);
   for (int b = static_cast<int>(chain_.size()) - 1; b > 0 && sums > 0; --b) {
-    if (!asked.homes[b].state_on_drive || schedule.chosen_homes[b].sum_waits) continue;
+    const bool on_drive = home_of_block(asked, BlockId(b)).state_on_drive;
+    if (!on_drive || schedule.chosen_homes[b].sum_waits) continue;
     schedule.chosen_homes[b].sum_waits = true;
     --sums;
   }
