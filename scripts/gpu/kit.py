@@ -270,7 +270,7 @@ class Kit:
 
     def test_programs(self) -> list[Path]:
         folders = {"device": "src/device", "device_core": "src/device", "model": "src/model", "train_core": "src/train",
-                   "train": "src/train", "step_runner": "tests/runs"}  # fmt: skip
+                   "train": "src/train", "step_runner": "tests/runs", "measure": "tests/runs"}  # fmt: skip
         return [self.build_folder / folder / f"{name}_test" for name, folder in folders.items()]
 
     def tests(self) -> dict:

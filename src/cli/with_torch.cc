@@ -242,10 +242,7 @@ class Measurements {
     const Bytes kept =
         beside_tensors_ + rotary_bytes(model(), question_.job.data.sequence,
                                        Bytes{weight_element_bytes(question_.plan.precision)});
-    costs.forward_workspace += kept;
-    costs.saving_workspace += kept;
-    costs.backward_workspace += kept;
-    if (costs.saved > 0_B) costs.saved_backward_workspace += kept;
+    for (const auto workspace : kWorkspaces) costs.*workspace += kept;
   }
 
   /// A logical device counts its part.

@@ -188,11 +188,7 @@ Profile of_slowest(Profile one, const Profile& other) {
          {&BlockProfile::forward, &BlockProfile::backward, &BlockProfile::saved_backward}) {
       raise(block.*time, slower.*time);
     }
-    for (const auto bytes :
-         {&BlockProfile::forward_workspace, &BlockProfile::backward_workspace,
-          &BlockProfile::saving_workspace, &BlockProfile::saved_backward_workspace}) {
-      raise(block.*bytes, slower.*bytes);
-    }
+    for (const auto workspace : kWorkspaces) raise(block.*workspace, slower.*workspace);
     // What one of them cannot keep, no plan lets forward keep; else kernels may differ in a little.
     block.saved =
         block.saved > 0_B && slower.saved > 0_B ? std::max(block.saved, slower.saved) : 0_B;

@@ -2,6 +2,7 @@
 // planner knows nothing else of a model's arithmetic. Text form: docs/formats/profile.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,6 +32,11 @@ struct BlockProfile {
 
   bool operator==(const BlockProfile&) const = default;
 };
+
+/// Of all tasks of a block.
+inline constexpr std::array kWorkspaces = {
+    &BlockProfile::forward_workspace, &BlockProfile::backward_workspace,
+    &BlockProfile::saving_workspace, &BlockProfile::saved_backward_workspace};
 
 /// Keys are unique, and every entry of `chain` indexes `blocks`.
 struct Profile {

@@ -36,11 +36,25 @@ const BlockProfile& profile_of(const PlanQuestion& question, const BlockSpec& bl
   return *found;
 }
 
+// What the profile says of a block's forward and backward.
+ChainBlock passes_of(const BlockProfile& costs, Micros overhead) {
+  ChainBlock result;
+  result.forward_workspace = costs.forward_workspace;
+  result.backward_workspace = costs.backward_workspace;
+  result.forward = costs.forward + overhead;
+  result.backward = costs.backward + overhead;
+  result.saved = costs.saved;
+  result.saving_workspace = costs.saving_workspace;
+  result.saved_backward_workspace = costs.saved_backward_workspace;
+  result.saved_backward = costs.saved_backward + overhead;
+  return result;
+}
+
 ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   const BlockProfile& costs = profile_of(question, block);
   const BlockLayout layout = layout_of(block);
   const Micros overhead = question.profile.task_overhead;
-  ChainBlock result;
+  ChainBlock result = passes_of(costs, overhead);
   result.kind = block.kind;
   result.trainable = layout.elements > 0;
   result.fused = block.kind == BlockKind::head && question.mode == PlanMode::train;
@@ -51,14 +65,6 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
   result.states = state_bytes(layout, question.precision);
   result.gradients = gradient_bytes(gradient_layout_of(question.model, block));
   if (rounds_sums(question) && result.trainable) result.rounded = rounded_bytes(layout);
-  result.forward_workspace = costs.forward_workspace;
-  result.backward_workspace = costs.backward_workspace;
-  result.forward = costs.forward + overhead;
-  result.backward = costs.backward + overhead;
-  result.saved = costs.saved;
-  result.saving_workspace = costs.saving_workspace;
-  result.saved_backward_workspace = costs.saved_backward_workspace;
-  result.saved_backward = costs.saved_backward + overhead;
   const auto elements = static_cast<double>(layout.elements);
   result.host_update = from_seconds(elements / update_rate(question)) + overhead;
   result.device_update = device_update_time(question, layout.elements) + overhead;
@@ -72,7 +78,7 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
   constexpr std::int64_t kStateBytesFp32 = 8;   // m, v
   const Micros overhead = question.profile.task_overhead;
   const bool halves = question.precision == Precision::bf16;
-  ChainBlock result;
+  ChainBlock result = passes_of(costs, overhead);
   result.kind = BlockKind::mlp;
   result.trainable = costs.parameters > 0 && costs.weights > Bytes{};
   result.weights = costs.weights;
@@ -85,14 +91,6 @@ ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) 
     result.device_update = device_update_time(question, costs.parameters) + overhead;
     result.device_update_workspace = device_update_workspace({{}, costs.parameters});
   }
-  result.forward_workspace = costs.forward_workspace;
-  result.backward_workspace = costs.backward_workspace;
-  result.forward = costs.forward + overhead;
-  result.backward = costs.backward + overhead;
-  result.saved = costs.saved;
-  result.saving_workspace = costs.saving_workspace;
-  result.saved_backward_workspace = costs.saved_backward_workspace;
-  result.saved_backward = costs.saved_backward + overhead;
   return result;
 }
 

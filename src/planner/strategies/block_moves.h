@@ -17,7 +17,7 @@ class BlockMoves {
     bool policies = false;
     bool borders = false;   // of stages
     bool ahead = false;     // how many blocks are updated ahead of the norm
-    bool renewals = false;  // weights that come up ahead of the norm
+    bool renewals = false;  // weights that come up as soon as they are updated
   };
 
   /// `chain` must outlive it.

@@ -17,7 +17,7 @@ namespace {
 // Nothing that is shorter by more is taken in a search of single blocks: so what starts from much
 // longer steps is left out.
 constexpr double kMostGain = 0.2;
-// Single blocks gain less beside weights that come up ahead, and would take as long again.
+// Single blocks gain less beside weights that come up at once, and would take as long again.
 constexpr double kMostGainOfRenewed = 0.05;
 constexpr double kWorthRenewing = 0.98;  // of the step without
 
@@ -27,7 +27,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   std::vector<Found> bests;          // by rung; of some two
-  std::vector<Found> renewed;        // likewise, with weights that come up ahead of the norm
+  std::vector<Found> renewed;        // likewise, with weights that come up at once
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
     draft = pass(std::move(*draft));
@@ -132,7 +132,7 @@ bool StreamSearch::offer_all(const Offers& offers) {
   return offers.schedules();
 }
 
-/// The draft, or a faster one whose weights come up ahead of the norm.
+/// The draft, or a faster one whose weights come up as soon as they are updated.
 StreamDraft StreamSearch::with_renewals(StreamDraft draft) {
   if (!homes_) return draft;
   beside_climb([&] {

@@ -115,14 +115,14 @@ class Eviction {
 
   void stay_if_enough(bool& on_drive, Bytes bytes, int times, Bytes& left) {
     if (!on_drive || bytes > left) return;
-    const Bytes before = left;
     on_drive = false;
     move(Bytes{} - bytes, times);
-    left = spare();
-    if (left >= Bytes{}) return;
+    if (const Bytes now = spare(); now >= Bytes{}) {
+      left = now;
+      return;
+    }
     on_drive = true;
     move(bytes, times);
-    left = before;
   }
 
   /// Beyond what is lacking.

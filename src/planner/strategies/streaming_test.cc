@@ -40,10 +40,7 @@ PlanQuestion large_question(int layers) {
 
 void add_workspace(PlanQuestion& question, Bytes more) {
   for (BlockProfile& block : question.profile.blocks) {
-    block.forward_workspace += more;
-    block.backward_workspace += more;
-    block.saving_workspace += more;
-    block.saved_backward_workspace += more;
+    for (const auto workspace : kWorkspaces) block.*workspace += more;
   }
 }
 
@@ -72,10 +69,7 @@ PlanQuestion with_less(PlanQuestion question, Less what, double part) {
   if (what == Less::host) question.host_budget = question.host_budget - share(question.host_budget);
   for (BlockProfile& block : question.profile.blocks) {
     if (what == Less::workspace) {
-      block.forward_workspace += share(block.forward_workspace);
-      block.backward_workspace += share(block.backward_workspace);
-      block.saving_workspace += share(block.saving_workspace);
-      block.saved_backward_workspace += share(block.saved_backward_workspace);
+      for (const auto workspace : kWorkspaces) block.*workspace += share(block.*workspace);
     }
     if (what == Less::speed) {
       block.forward = block.forward * (1 + part);

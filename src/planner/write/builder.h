@@ -36,8 +36,8 @@ class PlanBuilder {
   const DeviceQueues& device(int k) const { return queues_.devices[k]; }
   /// The queue straight from one device to another, made on first use.
   ResourceId between(int from, int to, Cargo cargo);
-  /// The device's queue of weights that come up ahead of the norm, which other weights would stand
-  /// behind; made on first use.
+  /// The device's queue of weights that come up as soon as they are updated, which other weights
+  /// would stand behind; made on first use.
   ResourceId renewals_up(int device);
   void set_stage(BlockId block, int stage);
 

@@ -70,7 +70,7 @@ struct HomeCounts {
   int all_elsewhere = 0;
   int sums_elsewhere = 0;
   /// Of the blocks that have nothing of that, so many, evenly apart, have W from step to step and
-  /// renew it ahead of the norm.
+  /// renew it at once.
   int renewed = 0;
 
   bool operator==(const HomeCounts&) const = default;
