@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/strategies/device_homes.h"
+#include "planner/strategies/homes.h"
 
 namespace ferry {
 namespace {
@@ -38,12 +39,15 @@ StreamSchedule BlockMoves::neighbour(StreamSchedule here) {
 
 void BlockMoves::change(StreamSchedule& schedule) {
   using Change = void (BlockMoves::*)(StreamSchedule&);
-  constexpr std::array<Change, 12> kChanges = {
-      &BlockMoves::change_homes,   &BlockMoves::make_whole_or_not, &BlockMoves::make_whole_or_not,
-      &BlockMoves::exchange_homes, &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
-      &BlockMoves::change_inputs,  &BlockMoves::change_policies,   &BlockMoves::exchange_policies,
-      &BlockMoves::resize_ring,    &BlockMoves::change_ahead,      &BlockMoves::move_border};
-  (this->*kChanges[random_.below(static_cast<int>(kChanges.size()))])(schedule);
+  constexpr int kWithoutDrives = 12;
+  constexpr std::array<Change, kWithoutDrives + 3> kChanges = {
+      &BlockMoves::change_homes,     &BlockMoves::make_whole_or_not, &BlockMoves::make_whole_or_not,
+      &BlockMoves::exchange_homes,   &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
+      &BlockMoves::change_inputs,    &BlockMoves::change_policies,   &BlockMoves::exchange_policies,
+      &BlockMoves::resize_ring,      &BlockMoves::change_ahead,      &BlockMoves::move_border,
+      &BlockMoves::exchange_leaving, &BlockMoves::exchange_leaving,  &BlockMoves::resize_staging};
+  const int kinds = may_.drives ? static_cast<int>(kChanges.size()) : kWithoutDrives;
+  (this->*kChanges[random_.below(kinds)])(schedule);
 }
 
 /// One block, or up to eight of its device that follow each other there.
@@ -174,6 +178,24 @@ void BlockMoves::move_border(StreamSchedule& schedule) {
     if (visit.end == from) visit.end = to;
     if (visit.first == from) visit.first = to;
   }
+}
+
+/// A block whose states rest on drives, and another's that DRAM has.
+void BlockMoves::exchange_leaving(StreamSchedule& schedule) {
+  if (schedule.leaving.empty()) schedule.leaving = deepest_first(chain_);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const BlockId a(any_block()), b(any_block());
+    const BlockHome of_a = home_of_block(schedule, a), of_b = home_of_block(schedule, b);
+    if (!of_a.state_on_drive || of_b.state_on_drive || of_b.on_device) continue;
+    std::swap(*std::ranges::find(schedule.leaving, a), *std::ranges::find(schedule.leaving, b));
+    return;
+  }
+}
+
+void BlockMoves::resize_staging(StreamSchedule& schedule) {
+  constexpr std::array kKinds = {&StagingRoom::states, &StagingRoom::sums, &StagingRoom::weights};
+  int& count = schedule.staging.*kKinds[random_.below(static_cast<int>(kKinds.size()))];
+  count = resized(count, 1);
 }
 
 void BlockMoves::give_way(StreamSchedule& schedule, int device) {

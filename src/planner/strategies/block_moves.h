@@ -18,6 +18,7 @@ class BlockMoves {
     bool borders = false;   // of stages
     bool ahead = false;     // how many blocks are updated ahead of the norm
     bool renewals = false;  // weights that come up as soon as they are updated
+    bool drives = false;    // what rests there and passes through how many slots
   };
 
   /// `chain` must outlive it.
@@ -40,6 +41,8 @@ class BlockMoves {
   void resize_ring(StreamSchedule& schedule);
   void change_ahead(StreamSchedule& schedule);
   void move_border(StreamSchedule& schedule);
+  void exchange_leaving(StreamSchedule& schedule);
+  void resize_staging(StreamSchedule& schedule);
 
   bool one_in(int count) { return random_.below(count) == 0; }
   int any_block() { return random_.below(static_cast<int>(chain_.size())); }

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "plan/verify.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
+#include "planner/strategies/homes.h"
 #include "planner/write/edges.h"
 #include "planner/write/sample_schedules.h"
 #include "planner/write/stream_plan.h"
@@ -90,6 +92,52 @@ TEST(BlockMoves, WhatMayNotChangeStays) {
   EXPECT_EQ(schedule.policies, first.policies);
   EXPECT_EQ(schedule.visits, first.visits);
   EXPECT_EQ(schedule.updates_ahead, first.updates_ahead);
+  EXPECT_EQ(schedule.leaving, first.leaving);
+  EXPECT_EQ(schedule.staging, first.staging);
+}
+
+TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 256}, {}, 1);
+  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB, .read = {2e9}, .write = {1e9}}};
+  question.clips = false;
+  const Chain chain = make_chain(question);
+  std::mt19937 random(3);
+  StreamSchedule schedule = bare_schedule(question, chain, random);
+  Bytes all;
+  for (const ChainBlock& block : chain.blocks) all += block.weights + block.states;
+  const auto rest = [&] {
+    schedule.homes = schedule.chosen_homes;
+    schedule.gradients_on_drive = false;
+    rest_by_value(question, chain, all, Bytes{all.count / 2}, schedule);
+  };
+  const auto on_drives = [&] {
+    std::vector<BlockId> blocks;
+    for (const BlockId b : chain.blocks.ids()) {
+      if (home_of_block(schedule, b).state_on_drive) blocks.push_back(b);
+    }
+    return blocks;
+  };
+  rest();
+  const StreamSchedule first = schedule;
+  BlockMoves moves(chain, {.drives = true}, 5);
+  std::set<std::vector<BlockId>> resting = {on_drives()};
+  std::set<int> rooms = {first.staging.states};
+  for (int i = 0; i < 200; ++i) {
+    schedule = moves.neighbour(schedule);
+    schedule.chosen_homes = first.chosen_homes;  // so that nothing else changes what rests where
+    rest();
+    resting.insert(on_drives());
+    rooms.insert(schedule.staging.states);
+    if (i % 20 > 0) continue;
+    Plan plan = write_stream_plan(question, chain, schedule);
+    order_accesses(plan);
+    const std::optional<Violation> violation = verify(plan);
+    ASSERT_FALSE(violation) << violation->message;
+  }
+  EXPECT_GT(resting.size(), 5U);
+  EXPECT_GT(rooms.size(), 2U);
+  EXPECT_GE(*rooms.begin(), 1);
+  EXPECT_TRUE(std::ranges::is_permutation(schedule.leaving, deepest_first(chain)));
 }
 
 TEST(BlockMoves, ADeviceThatGivesWayEndsWithNothing) {

@@ -59,7 +59,9 @@ BlockMoves StreamSearch::block_moves(const StreamSchedule& schedule) const {
           {.policies = may_keep(),
            .borders = may_move,
            .ahead = may_update_ahead(schedule),
-           .renewals = schedule.on_devices.renewed > 0},
+           .renewals = schedule.on_devices.renewed > 0,
+           .drives = resting_ == Resting::by_value && schedule.uses_drives() &&
+                     schedule.staging != kLeastStaging},
           static_cast<std::uint64_t>(rung_.count)};
 }
 

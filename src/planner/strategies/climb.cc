@@ -17,6 +17,7 @@ namespace {
 // Nothing that is shorter by more is taken in a search of single blocks: so what starts from much
 // longer steps is left out.
 constexpr double kMostGain = 0.2;
+constexpr double kMostGainOnDrives = 0.065;  // there are several starts
 // Single blocks gain less beside weights that come up at once, and would take as long again.
 constexpr double kMostGainOfRenewed = 0.05;
 constexpr double kWorthRenewing = 0.98;  // of the step without
@@ -26,7 +27,7 @@ constexpr double kWorthRenewing = 0.98;  // of the step without
 StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
-  std::vector<Found> bests;          // by rung; of some two
+  std::vector<Found> bests;          // by rung; of some several
   std::vector<Found> renewed;        // likewise, with weights that come up at once
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
@@ -53,11 +54,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
-    bests.push_back({rung.memory, faster(*draft, dense_homes(*draft))});
-    StreamDraft waiting = with_waiting(bests.back().draft);
-    if (waiting.step() < bests.back().draft.step()) {
-      bests.push_back({rung.memory, std::move(waiting)});
-    }
+    for (StreamDraft& start : starts(*draft)) bests.push_back({rung.memory, std::move(start)});
     StreamDraft renewing = with_renewals(*draft);
     if (renewing.step() < draft->step() * kWorthRenewing) {
       renewed.push_back({rung.memory, std::move(renewing)});
@@ -73,12 +70,15 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (!has_more && !wants_memory_) break;
   }
   if (homes_ && has_short_plans()) {
-    search_blocks(bests, kMostGain);
+    search_blocks(bests, needs_drives() ? kMostGainOnDrives : kMostGain);
     search_blocks(renewed, kMostGainOfRenewed);
   }
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
   return *best_;
 }
+
+/// With nothing at home on devices.
+bool StreamSearch::needs_drives() const { return as_asked(least_memory_).uses_drives(); }
 
 /// Evaluation has one: what it needs follows from training's plan, beside which it runs. Where
 /// nothing can be at home on devices, every rung is a landing.
@@ -94,6 +94,8 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   }
   tasks_ = std::ssize(plan.tasks);
   int per_doubling = has_short_plans() ? 8 : tasks_ <= kLargePlan ? 4 : 2;
+  // A byte of it spares the drives two. Jobs that need none climb as if there were none.
+  if (has_short_plans() && needs_drives()) per_doubling *= 2;
   if (!homes_) per_doubling = std::max(2, per_doubling / 2);
   std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;
@@ -130,6 +132,20 @@ bool StreamSearch::offer_all(const Offers& offers) {
   }
   offered_.offer(std::move(*least.draft));
   return offers.schedules();
+}
+
+/// What single blocks are searched from: the draft, or where something rests on the drives others
+/// with different blocks at home, which gain the more the more of them are there.
+std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
+  std::vector<StreamDraft> starts = dense_homes(draft);
+  const auto fastest = std::ranges::min_element(starts, {}, &StreamDraft::step);
+  const bool is_slower = fastest != starts.end() && fastest->step() < draft.step();
+  if (!is_slower) starts.push_back(draft);
+  for (std::size_t i = 0, count = starts.size(); i < count; ++i) {
+    StreamDraft waiting = with_waiting(starts[i]);
+    if (waiting.step() < starts[i].step()) starts.push_back(std::move(waiting));
+  }
+  return starts;
 }
 
 /// The draft, or a faster one whose weights come up as soon as they are updated.

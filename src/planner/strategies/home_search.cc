@@ -9,6 +9,7 @@
 
 #include "planner/costs/queues.h"
 #include "planner/strategies/device_homes.h"
+#include "planner/strategies/homes.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
 #include "spec/pass_names.h"
@@ -59,11 +60,13 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
 }
 
 /// Where something rests on the drives: nothing but whole blocks, as many as the device holds, so
-/// that the least rests there; and the largest of them, embeddings and heads as a rule, first.
-std::optional<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
+/// that the least rests there. One that has them in their order, and others that have the largest
+/// one or two, embeddings and heads as a rule, first.
+std::vector<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
   constexpr double kPromising = 1.05;  // of the best step
-  if (!homes_ || !has_short_plans() || !draft.schedule.uses_drives()) return std::nullopt;
-  std::optional<StreamDraft> best;
+  if (!homes_ || !has_short_plans() || !draft.schedule.uses_drives()) return {};
+  std::vector<StreamDraft> found;
+  std::vector<BlockHome> before;
   StreamSchedule dense = with_slots(draft.schedule, kRoomyRing);
   dense.policies = {};
   beside_climb([&] {
@@ -76,14 +79,14 @@ std::optional<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
         return !attempt.lacking;
       };
       largest(DeviceHomes(chain_, dense).most().all, fits);
-      if (!densest) continue;
-      StreamDraft found = passes_.run(pass_name::kHomes, *densest, [&](StreamDraft given) {
+      if (!densest || densest->schedule.homes == before) continue;
+      before = densest->schedule.homes;
+      found.push_back(passes_.run(pass_name::kHomes, *densest, [&](StreamDraft given) {
         return neighbouring_homes(std::move(given));
-      });
-      if (!best || found.step() < best->step()) best = std::move(found);
+      }));
     }
   });
-  return best;
+  return found;
 }
 
 /// Without clipping, where states rest on the drives: sums of the deepest of their blocks wait on
@@ -99,8 +102,8 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   const int whole = tried.on_devices.all;
   const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums)); };
   beside_climb([&] {
-    for (const bool spreads : {false, true}) {
-      tried.spreads_states = spreads;
+    for (const std::vector<BlockId>& order : leaving_orders(chain_)) {
+      tried.leaving = order;
       int failed = 0;
       for (int all = whole; all >= 0 && failed < kPatience; --all) {
         tried.on_devices.all = all;

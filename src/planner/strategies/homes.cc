@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -39,11 +38,11 @@ class Eviction {
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
     const bool sums_first = !question_.clips || schedule_.sums_leave_first;
     if (sums_first) pass_sums_through();
-    for (const std::size_t b : order_of_states()) {
+    for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
       const Bytes states = chain_.blocks[b].states;
-      if (!may_leave(b) || states > largest_) continue;
-      schedule_.homes[b].state_on_drive = true;
+      if (!may_leave(b.index()) || states > largest_) continue;
+      schedule_.homes[b.index()].state_on_drive = true;
       move(states, kReadAndWritten);
     }
     if (!sums_first) pass_sums_through();
@@ -71,16 +70,6 @@ class Eviction {
 
   bool may_leave(std::size_t block) const {
     return chain_.blocks[block].trainable && !schedule_.homes[block].on_device;
-  }
-
-  /// The deepest first, or evenly spread.
-  std::vector<std::size_t> order_of_states() const {
-    std::vector<std::size_t> order(chain_.size());
-    std::iota(order.rbegin(), order.rend(), std::size_t{0});
-    if (!schedule_.spreads_states) return order;
-    std::ranges::transform(spread_evenly(chain_.size()), order.begin(),
-                           [](BlockId b) { return b.index(); });
-    return order;
   }
 
   void move(Bytes bytes, int times) {
@@ -142,6 +131,19 @@ class Eviction {
   Bytes traffic_;
 };
 
+// Two by two, the deeper of each first.
+std::vector<BlockId> spread_in_pairs(const Chain& chain) {
+  std::vector<BlockId> order;
+  const int blocks = static_cast<int>(chain.size());
+  for (const BlockId pair : spread_evenly((chain.size() + 1) / 2)) {
+    for (const int b : {2 * pair.number(), 2 * pair.number() - 1}) {
+      if (b >= 0 && b < blocks) order.push_back(BlockId(b));
+    }
+  }
+  if (blocks % 2 == 0) order.push_back(BlockId(blocks - 1));
+  return order;
+}
+
 // What the host has no part in, of blocks at home on devices.
 Bytes rests_on_devices(const Chain& chain, const StreamSchedule& schedule) {
   Bytes bytes;
@@ -153,6 +155,17 @@ Bytes rests_on_devices(const Chain& chain, const StreamSchedule& schedule) {
 }
 
 }  // namespace
+
+std::vector<BlockId> deepest_first(const Chain& chain) {
+  std::vector<BlockId> order;
+  for (const BlockId b : chain.blocks.ids()) order.push_back(b);
+  std::ranges::reverse(order);
+  return order;
+}
+
+std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain) {
+  return {{}, spread_evenly(chain.size()), spread_in_pairs(chain)};
+}
 
 void rest_all_on_drives(const PlanQuestion& question, const Chain& chain,
                         StreamSchedule& schedule) {

@@ -8,6 +8,8 @@
 // Without clipping sums wait for nothing and leave first: a few slots in turn are enough.
 #pragma once
 
+#include <vector>
+
 #include "planner/costs/chain.h"
 #include "planner/write/stream_schedule.h"
 
@@ -22,6 +24,15 @@ void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, Stream
 /// they would pass through take more than they do.
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule);
+
+/// In which states may leave DRAM (StreamSchedule::leaving): the deepest first; evenly spread over
+/// the chain, so that the drives move while backward goes through blocks whose states are in DRAM;
+/// or likewise two by two, an attention block with its MLP, so that no two large states follow each
+/// other through the slots.
+std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain);
+
+/// What an empty StreamSchedule::leaving stands for.
+std::vector<BlockId> deepest_first(const Chain& chain);
 
 /// What the plan takes of DRAM.
 Bytes host_peak(const Plan& plan);

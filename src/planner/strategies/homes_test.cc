@@ -90,10 +90,44 @@ TEST(Homes, WhatLeftInVainComesBack) {
   EXPECT_EQ(sample.on_drives(resting), 2 * kLayer) << "and as much to pass through";
 }
 
+TEST(Homes, EveryBlockHasAPlaceInEveryLeavingOrder) {
+  for (const int layers : {1, 2, 5, 6}) {
+    for (const bool tied : {false, true}) {
+      const Chain chain = make_chain(sample_question({.tied = tied, .layers = layers}, {}, 1));
+      std::vector<BlockId> all = deepest_first(chain);
+      EXPECT_EQ(all.front(), BlockId(static_cast<int>(chain.size()) - 1));
+      for (std::vector<BlockId>& order : leaving_orders(chain)) {
+        if (order.empty()) continue;
+        EXPECT_TRUE(std::ranges::is_permutation(order, all)) << layers;
+      }
+    }
+  }
+}
+
+// Large states alternate with small ones, so that slots for two neighbours are one of each, as
+// where the deepest leave first.
+TEST(Homes, StatesThatLeaveTwoByTwoPassThroughLess) {
+  Sample sample(true);
+  for (std::size_t b = 2; b + 1 < sample.chain.size(); b += 2) {
+    sample.chain.blocks[b].states = 3 * kLayer;
+    sample.all += 2 * kLayer;
+  }
+  std::vector<Bytes> on_drives;
+  for (std::vector<BlockId>& order : leaving_orders(sample.chain)) {
+    StreamSchedule schedule;
+    schedule.staging.states = 2;
+    schedule.leaving = std::move(order);
+    on_drives.push_back(sample.on_drives(sample.resting(sample.all - 34_MiB, schedule)));
+  }
+  ASSERT_EQ(on_drives.size(), 3U);
+  EXPECT_GT(on_drives[1], on_drives[0]);
+  EXPECT_EQ(on_drives[2], on_drives[0]);
+}
+
 TEST(Homes, StatesCanLeaveEvenlySpread) {
   const Sample sample(true);
   StreamSchedule schedule;
-  schedule.spreads_states = true;
+  schedule.leaving = leaving_orders(sample.chain)[1];
   const StreamSchedule resting = sample.resting(sample.all - 4_MiB, schedule);
   const auto on_drives = [&](std::size_t from, std::size_t to) {
     return std::count_if(resting.homes.begin() + static_cast<std::ptrdiff_t>(from),

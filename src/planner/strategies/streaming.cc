@@ -37,7 +37,7 @@ std::string key_of(const StreamSchedule& schedule) {
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
   if (schedule.sums_leave_first) key += 'g';
   if (schedule.updates_read_apart) key += 'w';
-  if (schedule.spreads_states) key += 'e';
+  for (const BlockId b : schedule.leaving) key += 'e' + std::to_string(b.number());
   if (schedule.straight) key += 'p';
   key += 'n' + std::to_string(schedule.updates_ahead);
   const StagingRoom& room = schedule.staging;

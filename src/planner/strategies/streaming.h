@@ -190,7 +190,9 @@ class StreamSearch {
   };
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
-  std::optional<StreamDraft> dense_homes(const StreamDraft& draft);
+  std::vector<StreamDraft> dense_homes(const StreamDraft& draft);
+  bool needs_drives() const;
+  std::vector<StreamDraft> starts(const StreamDraft& draft);
   StreamDraft with_waiting(StreamDraft draft);
   StreamSchedule waiting(StreamSchedule schedule, int sums) const;
   StreamDraft best_renewed(StreamDraft draft);

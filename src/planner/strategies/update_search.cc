@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "planner/strategies/homes.h"
 #include "planner/strategies/streaming.h"
 #include "spec/pass_names.h"
 
@@ -19,7 +20,7 @@ StreamDraft StreamSearch::best_updates(StreamDraft draft) {
 StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
   schedule.updates_read_apart = least_memory_.updates_read_apart;
   schedule.sums_leave_first = least_memory_.sums_leave_first;
-  schedule.spreads_states = least_memory_.spreads_states;
+  schedule.leaving = least_memory_.leaving;
   schedule.staging = least_memory_.staging;
   return schedule;
 }
@@ -36,7 +37,11 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
     draft = faster_of(std::move(draft), turned);
   };
   without_and_with(&StreamSchedule::updates_read_apart);
-  without_and_with(&StreamSchedule::spreads_states);
+  for (std::vector<BlockId>& order : leaving_orders(chain_)) {
+    StreamSchedule turned = draft.schedule;
+    turned.leaving = std::move(order);
+    draft = faster_of(std::move(draft), turned);
+  }
   if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
   for (const int count : kNeighbours) {
     StreamSchedule resized = draft.schedule;

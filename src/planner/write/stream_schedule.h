@@ -117,9 +117,9 @@ struct StreamSchedule {
   /// With clipping, and where DRAM is short: sums rest on the drives before any optimizer state
   /// does. They are written during backward, when the drives may idle.
   bool sums_leave_first = false;
-  /// Optimizer states leave DRAM evenly spread over the chain, not the deepest first: the drives
-  /// move while backward goes through blocks whose states are in DRAM.
-  bool spreads_states = false;
+  /// The blocks in the order in which their optimizer states leave DRAM, as far as they have to;
+  /// empty: the deepest first.
+  std::vector<BlockId> leaving;
   /// Updates that wait read W through slots and a queue of their own, so that the next forward's
   /// need not wait behind the last update's.
   bool updates_read_apart = false;
