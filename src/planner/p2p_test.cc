@@ -131,6 +131,19 @@ TEST(Straight, ACopyDrawsOnWhatOneSendsAndTheOtherReceives) {
   for (const Draw& draw : queue->draws) EXPECT_EQ(draw.rate, kP2p / 2);
 }
 
+// Of what goes straight, too, single blocks are turned.
+TEST(Straight, SingleBlocksMakeItShorter) {
+  PlanQuestion question = question_of("mobius", 4, kP2p);
+  set_device_budgets(question, Bytes{states_of(question).count / 4});
+  const Planned without = must_fit(question);
+  question.options.without = {};
+  const Planned with = must_fit(question);
+  expect_promises_hold(with);
+  EXPECT_GT(copies_between(without.plan), 0);
+  EXPECT_GT(copies_between(with.plan), 0);
+  EXPECT_LT(with.expected, without.expected);
+}
+
 // All that is tried without p2p is tried with it. Between two rates there is no such rule.
 TEST(Straight, NeverMakesAPlanSlower) {
   constexpr double kBetweenRates = 0.02;
