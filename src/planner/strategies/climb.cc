@@ -142,7 +142,8 @@ bool StreamSearch::offer_all(const Offers& offers) {
 }
 
 /// What single blocks are searched from: the draft, or where something rests on the drives others
-/// with different blocks at home, which gain the more the more of them are there.
+/// with different blocks at home. What passes to updates has room by their homes: where embeddings
+/// stay, half as much is enough.
 std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
   std::vector<StreamDraft> starts = dense_homes(draft);
   const auto fastest = std::ranges::min_element(starts, {}, &StreamDraft::step);
@@ -152,6 +153,12 @@ std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
     StreamDraft waiting = with_waiting(starts[i]);
     if (waiting.step() < starts[i].step()) starts.push_back(std::move(waiting));
   }
+  beside_climb([&] {
+    for (StreamDraft& start : starts) {
+      start = passes_.run(pass_name::kUpdates, std::move(start),
+                          [&](StreamDraft given) { return best_staging(std::move(given)); });
+    }
+  });
   return starts;
 }
 
