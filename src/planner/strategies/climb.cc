@@ -133,12 +133,16 @@ bool StreamSearch::offer_all(const Offers& offers) {
   Attempt least = try_schedule(least_memory_, {});
   FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
   if (!std::exchange(is_staged_, true)) {
-    least.draft = passes_.run(pass_name::kUpdates, std::move(*least.draft),
-                              [&](StreamDraft given) { return best_staging(std::move(given)); });
+    least.draft = restaged(std::move(*least.draft));
     least_memory_ = least.draft->schedule;
   }
   offered_.offer(std::move(*least.draft));
   return offers.schedules();
+}
+
+StreamDraft StreamSearch::restaged(StreamDraft draft) {
+  return passes_.run(pass_name::kUpdates, std::move(draft),
+                     [&](StreamDraft given) { return best_staging(std::move(given)); });
 }
 
 /// What single blocks are searched from: the draft, or where something rests on the drives others
@@ -154,10 +158,7 @@ std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
     if (waiting.step() < starts[i].step()) starts.push_back(std::move(waiting));
   }
   beside_climb([&] {
-    for (StreamDraft& start : starts) {
-      start = passes_.run(pass_name::kUpdates, std::move(start),
-                          [&](StreamDraft given) { return best_staging(std::move(given)); });
-    }
+    for (StreamDraft& start : starts) start = restaged(std::move(start));
   });
   return starts;
 }

@@ -18,12 +18,17 @@ namespace {
 
 constexpr Bytes kEverything{std::int64_t{1} << 62};
 
+// What is larger stays in DRAM, so that the slots through which others pass are no larger.
+struct Largest {
+  Bytes states = kEverything;
+  Bytes weights = kEverything;
+};
+
 class Eviction {
  public:
-  /// Of what rests on no device. Optimizer states of more than `largest` stay in DRAM, so that the
-  /// slots through which states pass are no larger.
+  /// Of what rests on no device.
   Eviction(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule,
-           Bytes largest = kEverything)
+           Largest largest = {})
       : question_(question), chain_(chain), largest_(largest), schedule_(schedule) {
     schedule_.homes.resize(chain.size());
     schedule_.activations_on_drive.assign(chain.size(), false);
@@ -41,7 +46,7 @@ class Eviction {
     for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
       const Bytes states = chain_.blocks[b].states;
-      if (!may_leave(b.index()) || states > largest_) continue;
+      if (!may_leave(b.index()) || states > largest_.states) continue;
       schedule_.homes[b.index()].state_on_drive = true;
       move(states, kReadAndWritten);
     }
@@ -52,14 +57,18 @@ class Eviction {
       move(chain_.activation * question_.micro_batches, kReadAndWritten);
     }
     for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
-      if (!may_leave(b)) continue;
+      const Bytes weights = chain_.blocks[b].weights;
+      if (!may_leave(b) || weights > largest_.weights) continue;
       schedule_.homes[b].weight_on_drive = true;
-      move(chain_.blocks[b].weights, kReadTwiceAndWritten);
+      move(weights, kReadTwiceAndWritten);
     }
     bring_back();
   }
 
   bool is_enough() const { return freed_ >= lack_ && spare() >= Bytes{}; }
+  bool weights_leave() const {
+    return std::ranges::any_of(schedule_.homes, &BlockHome::weight_on_drive);
+  }
   /// Between DRAM and drives per step, about.
   Bytes traffic() const { return traffic_; }
   const StreamSchedule& schedule() const { return schedule_; }
@@ -123,7 +132,7 @@ class Eviction {
 
   const PlanQuestion& question_;
   const Chain& chain_;
-  const Bytes largest_;
+  const Largest largest_;
   StreamSchedule schedule_;
   std::vector<Bytes> landing_;
   Bytes lack_;
@@ -180,14 +189,21 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
   if (lack <= Bytes{}) return;
   // Alignment of slots, and what is kept of sums in the ring.
   lack += Bytes{4096} * static_cast<std::int64_t>(4 * chain.size());
-  std::set<Bytes> sizes;
-  for (const ChainBlock& block : chain.blocks) sizes.insert(block.states);
+  std::set<Bytes> states, weights;
+  for (const ChainBlock& block : chain.blocks) {
+    states.insert(block.states);
+    weights.insert(block.weights);
+  }
   std::optional<Eviction> least;
-  for (const Bytes largest : sizes | std::views::reverse) {
-    Eviction eviction(question, chain, schedule, largest);
-    eviction.run(lack);
-    if (least && !eviction.is_enough()) break;
-    if (!least || eviction.traffic() < least->traffic()) least.emplace(std::move(eviction));
+  for (const Bytes of_states : states | std::views::reverse) {
+    for (const Bytes of_weights : weights | std::views::reverse) {
+      Eviction eviction(question, chain, schedule, {of_states, of_weights});
+      eviction.run(lack);
+      if (least && !eviction.is_enough()) break;
+      const bool weights_leave = eviction.weights_leave();
+      if (!least || eviction.traffic() < least->traffic()) least.emplace(std::move(eviction));
+      if (!weights_leave) break;
+    }
   }
   schedule = least->schedule();
 }

@@ -20,8 +20,8 @@ void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, Stream
 
 /// Moves to the drives what does not fit, given that the plan with everything in DRAM takes
 /// `needed` bytes of the host's `limit`; what the schedule has at home on devices takes none of
-/// them. Nothing when it fits. A few large states, of embeddings, may stay where the slots that
-/// they would pass through take more than they do.
+/// them. Nothing when it fits. A few large states and weights, of embeddings, may stay where the
+/// slots that they would pass through take more than they do.
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule);
 

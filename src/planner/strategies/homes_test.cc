@@ -75,6 +75,22 @@ TEST(Homes, StatesOfEmbeddingsStayWhereSlotsForThemWouldTakeMore) {
   EXPECT_FALSE(resting.gradients_on_drive);
 }
 
+// So do their weights, where weights of layers leave.
+TEST(Homes, WeightsOfEmbeddingsStayWhereSlotsForThemWouldTakeMore) {
+  Sample sample(false);
+  for (ChainBlock& block : sample.chain.blocks) {
+    const Bytes weights = Bytes{block.states.count / 2};
+    sample.all += weights - block.weights;
+    block.weights = weights;
+  }
+  StreamSchedule schedule;
+  schedule.staging = kLeastStaging;
+  const StreamSchedule resting = sample.resting(36_MiB, schedule);
+  EXPECT_GT(std::ranges::count(resting.homes, true, &BlockHome::weight_on_drive), 0);
+  EXPECT_FALSE(resting.homes.front().weight_on_drive);
+  EXPECT_FALSE(resting.homes.back().weight_on_drive);
+}
+
 // The last one that leaves is larger than what is lacking: smaller ones that left before come back.
 TEST(Homes, WhatLeftInVainComesBack) {
   Sample sample(true);

@@ -192,6 +192,7 @@ class StreamSearch {
   StreamDraft best_elsewhere(StreamDraft draft);
   std::vector<StreamDraft> dense_homes(const StreamDraft& draft);
   bool needs_drives() const;
+  StreamDraft restaged(StreamDraft draft);
   std::vector<StreamDraft> starts(const StreamDraft& draft);
   StreamDraft with_waiting(StreamDraft draft);
   StreamSchedule waiting(StreamSchedule schedule, int sums) const;
