@@ -147,8 +147,9 @@ StreamDraft StreamSearch::restaged(StreamDraft draft) {
 
 /// What single blocks are searched from: the draft, or where something rests on the drives others
 /// with different blocks at home. What passes to updates has room by their homes: where embeddings
-/// stay, half as much is enough.
+/// stay, half as much is enough. None where single blocks are not searched.
 std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
+  if (!homes_ || !has_short_plans()) return {};
   std::vector<StreamDraft> starts = dense_homes(draft);
   const auto fastest = std::ranges::min_element(starts, {}, &StreamDraft::step);
   const bool is_slower = fastest != starts.end() && fastest->step() < draft.step();

@@ -64,7 +64,7 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
 /// one or two, embeddings and heads as a rule, first.
 std::vector<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
   constexpr double kPromising = 1.05;  // of the best step
-  if (!homes_ || !has_short_plans() || !draft.schedule.uses_drives()) return {};
+  if (!draft.schedule.uses_drives()) return {};
   std::vector<StreamDraft> found;
   std::vector<BlockHome> before;
   StreamSchedule dense = with_slots(draft.schedule, kRoomyRing);
@@ -95,8 +95,7 @@ std::vector<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
 StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   constexpr std::array kShares = {1.0, 0.75, 0.5};
   constexpr int kPatience = 2;
-  const bool is_asked = homes_ && has_short_plans() && !question_.clips;
-  if (!is_asked || !draft.schedule.uses_drives()) return draft;
+  if (question_.clips || !draft.schedule.uses_drives()) return draft;
   StreamSchedule tried = draft.schedule;
   tried.on_devices = whole_blocks(tried.on_devices);
   const int whole = tried.on_devices.all;
