@@ -196,14 +196,17 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
   }
   std::optional<Eviction> least;
   for (const Bytes of_states : states | std::views::reverse) {
+    bool is_enough = false;  // with weights of any size
     for (const Bytes of_weights : weights | std::views::reverse) {
       Eviction eviction(question, chain, schedule, {of_states, of_weights});
       eviction.run(lack);
       if (least && !eviction.is_enough()) break;
+      is_enough = true;
       const bool weights_leave = eviction.weights_leave();
       if (!least || eviction.traffic() < least->traffic()) least.emplace(std::move(eviction));
       if (!weights_leave) break;
     }
+    if (!is_enough) break;
   }
   schedule = least->schedule();
 }
