@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "planner/strategies/device_homes.h"
-#include "planner/strategies/homes.h"
 
 namespace ferry {
 namespace {
@@ -39,7 +38,7 @@ StreamSchedule BlockMoves::neighbour(StreamSchedule here) {
 
 void BlockMoves::change(StreamSchedule& schedule) {
   using Change = void (BlockMoves::*)(StreamSchedule&);
-  constexpr int kWithoutDrives = 12;
+  constexpr int kWithoutDrives = 12;  // the first; such jobs draw as if there were no others
   constexpr std::array<Change, kWithoutDrives + 3> kChanges = {
       &BlockMoves::change_homes,     &BlockMoves::make_whole_or_not, &BlockMoves::make_whole_or_not,
       &BlockMoves::exchange_homes,   &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
@@ -193,8 +192,8 @@ void BlockMoves::exchange_leaving(StreamSchedule& schedule) {
 }
 
 void BlockMoves::resize_staging(StreamSchedule& schedule) {
-  constexpr std::array kKinds = {&StagingRoom::states, &StagingRoom::sums, &StagingRoom::weights};
-  int& count = schedule.staging.*kKinds[random_.below(static_cast<int>(kKinds.size()))];
+  const int kind = random_.below(static_cast<int>(kStagingKinds.size()));
+  int& count = schedule.staging.*kStagingKinds[kind];
   count = resized(count, 1);
 }
 

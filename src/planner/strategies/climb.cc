@@ -151,9 +151,8 @@ StreamDraft StreamSearch::restaged(StreamDraft draft) {
 std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
   if (!homes_ || !has_short_plans()) return {};
   std::vector<StreamDraft> starts = dense_homes(draft);
-  const auto fastest = std::ranges::min_element(starts, {}, &StreamDraft::step);
-  const bool is_slower = fastest != starts.end() && fastest->step() < draft.step();
-  if (!is_slower) starts.push_back(draft);
+  const auto is_faster = [&](const StreamDraft& dense) { return dense.step() < draft.step(); };
+  if (std::ranges::none_of(starts, is_faster)) starts.push_back(draft);
   for (std::size_t i = 0, count = starts.size(); i < count; ++i) {
     StreamDraft waiting = with_waiting(starts[i]);
     if (waiting.step() < starts[i].step()) starts.push_back(std::move(waiting));

@@ -165,13 +165,6 @@ Bytes rests_on_devices(const Chain& chain, const StreamSchedule& schedule) {
 
 }  // namespace
 
-std::vector<BlockId> deepest_first(const Chain& chain) {
-  std::vector<BlockId> order;
-  for (const BlockId b : chain.blocks.ids()) order.push_back(b);
-  std::ranges::reverse(order);
-  return order;
-}
-
 std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain) {
   return {{}, spread_evenly(chain.size()), spread_in_pairs(chain)};
 }

@@ -31,9 +31,6 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
 /// other through the slots.
 std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain);
 
-/// What an empty StreamSchedule::leaving stands for.
-std::vector<BlockId> deepest_first(const Chain& chain);
-
 /// What the plan takes of DRAM.
 Bytes host_peak(const Plan& plan);
 

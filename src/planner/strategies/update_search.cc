@@ -29,7 +29,6 @@ StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
 /// strategy has by its definition.
 StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   constexpr std::array kNeighbours = {1, 2, 3, 4, 6};
-  constexpr std::array kKinds = {&StagingRoom::states, &StagingRoom::sums, &StagingRoom::weights};
   if (!draft.schedule.uses_drives() || draft.schedule.staging == kLeastStaging) return draft;
   const auto without_and_with = [&](bool StreamSchedule::*choice) {
     StreamSchedule turned = draft.schedule;
@@ -45,11 +44,11 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
   for (const int count : kNeighbours) {
     StreamSchedule resized = draft.schedule;
-    for (const auto kind : kKinds) resized.staging.*kind = count;
+    for (const auto kind : kStagingKinds) resized.staging.*kind = count;
     draft = faster_of(std::move(draft), resized);
   }
   if (!has_short_plans()) return draft;
-  for (const auto kind : kKinds) {
+  for (const auto kind : kStagingKinds) {
     const StreamSchedule chosen = draft.schedule;
     for (const int count : kNeighbours) {
       StreamSchedule resized = chosen;

@@ -54,6 +54,12 @@ std::size_t share_of(std::size_t count, double share) {
 
 }  // namespace
 
+std::vector<BlockId> deepest_first(const Chain& chain) {
+  std::vector<BlockId> order(chain.blocks.ids().begin(), chain.blocks.ids().end());
+  std::ranges::reverse(order);
+  return order;
+}
+
 // The golden ratio's multiples, modulo 1.
 std::vector<BlockId> spread_evenly(std::size_t blocks) {
   constexpr double kGoldenRatio = 0.6180339887498949;
@@ -139,9 +145,7 @@ std::vector<BlockId> by_device_density(const Chain& chain, const KeptSlots& slot
     const auto bytes = static_cast<double>(chain.blocks[b].saved.count) * slots[b];
     worth.push_back(bytes > 0 ? saved_micros(chain.blocks[b]) * micro_batches / bytes : 0.0);
   }
-  std::vector<BlockId> deepest_first(chain.blocks.ids().begin(), chain.blocks.ids().end());
-  std::ranges::reverse(deepest_first);
-  return by_worth(std::move(deepest_first), worth);
+  return by_worth(deepest_first(chain), worth);
 }
 
 KeptSlots one_slot_each(const Chain& chain) { return KeptSlots(chain.size(), 1); }

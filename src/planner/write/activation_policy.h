@@ -54,6 +54,9 @@ KeptSlots one_slot_each(const Chain& chain);
 std::vector<BlockId> by_device_density(const Chain& chain, const KeptSlots& slots,
                                        int micro_batches);
 
+/// All blocks, the last one first.
+std::vector<BlockId> deepest_first(const Chain& chain);
+
 /// All blocks, in an order of which the first n are spread evenly over the chain, for every n: so
 /// that a queue has the computation of others to hide behind.
 std::vector<BlockId> spread_evenly(std::size_t blocks);

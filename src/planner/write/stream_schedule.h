@@ -3,6 +3,7 @@
 // ZeRO, Fuyou, the pipelines and `resident` differ in their schedules only.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <string>
 #include <vector>
@@ -86,6 +87,9 @@ struct StagingRoom {
 
   bool operator==(const StagingRoom&) const = default;
 };
+/// What the search turns of it.
+inline constexpr std::array kStagingKinds = {&StagingRoom::states, &StagingRoom::sums,
+                                             &StagingRoom::weights};
 inline constexpr StagingRoom kLeastStaging{.states = 1, .weights = 1, .sums = 1, .activations = 2};
 
 struct StreamSchedule {
