@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <deque>
-#include <numeric>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -19,10 +17,8 @@
 #include "data/tokens.h"
 #include "device/memory_limit.h"
 #include "exec/driver.h"
-#include "exec/timeline.h"
 #include "report/chrome_trace.h"
 #include "report/report.h"
-#include "report/stall.h"
 #include "spec/drive_array.h"
 #include "spec/nearest.h"
 #include "store/own_memory.h"
@@ -43,23 +39,12 @@
 #include "train/saving.h"
 #include "train/schedule.h"
 #include "train/step_runner.h"
+#include "train/step_tally.h"
 
 namespace ferry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kWarmUpSteps = 2;  // not in the measured step time: caches, page faults, thread pools
-constexpr int kTimelineSteps = 3;  // kept for timeline.json, so that it stays readable
-
-/// The median of what was measured of each step, without the warm-up steps where there are others.
-template <typename Amount>
-Amount median(std::vector<Amount> steps) {
-  if (steps.empty()) return {};
-  if (steps.size() > kWarmUpSteps) steps.erase(steps.begin(), steps.begin() + kWarmUpSteps);
-  std::ranges::sort(steps);
-  return steps[steps.size() / 2];
-}
 
 std::int64_t sequences_per_step(const Job& job) {
   return static_cast<std::int64_t>(job.train.micro_batches) * job.train.micro_batch_size;
@@ -141,7 +126,6 @@ class Run final : public Observer {
   std::string after_divergence(const Diverged& error);
   std::string save_before_divergence();
   std::map<std::string, Bytes> peaks();
-  void measure_stall(int step, StepReport& report) const;
   void limit_devices();
   void foresee_drives();
   CheckpointContents contents(int done) const;
@@ -159,6 +143,7 @@ class Run final : public Observer {
   std::vector<const Plan*> plans_;
   Places places_;
   DriveMeter drives_;
+  StepTally tally_;
   StepRunner runner_;
   HomeStates states_;
   std::optional<Evaluation> evaluation_;
@@ -176,10 +161,6 @@ class Run final : public Observer {
   bool stop_asked_ = false;        // and a step was not begun for it
   Clock::time_point last_finish_;
   std::array<int, 2> finished_tasks_{};  // of the steps in flight, by parity
-  int driven_since_ = 0;                 // the first step of the drive in progress
-  std::vector<Micros> step_times_;
-  std::vector<double> token_rates_;      // tokens/s of each step
-  std::deque<std::vector<Span>> spans_;  // of the last steps
   TrainSummary summary_;
 };
 
@@ -221,6 +202,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       plans_(plans_of(setup)),
       places_(plans_, devices_.names(), setup.machine, observer, {}, setup.kernel_file),
       drives_(places_),
+      tally_(setup.plan),
       runner_({.model = setup.model,
                .plan = setup.plan,
                .places = places_,
@@ -354,7 +336,7 @@ void Run::run_steps() {
   last_finish_ = Clock::now();
   drives_.restart();
   while (done_ < job_.train.steps && !stop_asked_) {
-    driven_since_ = done_;
+    tally_.drive_begins(done_);
     on_driving_thread(runner_.gives_way(), [&] {
       drive(setup_.plan, {done_, job_.train.steps - done_}, runner_, *this);
     });
@@ -377,34 +359,6 @@ bool Run::evaluation_is_due(int done) const {
          done % job_.train.eval_every == 0;
 }
 
-/// How idle the busiest device's compute was in its own step, which ends with its last task of the
-/// step and began when it ended the step before; not in what the run did between two drives.
-void Run::measure_stall(int step, StepReport& report) const {
-  const Plan& plan = setup_.plan;
-  Timeline timeline;
-  IdVector<ResourceId, Micros> busy(plan.resources.size());
-  for (const auto& spans : spans_) {
-    for (const Span& span : spans) {
-      if (span.run.step < driven_since_) continue;
-      timeline.spans.push_back(span);
-      const ResourceId resource = plan.tasks[span.run.task].resource;
-      if (span.run.step != step || plan.resources[resource].kind != ResourceKind::compute) continue;
-      busy[resource] += span.end - span.start;
-    }
-  }
-  const auto most = std::ranges::max_element(busy);
-  const StallCauses causes = stall_causes(plan, timeline, busy.id_of(most), step);
-  const Micros whole = *most + causes.total();
-  if (whole.count <= 0) return;
-  const auto share = [&](Micros time) { return time.count / whole.count; };
-  report.stall = share(causes.total());
-  report.stall_by = {{"copies", share(causes.copies)},
-                     {"drives", share(causes.drives)},
-                     {"host", share(causes.host)},
-                     {"devices", share(causes.devices)},
-                     {"other", share(causes.other)}};
-}
-
 void Run::finished(TaskRun run) {
   const auto tasks = std::ssize(setup_.plan.tasks);
   const int finished = ++finished_tasks_[run.step % 2];
@@ -417,29 +371,32 @@ void Run::step_finished(int step) {
   const auto now = std::chrono::steady_clock::now();
   const Micros time{std::chrono::duration<double, std::micro>(now - last_finish_).count()};
   last_finish_ = now;
-  step_times_.push_back(time);
-  spans_.push_back(runner_.take_spans());
-  if (spans_.size() > kTimelineSteps) spans_.pop_front();
   done_ = step + 1;
   finished_tasks_[step % 2] = 0;
 
   const StepNumbers& numbers = runner_.numbers(step);
+  std::int64_t tokens = 0;
+  for (const Batch& batch : numbers.batches) tokens += batch.tokens;
+  tally_.add(step, time, tokens, runner_.take_spans());
+  const Stall stall = tally_.last_stall();
   const StepResult result = runner_.result(step);
   StepReport report{.step = done_,
                     .steps = job_.train.steps,
                     .loss = result.loss,
                     .lr = numbers.adamw.lr,
                     .grad_norm = result.grad_norm,
-                    .tokens = 0,
+                    .tokens = tokens,
                     .learned = numbers.learned,
                     .step_seconds = time.seconds(),
-                    .stall = 0,
-                    .stall_by = {},
+                    .stall = stall.total,
+                    .stall_by = {{"copies", stall.copies},
+                                 {"drives", stall.drives},
+                                 {"host", stall.host},
+                                 {"devices", stall.devices},
+                                 {"other", stall.other}},
                     .peak_bytes = peaks(),
                     .drive_bytes = drives_.take(),
                     .seconds_left = seconds_left()};
-  for (const Batch& batch : numbers.batches) report.tokens += batch.tokens;
-  measure_stall(step, report);
   for (const auto& [place, moved] : report.drive_bytes) {
     summary_.drive_bytes[place].read += moved.read;
     summary_.drive_bytes[place].written += moved.written;
@@ -451,7 +408,6 @@ void Run::step_finished(int step) {
   summary_.final_loss = result.loss;
   summary_.tokens += report.tokens;
   summary_.stepping_seconds += report.step_seconds;
-  token_rates_.push_back(report.tokens_per_second());
   log_->step(report);
   if (const auto trouble = log_->new_trouble()) {
     observer_.warning(*trouble + "; lines wait in memory until the drive takes them");
@@ -463,7 +419,7 @@ void Run::step_finished(int step) {
 /// Of steps as they were so far, and of evaluations once one was made.
 double Run::seconds_left() const {
   const int steps = job_.train.steps;
-  double seconds = (median(step_times_) * (steps - done_)).seconds();
+  double seconds = (tally_.median_step() * (steps - done_)).seconds();
   if (evaluation_ && job_.train.eval_every > 0) {
     const int every = job_.train.eval_every;
     const int evaluated = evaluation_is_due(done_) ? done_ - 1 : done_;
@@ -559,8 +515,8 @@ std::map<std::string, Bytes> Run::peaks() {
 
 void Run::summarise() {
   summary_.steps_done = done_;
-  summary_.measured_step = median(step_times_);
-  summary_.tokens_per_second = median(token_rates_);
+  summary_.measured_step = tally_.median_step();
+  summary_.tokens_per_second = tally_.median_tokens_per_second();
   summary_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
   summary_.measured_peak = peaks();
   summary_.tokenising_peak = setup_.tokenising_peak;
@@ -580,12 +536,8 @@ void Run::write_end(RunState state, const std::string& reason) {
   summary_.reason = reason;
   try {
     summarise();
-    Timeline timeline;
-    for (const auto& spans : spans_) {
-      timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
-    }
     write_summary(out / "summary.json", summary_, setup_.predicted_step);
-    write_file(out / "timeline.json", to_chrome_trace(setup_.plan, timeline));
+    write_file(out / "timeline.json", to_chrome_trace(setup_.plan, tally_.timeline()));
   } catch (const std::exception& error) {
     std::error_code ignored;
     std::filesystem::remove(out / "summary.json", ignored);

@@ -1,0 +1,71 @@
+#include "train/step_tally.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ferry {
+namespace {
+
+template <typename Amount>
+Amount median_behind_warm_up(std::vector<Amount> steps) {
+  if (steps.empty()) return {};
+  if (steps.size() > StepTally::kWarmUpSteps) {
+    steps.erase(steps.begin(), steps.begin() + StepTally::kWarmUpSteps);
+  }
+  std::ranges::sort(steps);
+  return steps[steps.size() / 2];
+}
+
+}  // namespace
+
+void StepTally::add(int step, Micros time, std::int64_t tokens, std::vector<Span> spans) {
+  times_.push_back(time);
+  rates_.push_back(time > Micros{} ? static_cast<double>(tokens) / time.seconds() : 0);
+  last_.push_back({step, std::move(spans)});
+  if (last_.size() > kKeptSteps) last_.pop_front();
+}
+
+Micros StepTally::median_step() const { return median_behind_warm_up(times_); }
+
+double StepTally::median_tokens_per_second() const { return median_behind_warm_up(rates_); }
+
+Stall StepTally::last_stall() const {
+  FERRY_CHECK(!last_.empty(), "a step was added");
+  const int step = last_.back().step;
+  Timeline timeline;
+  IdVector<ResourceId, Micros> busy(plan_.resources.size());
+  for (const KeptStep& kept : last_) {
+    for (const Span& span : kept.spans) {
+      if (span.run.step < driven_since_) continue;
+      timeline.spans.push_back(span);
+      const ResourceId resource = plan_.tasks[span.run.task].resource;
+      if (span.run.step != step || plan_.resources[resource].kind != ResourceKind::compute) {
+        continue;
+      }
+      busy[resource] += span.end - span.start;
+    }
+  }
+  const auto most = std::ranges::max_element(busy);
+  const StallCauses causes = stall_causes(plan_, timeline, busy.id_of(most), step);
+  const Micros whole = *most + causes.total();
+  if (whole.count <= 0) return {};
+  const auto share = [&](Micros time) { return time.count / whole.count; };
+  return {.total = share(causes.total()),
+          .copies = share(causes.copies),
+          .drives = share(causes.drives),
+          .host = share(causes.host),
+          .devices = share(causes.devices),
+          .other = share(causes.other)};
+}
+
+Timeline StepTally::timeline() const {
+  Timeline timeline;
+  for (const KeptStep& kept : last_) {
+    timeline.spans.insert(timeline.spans.end(), kept.spans.begin(), kept.spans.end());
+  }
+  return timeline;
+}
+
+}  // namespace ferry
