@@ -286,7 +286,8 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   return draft;
 }
 
-/// A block more or fewer on the device of the first block, and as many as before on all others.
+/// A block more or fewer on the device of the first block, and as many as before on all others;
+/// with rings of its own, since those of the draft may not fit what was asked for beside it.
 void StreamSearch::exchange_homes(const StreamDraft& draft) {
   using Count = int HomeCounts::*;
   constexpr std::array<std::pair<Count, Count>, 2> kKinds = {
@@ -299,7 +300,9 @@ void StreamSearch::exchange_homes(const StreamDraft& draft) {
       tried.on_devices.*everywhere += by;
       tried.on_devices.*elsewhere -= by;
       const bool exists = tried.on_devices.*everywhere >= 0 && tried.on_devices.*elsewhere >= 0;
-      if (exists) try_schedule(tried, draft.step());
+      if (!exists) continue;
+      Attempt attempt = try_schedule(tried, draft.step());
+      if (attempt.draft) best_rings(std::move(*attempt.draft));
     }
   }
 }
