@@ -66,7 +66,9 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   schedule.updates_ahead = static_cast<int>(random() % (chain.size() + 1));
   if (drives == Drives::none) return schedule;
   put_on_drives(schedule.homes, random);
-  schedule.gradients_on_drive = random() % 2 == 0;
+  // Sums of none, of some or of all blocks, a tied head's among them.
+  const unsigned of_three = random() % 4;
+  for (BlockHome& home : schedule.homes) home.sum_passes = random() % 3 < of_three;
   schedule.activations_on_drive.resize(chain.size());
   for (std::size_t b = 1; b < chain.size(); ++b) {
     schedule.activations_on_drive[b] = random() % 2 == 0;
@@ -310,8 +312,8 @@ struct Sample {
     const Chain chain = make_chain(asked);
     std::mt19937 random(3);
     StreamSchedule schedule = random_schedule(asked, chain, Drives::some, random);
-    schedule.homes.assign(chain.size(), {.weight_on_drive = true, .state_on_drive = true});
-    schedule.gradients_on_drive = true;
+    schedule.homes.assign(chain.size(),
+                          {.weight_on_drive = true, .state_on_drive = true, .sum_passes = true});
     plan = plan_of(asked, chain, schedule);
   }
 

@@ -39,13 +39,17 @@ StreamSchedule BlockMoves::neighbour(StreamSchedule here) {
 void BlockMoves::change(StreamSchedule& schedule) {
   using Change = void (BlockMoves::*)(StreamSchedule&);
   constexpr int kWithoutDrives = 12;  // the first; such jobs draw as if there were no others
-  constexpr std::array<Change, kWithoutDrives + 3> kChanges = {
-      &BlockMoves::change_homes,     &BlockMoves::make_whole_or_not, &BlockMoves::make_whole_or_not,
-      &BlockMoves::exchange_homes,   &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
-      &BlockMoves::change_inputs,    &BlockMoves::change_policies,   &BlockMoves::exchange_policies,
-      &BlockMoves::resize_ring,      &BlockMoves::change_ahead,      &BlockMoves::move_border,
-      &BlockMoves::exchange_leaving, &BlockMoves::exchange_leaving,  &BlockMoves::resize_staging};
-  const int kinds = may_.drives ? static_cast<int>(kChanges.size()) : kWithoutDrives;
+  constexpr std::array<Change, kWithoutDrives + 4> kChanges = {
+      &BlockMoves::change_homes,      &BlockMoves::make_whole_or_not,
+      &BlockMoves::make_whole_or_not, &BlockMoves::exchange_homes,
+      &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
+      &BlockMoves::change_inputs,     &BlockMoves::change_policies,
+      &BlockMoves::exchange_policies, &BlockMoves::resize_ring,
+      &BlockMoves::change_ahead,      &BlockMoves::move_border,
+      &BlockMoves::exchange_leaving,  &BlockMoves::exchange_leaving,
+      &BlockMoves::resize_staging,    &BlockMoves::resize_sums_leaving};
+  const int of_drives = static_cast<int>(kChanges.size()) - kWithoutDrives - (may_.sums ? 0 : 1);
+  const int kinds = kWithoutDrives + (may_.drives ? of_drives : 0);
   (this->*kChanges[random_.below(kinds)])(schedule);
 }
 
@@ -195,6 +199,11 @@ void BlockMoves::resize_staging(StreamSchedule& schedule) {
   const int kind = random_.below(static_cast<int>(kStagingKinds.size()));
   int& count = schedule.staging.*kStagingKinds[kind];
   count = resized(count, 1);
+}
+
+void BlockMoves::resize_sums_leaving(StreamSchedule& schedule) {
+  const int blocks = static_cast<int>(chain_.size());
+  schedule.sums_leave_first = std::min(blocks, resized(schedule.sums_leave_first, 0));
 }
 
 void BlockMoves::give_way(StreamSchedule& schedule, int device) {

@@ -19,6 +19,7 @@ class BlockMoves {
     bool ahead = false;     // how many blocks are updated ahead of the norm
     bool renewals = false;  // weights that come up as soon as they are updated
     bool drives = false;    // what rests there and passes through how many slots
+    bool sums = false;      // where drives may: of how many blocks sums leave before states
   };
 
   /// `chain` must outlive it.
@@ -43,6 +44,7 @@ class BlockMoves {
   void move_border(StreamSchedule& schedule);
   void exchange_leaving(StreamSchedule& schedule);
   void resize_staging(StreamSchedule& schedule);
+  void resize_sums_leaving(StreamSchedule& schedule);
 
   bool one_in(int count) { return random_.below(count) == 0; }
   int any_block() { return random_.below(static_cast<int>(chain_.size())); }

@@ -107,7 +107,6 @@ TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
   for (const ChainBlock& block : chain.blocks) all += block.weights + block.states;
   const auto rest = [&] {
     schedule.homes = schedule.chosen_homes;
-    schedule.gradients_on_drive = false;
     rest_by_value(question, chain, all, Bytes{all.count / 2}, schedule);
   };
   const auto on_drives = [&] {

@@ -61,7 +61,8 @@ BlockMoves StreamSearch::block_moves(const StreamSchedule& schedule) const {
            .ahead = may_update_ahead(schedule),
            .renewals = schedule.on_devices.renewed > 0,
            .drives = resting_ == Resting::by_value && schedule.uses_drives() &&
-                     schedule.staging != kLeastStaging},
+                     schedule.staging != kLeastStaging,
+           .sums = question_.clips},
           static_cast<std::uint64_t>(rung_.count)};
 }
 

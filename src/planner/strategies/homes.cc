@@ -32,7 +32,6 @@ class Eviction {
       : question_(question), chain_(chain), largest_(largest), schedule_(schedule) {
     schedule_.homes.resize(chain.size());
     schedule_.activations_on_drive.assign(chain.size(), false);
-    schedule_.gradients_on_drive = false;
     landing_ = landing_sums(chain, Residence(question, chain, schedule_));
   }
 
@@ -41,8 +40,8 @@ class Eviction {
   void run(Bytes lack) {
     lack_ = lack;
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
-    const bool sums_first = !question_.clips || schedule_.sums_leave_first;
-    if (sums_first) pass_sums_through();
+    const int blocks = static_cast<int>(chain_.size());
+    pass_sums_through(question_.clips ? schedule_.sums_leave_first : blocks);
     for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
       const Bytes states = chain_.blocks[b].states;
@@ -50,7 +49,8 @@ class Eviction {
       schedule_.homes[b.index()].state_on_drive = true;
       move(states, kReadAndWritten);
     }
-    if (!sums_first) pass_sums_through();
+    if (schedule_.sums_leave_first > 0) keeps_share_ = is_enough();
+    pass_sums_through(blocks);
     const bool train = question_.mode == PlanMode::train;
     for (std::size_t b = 1; b < chain_.size() && train && !is_enough(); ++b) {
       schedule_.activations_on_drive[b] = true;
@@ -69,8 +69,12 @@ class Eviction {
   bool weights_leave() const {
     return std::ranges::any_of(schedule_.homes, &BlockHome::weight_on_drive);
   }
-  /// Between DRAM and drives per step, about.
-  Bytes traffic() const { return traffic_; }
+  /// Whether it comes before the other: a share of the sums that the schedule asks for is kept to,
+  /// then what moves between DRAM and drives per step, about.
+  bool is_better_than(const Eviction& other) const {
+    if (keeps_share_ != other.keeps_share_) return keeps_share_;
+    return traffic_ < other.traffic_;
+  }
   const StreamSchedule& schedule() const { return schedule_; }
 
  private:
@@ -86,18 +90,24 @@ class Eviction {
     traffic_ += bytes * times;
   }
 
-  void pass_sums_through() {
+  /// Of the deepest blocks, of all where that costs the drives nothing: theirs land first and are
+  /// used last.
+  void pass_sums_through(int most) {
     if (is_enough() || question_.mode != PlanMode::train) return;
-    Bytes sums;
-    for (const BlockId b : chain_.blocks.ids()) {
-      if (!schedule_.homes[b.index()].on_device) sums += landing_sum(chain_.blocks[b]);
+    for (std::size_t b = chain_.size(); b-- > 0 && most > 0;) {
+      BlockHome& home = schedule_.homes[b];
+      if (landing_[b] == Bytes{} || home.sum_passes) continue;
+      if (question_.clips && is_enough()) return;
+      home.sum_passes = true;
+      --most;
+      if (!home.on_device) move(landing_sum(chain_.blocks[b]), times_of_sums());
     }
-    if (sums == Bytes{}) return;
-    schedule_.gradients_on_drive = true;
-    move(sums, question_.clips ? kReadAndWritten : 0);
   }
 
-  /// The last one moved may be larger than what was lacking: weights first, which save most.
+  int times_of_sums() const { return question_.clips ? kReadAndWritten : 0; }
+
+  /// The last one moved may be larger than what was lacking: weights first, which save most; of
+  /// sums that wait for the norm those whose updates come first.
   void bring_back() {
     Bytes left = spare();
     if (!is_enough()) return;
@@ -107,6 +117,11 @@ class Eviction {
     }
     for (std::size_t b = 0; b < chain_.size(); ++b) {
       stay_if_enough(schedule_.homes[b].state_on_drive, chain_.blocks[b].states, kReadAndWritten,
+                     left);
+    }
+    for (std::size_t b = 0; b < chain_.size() && question_.clips; ++b) {
+      if (schedule_.homes[b].on_device) continue;
+      stay_if_enough(schedule_.homes[b].sum_passes, landing_sum(chain_.blocks[b]), times_of_sums(),
                      left);
     }
   }
@@ -138,6 +153,7 @@ class Eviction {
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;
+  bool keeps_share_ = true;  // no more sums leave than the schedule asks for, if it does
 };
 
 // Two by two, the deeper of each first.
@@ -196,7 +212,7 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
       if (least && !eviction.is_enough()) break;
       is_enough = true;
       const bool weights_leave = eviction.weights_leave();
-      if (!least || eviction.traffic() < least->traffic()) least.emplace(std::move(eviction));
+      if (!least || eviction.is_better_than(*least)) least.emplace(std::move(eviction));
       if (!weights_leave) break;
     }
     if (!is_enough) break;

@@ -39,7 +39,6 @@ StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_driv
   if (schedule.homes.empty() && schedule.on_devices != HomeCounts{}) {
     schedule.homes = DeviceHomes(chain_, schedule).homes({}, schedule.on_devices);
   }
-  schedule.gradients_on_drive = false;
   schedule.activations_on_drive.clear();
   if (resting_ == Resting::by_value) {
     const Bytes beside = schedule.left_free + (swaps_to_drive ? swap_slots_ : Bytes{});
@@ -60,9 +59,8 @@ bool StreamSearch::rest_elsewhere(StreamSchedule& schedule, Bytes left_free) con
   StreamSchedule moved = schedule;
   moved.left_free = left_free;
   moved = as_asked(moved);
-  const bool differs = moved.homes != schedule.homes ||
-                       moved.gradients_on_drive != schedule.gradients_on_drive ||
-                       moved.activations_on_drive != schedule.activations_on_drive;
+  const bool differs =
+      moved.homes != schedule.homes || moved.activations_on_drive != schedule.activations_on_drive;
   if (differs) schedule = std::move(moved);
   return differs;
 }

@@ -35,7 +35,7 @@ bool leaves_device(ActivationPolicy policy) {
 std::string key_of(const StreamSchedule& schedule) {
   std::string key =
       std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
-  if (schedule.sums_leave_first) key += 'g';
+  if (schedule.sums_leave_first > 0) key += 'g' + std::to_string(schedule.sums_leave_first);
   if (schedule.updates_read_apart) key += 'w';
   for (const BlockId b : schedule.leaving) key += 'e' + std::to_string(b.number());
   if (schedule.straight) key += 'p';
@@ -50,8 +50,9 @@ std::string key_of(const StreamSchedule& schedule) {
     key += static_cast<char>('0' + static_cast<int>(policy));
   for (const BlockHome& home : schedule.homes) {
     int bits = 0;
-    for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits, home.input_stays,
-                           home.renews_at_once, home.weight_on_drive, home.state_on_drive}) {
+    for (const bool bit :
+         {home.on_device, home.weight_stays, home.sum_waits, home.input_stays, home.renews_at_once,
+          home.weight_on_drive, home.state_on_drive, home.sum_passes}) {
       bits = 2 * bits + (bit ? 1 : 0);
     }
     key += static_cast<char>('0' + bits);

@@ -41,7 +41,13 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
     turned.leaving = std::move(order);
     draft = faster_of(std::move(draft), turned);
   }
-  if (question_.clips) without_and_with(&StreamSchedule::sums_leave_first);
+  constexpr std::array kShares = {0.0, 0.25, 0.5, 0.75, 1.0};
+  for (const double share : kShares) {
+    if (!question_.clips) break;
+    StreamSchedule turned = draft.schedule;
+    turned.sums_leave_first = static_cast<int>(share * static_cast<double>(chain_.size()));
+    draft = faster_of(std::move(draft), turned);
+  }
   for (const int count : kNeighbours) {
     StreamSchedule resized = draft.schedule;
     for (const auto kind : kStagingKinds) resized.staging.*kind = count;

@@ -115,20 +115,20 @@ InstanceId HostStore::state(BlockId block) {
 }
 
 InstanceId HostStore::land_sum(ValueKind kind, BlockId block) {
-  if (!schedule_.gradients_on_drive) return scalar(kind, block, -1);
+  if (!home_of(block).sum_passes) return scalar(kind, block, -1);
   const ValueId value = builder_.value(kind, block, -1);
   if (const auto offset = sums_.find(value)) return on_host(value, *offset);
   return on_host(value, room_in(sums_, value));
 }
 
 void HostStore::sum_landed(ValueKind kind, BlockId block, bool waits) {
-  if (!schedule_.gradients_on_drive || !waits) return;
+  if (!home_of(block).sum_passes || !waits) return;
   builder_.copy(builder_.queues().drives->write, sum(kind, block),
                 on_drive(builder_.value(kind, block, -1)));
 }
 
 InstanceId HostStore::sum(ValueKind kind, BlockId block) {
-  if (!schedule_.gradients_on_drive) return scalar(kind, block, -1);
+  if (!home_of(block).sum_passes) return scalar(kind, block, -1);
   const ValueId value = builder_.value(kind, block, -1);
   if (const auto offset = sums_.find(value)) return on_host(value, *offset);
   return staged(sums_, value, on_drive(value), builder_.queues().drives->states_read);

@@ -53,12 +53,12 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
 bool Residence::may_update_ahead(int block) const {
   const BlockHome at = home(block);
   return chain_.blocks[block].trainable && !at.on_device && !at.weight_on_drive &&
-         !at.state_on_drive && !gathers_sum(backward_device_[block], block);
+         !at.state_on_drive && !at.sum_passes && !gathers_sum(backward_device_[block], block);
 }
 
 // Those whose weights come up ahead, and of the others the first whose sums land.
 void Residence::choose_updates_ahead() {
-  if (!trains_ || !question_.clips || schedule_.gradients_on_drive) return;
+  if (!trains_ || !question_.clips) return;
   for (int b = 0; b < static_cast<int>(chain_.size()); ++b) {
     if (home(b).renews_at_once && may_update_ahead(b)) updates_ahead_[b] = true;
   }

@@ -97,7 +97,8 @@ std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence) 
 
 StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
                            std::span<const Bytes> landing, bool reads_apart) {
-  std::vector<Bytes> states, weights;
+  std::vector<Bytes> states, weights, sums;
+  sums.reserve(chain.size());
   states.reserve(chain.size());
   weights.reserve(chain.size());
   for (const BlockId b : chain.blocks.ids()) {
@@ -108,13 +109,14 @@ StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
     };
     states.push_back(passing(home.state_on_drive, block.states));
     weights.push_back(passing(home.weight_on_drive, block.weights));
+    sums.push_back(home.sum_passes ? landing[b.index()] : Bytes{});
   }
   const StagingRoom& room = schedule.staging;
   StagingBytes bytes;
   bytes.states = room_for_neighbours(states, room.states);
   bytes.weights = room_for_neighbours(weights, room.weights);
   if (reads_apart) bytes.updated = bytes.weights;
-  if (schedule.gradients_on_drive) bytes.sums = room_for_neighbours(landing, room.sums);
+  bytes.sums = room_for_neighbours(sums, room.sums);
   if (std::ranges::count(schedule.activations_on_drive, true) > 0) {
     bytes.activations = round_up(chain.activation, kHomeAlignment) * room.activations;
   }

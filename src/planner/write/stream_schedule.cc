@@ -11,10 +11,11 @@
 namespace ferry {
 
 bool StreamSchedule::uses_drives() const {
-  return names_drives || gradients_on_drive ||
-         std::any_of(
-             homes.begin(), homes.end(),
-             [](const BlockHome& home) { return home.weight_on_drive || home.state_on_drive; }) ||
+  return names_drives ||
+         std::any_of(homes.begin(), homes.end(),
+                     [](const BlockHome& home) {
+                       return home.weight_on_drive || home.state_on_drive || home.sum_passes;
+                     }) ||
          std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
          std::ranges::find(policies, ActivationPolicy::swap_to_drive) != policies.end();
 }

@@ -49,6 +49,9 @@ struct BlockHome {
   bool renews_at_once = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
+  /// Its sum passes through DRAM in turn with those of other blocks, and rests on the drives where
+  /// it waits for something.
+  bool sum_passes = false;
 
   bool operator==(const BlockHome&) const = default;
 };
@@ -116,11 +119,10 @@ struct StreamSchedule {
   HomeCounts on_devices;                // what the search asks for; the writer sees homes only
   std::vector<BlockHome> chosen_homes;  // likewise, by block, in place of that; empty: none
   std::vector<BlockHome> homes;         // per block; empty: everything on the host
-  /// Sums pass through DRAM in turn, and those that wait for something rest on the drives.
-  bool gradients_on_drive = false;
-  /// With clipping, and where DRAM is short: sums rest on the drives before any optimizer state
-  /// does. They are written during backward, when the drives may idle.
-  bool sums_leave_first = false;
+  /// With clipping, and where DRAM is short: the sums of so many blocks, the deepest, rest on the
+  /// drives before any optimizer state does. Sums are written during backward, states are read and
+  /// written during updates: with some of both the drives idle less.
+  int sums_leave_first = 0;
   /// The blocks in the order in which their optimizer states leave DRAM, as far as they have to;
   /// empty: the deepest first.
   std::vector<BlockId> leaving;
