@@ -306,6 +306,7 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
       counted(plan.blocks.size(), "block").c_str(), counted(plan.tasks.size(), "task").c_str());
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
+  if (plan.norm_first) text += "clipping: backward runs twice, at first for the norm alone\n";
   if (const auto wear = drive_wear(question.machine, plan)) text += wear_line(*wear);
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),

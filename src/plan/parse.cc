@@ -125,6 +125,7 @@ void PlanParser::parse_step(PlanLine& line) {
       line.choice_or("gradients", kPrecisionWords, to_index(Precision::fp32)));
   plan_.staleness = line.integer_or("staleness", 0, {});
   plan_.clips = line.flag("clips");
+  plan_.norm_first = line.flag("norm_first");
   plan_.timing_only = line.flag("timing_only");
 }
 

@@ -146,7 +146,10 @@ struct Plan {
   /// host updates read R.b; a device update may read G.b and round it itself.
   Precision gradients = Precision::fp32;
   bool clips = false;  // updates read C
-  int staleness = 0;   // forward and backward read weights with all but this many updates applied
+  /// Of a step that clips: every backward runs twice, at first for the norms alone. The sums that
+  /// C is made of are dropped; those of the second time are the same, and need not wait for it.
+  bool norm_first = false;
+  int staleness = 0;  // forward and backward read weights with all but this many updates applied
   /// A paper's program as it stands: tasks with durations and an order, but no values. It can be
   /// simulated, not trained; of the rules, 0 and 1 apply. Tasks may be of any kind on any resource
   /// (copies on copies' only), and `block` may name the first block of a stage.

@@ -190,6 +190,7 @@ void StepCounts::count(const Task& task) {
 
 std::optional<Violation> StepCounts::find() const {
   const bool trains = plan_.mode == PlanMode::train;
+  const int backwards = !trains ? 0 : plan_.norm_first ? 2 : 1;
   for (int m = 0; m < plan_.micro_batches; ++m) {
     if (loads_[m] != 1) return expect(1, loads_[m], "load of micro-batch " + std::to_string(m));
   }
@@ -202,8 +203,8 @@ std::optional<Violation> StepCounts::find() const {
       if (forwards_[b][m] != forwards) {
         return expect(forwards, forwards_[b][m], of_block("forward of block "));
       }
-      if (backwards_[b][m] != (trains ? 1 : 0)) {
-        return expect(1, backwards_[b][m], of_block("backward of block "));
+      if (backwards_[b][m] != backwards) {
+        return expect(backwards, backwards_[b][m], of_block("backward of block "));
       }
     }
     const int updates = trains && plan_.blocks[b].trainable ? 1 : 0;

@@ -97,6 +97,9 @@ Finding FormCheck::step() const {
     return "staleness " + std::to_string(plan_.staleness) + " is not within 0 to " +
            std::to_string(kMostStaleness);
   }
+  if (plan_.norm_first && !(plan_.clips && plan_.mode == PlanMode::train)) {
+    return "norm_first is of a training step that clips";
+  }
   if (plan_.blocks.empty()) return "the plan has no block";
   if (plan_.tasks.empty()) return "the plan has no task";
   if (plan_.timing_only) {
@@ -205,6 +208,9 @@ Finding FormCheck::values() const {
     if (value.kind == ValueKind::original && !may_update_ahead(value.block)) {
       return "value " + name + " is of no block whose update waits for the step's norm";
     }
+    if (value.kind == ValueKind::saved && plan_.norm_first) {
+      return "value " + name + " serves one backward, and with norm_first there are two";
+    }
     if (!seen.insert(name).second) return "two of one name: value " + name;
     if (value.kind == ValueKind::weight) has_weight[value.block] = true;
   }
@@ -222,7 +228,8 @@ bool FormCheck::may_round(BlockId block) const {
 }
 
 bool FormCheck::may_update_ahead(BlockId block) const {
-  return plan_.mode == PlanMode::train && plan_.clips && plan_.blocks[block].trainable;
+  const bool waits = plan_.clips && !plan_.norm_first;
+  return plan_.mode == PlanMode::train && waits && plan_.blocks[block].trainable;
 }
 
 Finding FormCheck::memory() const {
@@ -397,11 +404,11 @@ Finding FormCheck::refreshes(const Task& task, const TaskSignatures& signatures)
   if (!task.refreshes) return {};
   const bool copies = task.kind == TaskKind::copy && !task.writes.empty();
   if (copies && value_of(task.writes.front()).kind == ValueKind::weight &&
-      (!plan_.clips || signatures.updates_ahead(task.block))) {
+      (!plan_.clips || plan_.norm_first || signatures.updates_ahead(task.block))) {
     return {};
   }
   return "task '" + task.name + "' refreshes; expected a copy of weights" +
-         (plan_.clips ? " that are updated ahead" : "");
+         (plan_.clips && !plan_.norm_first ? " that are updated ahead" : "");
 }
 
 Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,

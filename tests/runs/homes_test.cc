@@ -157,7 +157,13 @@ int count_refreshes(const Plan& plan) {
   return static_cast<int>(std::ranges::count(plan.tasks, true, &Task::refreshes));
 }
 
-// Some steps are clipped and some are not: the limit is between their norms.
+/// Some steps are clipped and some are not.
+double limit_between_norms(const PlanQuestion& asked, const Plan& plan) {
+  std::vector<double> norms = run(asked, plan).norms;
+  std::ranges::sort(norms);
+  return (norms.at(1) + norms.at(2)) / 2;
+}
+
 TEST(StepRunnerWithUpdatesAhead, GivesTheBitsOfUpdatesBehindTheNorm) {
   int ahead = 0, refreshed = 0, clipped = 0, others = 0;
   for (unsigned seed = 200; seed < 216; ++seed) {
@@ -167,9 +173,7 @@ TEST(StepRunnerWithUpdatesAhead, GivesTheBitsOfUpdatesBehindTheNorm) {
     PlanQuestion asked = random_question(random, 1 << random() % 3, {3, gradients});
     asked.clips = true;
     const Plan one_device = planned(asked);
-    std::vector<double> norms = run(asked, one_device).norms;
-    std::ranges::sort(norms);
-    const double limit = (norms.at(1) + norms.at(2)) / 2;
+    const double limit = limit_between_norms(asked, one_device);
     const Outcome resident = run(asked, one_device, {}, {.clip = limit});
     const Chain chain = make_chain(asked);
     const StreamSchedule schedule = random_schedule(asked, chain, Drives::none, random);
@@ -302,6 +306,40 @@ TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithDrives, testing::Values(1, 3, 4));
+
+class StepRunnerWithNormFirst : public testing::TestWithParam<int> {};
+
+TEST_P(StepRunnerWithNormFirst, GivesTheBitsOfUpdatesBehindTheNorm) {
+  const ScratchFolder folder;
+  int clipped = 0, others = 0, refreshed = 0;
+  for (unsigned seed = 300; seed < 316; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Precision gradients = random() % 3 == 0 ? Precision::bf16 : Precision::fp32;
+    PlanQuestion asked = random_question(random, 1 << random() % 3, {GetParam(), gradients});
+    asked.clips = true;
+    const Plan one_device = planned(asked);
+    const double limit = limit_between_norms(asked, one_device);
+    const Outcome resident = run(asked, one_device, {}, {.clip = limit});
+    asked = with_norm_first(asked);
+    const Drives drives = seed % 2 == 0 ? Drives::some : Drives::none;
+    if (drives == Drives::some) add_drives(asked.machine, folder);
+    const Chain chain = make_chain(asked);
+    StreamSchedule schedule = random_schedule(asked, chain, drives, random);
+    schedule.policies = {};
+    const Plan plan = plan_of(asked, chain, schedule);
+    const Outcome found = run(asked, plan, {}, {.clip = limit});
+    expect_equal(found, resident);
+    EXPECT_EQ(found.norms, resident.norms);
+    if (count_refreshes(plan) > 0) ++refreshed;
+    for (const double norm : found.norms) ++(norm > limit ? clipped : others);
+  }
+  EXPECT_GT(clipped, 16);
+  EXPECT_GT(others, 16);
+  EXPECT_GT(refreshed, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithNormFirst, testing::Values(1, 3, 4));
 
 /// One device, clipping, and drives on which weights, states and sums all rest.
 struct Sample {

@@ -19,7 +19,7 @@ Work work_of(const PlanQuestion& question, const Chain& chain, bool on_device) {
   for (const ChainBlock& block : chain.blocks) {
     if (has_forward(block)) work.chain += block.forward;
     if (question.mode != PlanMode::train) continue;
-    work.chain += least_backward(block);
+    work.chain += least_backwards(question, block);
     if (block.trainable) work.updates += on_device ? block.device_update : block.host_update;
   }
   return work;
@@ -64,13 +64,19 @@ Micros streaming_lower_bound(const PlanQuestion& question, const Chain& chain) {
   const Work work = work_of(question, chain, false);
   const Micros compute = work.chain * question.micro_batches;
   const double cores = std::max(1, question.machine.host.cores);
-  Micros bound = lower_bound(question, chain);
+  Micros bound = bound_of_one_way(question, chain);
   bound = std::max(bound, compute * (fewest_cores(question) / cores) + work.updates);
   if (question.mode != PlanMode::train) return bound;
   return std::max(bound, capacity_bound(question, chain, Homes::off_devices));
 }
 
 Micros lower_bound(const PlanQuestion& question, const Chain& chain) {
+  const Micros bound = bound_of_one_way(question, chain);
+  if (!sums_wait(question) || question.mode != PlanMode::train) return bound;
+  return std::min(bound, bound_of_one_way(with_norm_first(question), chain));
+}
+
+Micros bound_of_one_way(const PlanQuestion& question, const Chain& chain) {
   const Work work = work_of(question, chain, false);
   const Micros compute = work.chain * question.micro_batches;
   const int devices = static_cast<int>(question.machine.devices.size());

@@ -10,6 +10,9 @@ namespace ferry {
 /// No schedule of any strategy is faster on this machine, profile and batch.
 Micros lower_bound(const PlanQuestion& question, const Chain& chain);
 
+/// The same of plans that clip the way that the question says: PlanQuestion::norm_first.
+Micros bound_of_one_way(const PlanQuestion& question, const Chain& chain);
+
 /// The same of plans with everything on the first device.
 Micros resident_lower_bound(const PlanQuestion& question, const Chain& chain);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
 #include "planner/costs/chain.h"
 #include "planner/sample_questions.h"
@@ -69,9 +70,9 @@ TEST(LowerBound, BetweenTwoNormsNewWeightsGoUpAndThenAllSumsComeDown) {
   const Micros down = from_seconds(sums.landing / (kDevices * kLinkRate));
   const Micros head = chain.blocks.back().backward * kMicroBatches;  // before any sum is whole
   question.host_budget = totals_of(chain).resting;                   // no room to update ahead
-  EXPECT_NEAR(lower_bound(question, chain).count, (up + head + down).count, 1e-3);
+  EXPECT_NEAR(bound_of_one_way(question, chain).count, (up + head + down).count, 1e-3);
   question.clips = false;
-  EXPECT_NEAR(lower_bound(question, chain).count, std::max(up, down).count, 1e-3);
+  EXPECT_NEAR(bound_of_one_way(question, chain).count, std::max(up, down).count, 1e-3);
 }
 
 TEST(LowerBound, BetweenTwoNormsNewWeightsGoUpBeforeAllBackwards) {
@@ -84,15 +85,15 @@ TEST(LowerBound, BetweenTwoNormsNewWeightsGoUpBeforeAllBackwards) {
   const Micros up = from_seconds(sums.weights / (kDevices * kLinkRate));
   const Micros backwards = sums.backward * (double{kMany} / kDevices);
   // Of what is updated ahead new weights may go up beside backwards.
-  EXPECT_LT(lower_bound(question, chain), up + backwards);
+  EXPECT_LT(bound_of_one_way(question, chain), up + backwards);
   question.host_budget = totals_of(chain).resting;
-  EXPECT_NEAR(lower_bound(question, chain).count, (up + backwards).count, 1e-3);
+  EXPECT_NEAR(bound_of_one_way(question, chain).count, (up + backwards).count, 1e-3);
 }
 
 TEST(LowerBound, FallsByWhatDevicesCanHoldBesideTheirWorkspaces) {
   const Chain chain = make_chain(question_with(4_KiB));
   const auto bound = [&](Bytes each_device) {
-    return lower_bound(question_with(each_device), chain);
+    return bound_of_one_way(question_with(each_device), chain);
   };
   EXPECT_EQ(bound(3_KiB), bound(4_KiB));
   EXPECT_LT(bound(8_KiB), bound(4_KiB));
@@ -116,13 +117,13 @@ TEST(LowerBound, BetweenTwoNormsTheHostUpdatesAndThenAllBackwardsRun) {
   const Micros backwards = totals.backward * kMicroBatches;
   // No room for what updates ahead of the norm keep.
   const PlanQuestion full = question_of_host(totals.resting);
-  EXPECT_NEAR(lower_bound(full, chain).count, (totals.host_updates + backwards).count, 0.1);
+  EXPECT_NEAR(bound_of_one_way(full, chain).count, (totals.host_updates + backwards).count, 0.1);
 
   // Beside all backwards but the head's, as much of them as fits there is updated ahead.
   const PlanQuestion roomy = question_of_host(1_GiB);
   const Micros beside = backwards - least_backward(chain.blocks.back()) * kMicroBatches;
   const double longer = 1 + 24.0 / 28;
-  EXPECT_NEAR(lower_bound(roomy, chain).count,
+  EXPECT_NEAR(bound_of_one_way(roomy, chain).count,
               (totals.host_updates - beside * (1 / longer) + backwards).count, 0.1);
 }
 
@@ -136,7 +137,39 @@ TEST(LowerBound, UpdatesBetweenTwoNormsShareDramWithWhatIsCopied) {
   question.machine.host.memory_bandwidth = Rate{rate};
   const Micros renewing = totals.host_updates + from_seconds(sums.weights / rate);
   const Micros backwards = totals.backward * kMicroBatches;
-  EXPECT_NEAR(lower_bound(question, chain).count, (renewing + backwards).count, 0.1);
+  EXPECT_NEAR(bound_of_one_way(question, chain).count, (renewing + backwards).count, 0.1);
+}
+
+// Where a sum takes long to come down, as all do behind the last of few micro-batches, it is
+// shorter to go backward twice; where backward takes long it is not.
+TEST(LowerBound, IsThatOfTheShorterWayToClip) {
+  std::map<bool, int> shorter;
+  for (const int micro_batches : {kMicroBatches, 4096}) {
+    PlanQuestion question = question_with(4_KiB);
+    question.micro_batches = micro_batches;
+    question.host_budget = totals_of(make_chain(question)).resting;
+    const Chain chain = make_chain(question);
+    const Micros waiting = bound_of_one_way(question, chain);
+    const Micros twice = bound_of_one_way(with_norm_first(question), chain);
+    EXPECT_EQ(lower_bound(question, chain), std::min(waiting, twice));
+    ++shorter[twice < waiting];
+  }
+  EXPECT_EQ(shorter, (std::map<bool, int>{{false, 1}, {true, 1}}));
+}
+
+// One device, which does nothing but compute.
+TEST(LowerBound, WhereTheNormComesFirstAllBackwardsCountTwice) {
+  const PlanQuestion question = question_of_host(1_GiB);
+  const Chain chain = make_chain(question);
+  PlanQuestion free = question;
+  free.profile.update_rate = 1e15;
+  const Chain fast = make_chain(free);
+  const Totals totals = totals_of(fast);
+  const Micros twice = bound_of_one_way(with_norm_first(free), fast);
+  EXPECT_NEAR(twice.count, ((totals.all + totals.backward) * kMicroBatches).count, 0.1);
+  // Updates run beside all of it.
+  EXPECT_LT(bound_of_one_way(with_norm_first(question), chain),
+            totals_of(chain).host_updates + totals.backward * kMicroBatches);
 }
 
 // The host is slow: devices update all. They compute for all of the step.

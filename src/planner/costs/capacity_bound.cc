@@ -49,7 +49,7 @@ struct Computation {
 Computation computation_of(const PlanQuestion& question, const Chain& chain) {
   Micros all;
   for (const ChainBlock& block : chain.blocks) {
-    all += least_backward(block) + (has_forward(block) ? block.forward : Micros{});
+    all += least_backwards(question, block) + (has_forward(block) ? block.forward : Micros{});
   }
   const double batches = question.micro_batches;
   return {all.seconds() * batches, backward_with_sums(chain).seconds() * batches};
@@ -160,7 +160,7 @@ class StepProgram {
     demand_rates();
     demand_places(homes);
     demand_drives();
-    if (question_.clips) demand_phases();
+    if (sums_wait(question_)) demand_phases();
     return from_seconds(program_.least_of(step_));
   }
 
@@ -194,7 +194,7 @@ class StepProgram {
   // What rests on devices, in DRAM and on drives; with clipping, when the norm is known.
   void demand_places(Homes homes) {
     const double sums = states_.sums;
-    if (!question_.clips) {
+    if (!sums_wait(question_)) {
       const double devices = homes == Homes::off_devices ? 0 : room_;
       const Passing passing = passing_of(question_, chain_, states_.bytes, devices);
       program_.at_least(passing.on_devices - devices, {{-1, home_}});

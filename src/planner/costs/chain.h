@@ -63,6 +63,11 @@ inline Micros least_backward(const ChainBlock& block) {
   return block.saved > Bytes{} ? std::min(block.backward, block.saved_backward) : block.backward;
 }
 
+/// All backwards of a micro-batch through the block, likewise: nothing that is kept serves two.
+inline Micros least_backwards(const PlanQuestion& question, const ChainBlock& block) {
+  return question.norm_first ? block.backward * 2 : least_backward(block);
+}
+
 /// What its backward allocates at least, likewise.
 inline Bytes least_backward_workspace(const ChainBlock& block) {
   return block.saved > Bytes{} ? std::min(block.backward_workspace, block.saved_backward_workspace)

@@ -51,4 +51,10 @@ int least_device(const PlanQuestion& question) {
   return least;
 }
 
+PlanQuestion with_norm_first(PlanQuestion question) {
+  question.norm_first = true;
+  question.options.activations = ActivationRule::recompute;
+  return question;
+}
+
 }  // namespace ferry

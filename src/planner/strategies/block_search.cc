@@ -40,7 +40,8 @@ constexpr Micros kTaskEffort{2.2};  // to write and simulate a task, on a 2-core
 void StreamSearch::search_blocks(const std::vector<Found>& found, double most_gain) {
   for (const auto& [rung, draft] : std::views::reverse(found)) {
     stand_on(rung);
-    const Micros least = std::max(draft.step() * (1 - most_gain), lower_bound(question_, chain_));
+    const Micros bound = bound_of_one_way(question_, chain_);
+    const Micros least = std::max(draft.step() * (1 - most_gain), bound);
     if (best_ && least >= best_->step()) continue;
     passes_.run(pass_name::kBlocks, draft,
                 [&](StreamDraft given) { return best_blocks(std::move(given), most_gain); });
@@ -62,7 +63,7 @@ BlockMoves StreamSearch::block_moves(const StreamSchedule& schedule) const {
            .renewals = schedule.on_devices.renewed > 0,
            .drives = resting_ == Resting::by_value && schedule.uses_drives() &&
                      schedule.staging != kLeastStaging,
-           .sums = question_.clips},
+           .sums = sums_wait(question_)},
           static_cast<std::uint64_t>(rung_.count)};
 }
 

@@ -95,7 +95,7 @@ std::vector<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
 StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   constexpr std::array kShares = {1.0, 0.75, 0.5};
   constexpr int kPatience = 2;
-  if (question_.clips || !draft.schedule.uses_drives()) return draft;
+  if (sums_wait(question_) || !draft.schedule.uses_drives()) return draft;
   StreamSchedule tried = draft.schedule;
   tried.on_devices = whole_blocks(tried.on_devices);
   const int whole = tried.on_devices.all;

@@ -41,7 +41,7 @@ class Eviction {
     lack_ = lack;
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
     const int blocks = static_cast<int>(chain_.size());
-    pass_sums_through(question_.clips ? schedule_.sums_leave_first : blocks);
+    pass_sums_through(sums_wait(question_) ? schedule_.sums_leave_first : blocks);
     for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
       const Bytes states = chain_.blocks[b].states;
@@ -97,14 +97,14 @@ class Eviction {
     for (std::size_t b = chain_.size(); b-- > 0 && most > 0;) {
       BlockHome& home = schedule_.homes[b];
       if (landing_[b] == Bytes{} || home.sum_passes) continue;
-      if (question_.clips && is_enough()) return;
+      if (sums_wait(question_) && is_enough()) return;
       home.sum_passes = true;
       --most;
       if (!home.on_device) move(landing_sum(chain_.blocks[b]), times_of_sums());
     }
   }
 
-  int times_of_sums() const { return question_.clips ? kReadAndWritten : 0; }
+  int times_of_sums() const { return sums_wait(question_) ? kReadAndWritten : 0; }
 
   /// The last one moved may be larger than what was lacking: weights first, which save most; of
   /// sums that wait for the norm those whose updates come first.
@@ -119,7 +119,7 @@ class Eviction {
       stay_if_enough(schedule_.homes[b].state_on_drive, chain_.blocks[b].states, kReadAndWritten,
                      left);
     }
-    for (std::size_t b = 0; b < chain_.size() && question_.clips; ++b) {
+    for (std::size_t b = 0; b < chain_.size() && sums_wait(question_); ++b) {
       if (schedule_.homes[b].on_device) continue;
       stay_if_enough(schedule_.homes[b].sum_passes, landing_sum(chain_.blocks[b]), times_of_sums(),
                      left);
@@ -141,7 +141,7 @@ class Eviction {
   /// Beyond what is lacking.
   Bytes spare() const {
     const bool apart =
-        schedule_.updates_read_apart && (question_.clips || schedule_.updates_at_end);
+        schedule_.updates_read_apart && (sums_wait(question_) || schedule_.updates_at_end);
     return freed_ - lack_ - staging_bytes(chain_, schedule_, landing_, apart).all();
   }
 

@@ -4,10 +4,12 @@
 #include "planner/strategies/mobius.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <optional>
 
+#include "planner/costs/bounds.h"
 #include "planner/costs/queues.h"
 #include "planner/cuts/asked_stages.h"
 #include "planner/cuts/mapping.h"
@@ -72,7 +74,7 @@ EvaluatorProblem problem_of(const PlanQuestion& question, const Chain& chain) {
   problem.switches.first_loads = true;
   problem.switches.gradient_downloads = train;
   problem.switches.updates = train;
-  problem.switches.updates_wait_for_all = question.clips;
+  problem.switches.updates_wait_for_all = sums_wait(question);
   problem.switches.stage_overhead =
       question.profile.copy_overhead.count + question.machine.devices.front().latency.count;
   return problem;
@@ -110,8 +112,10 @@ class MobiusSearch {
     }
   }
 
-  StrategyAnswer run() {
-    if (auto lacking = search_.start(schedule_of(finest_partition(chain_)))) return *lacking;
+  std::optional<Shortage> start() { return search_.start(schedule_of(finest_partition(chain_))); }
+
+  /// Requires: start() returned nothing, here and in what follows.
+  StrategyPlan run() {
     const StreamDraft draft =
         search_.climb({[&] { return offer_all(); },
                        [&](StreamDraft given) {
@@ -128,6 +132,8 @@ class MobiusSearch {
     plan.report.figures["mapping_gain"] = mapping_gain(draft);
     return plan;
   }
+
+  bool needs_drives() const { return search_.needs_drives(); }
 
  private:
   /// By plan.devices or plan.map, else cross mapping.
@@ -245,10 +251,45 @@ class MobiusSearch {
   std::vector<BlockCosts> blocks_;
 };
 
+// Whether backward may run twice, so that no sum has to wait for the norm.
+bool may_take_norm_first(const PlanQuestion& question) {
+  const ActivationRule rule = question.options.activations;
+  return question.clips && question.mode == PlanMode::train &&
+         Passes(question).has(pass_name::kNormFirst) &&
+         (rule == ActivationRule::automatic || rule == ActivationRule::recompute);
+}
+
 }  // namespace
 
+// Two ways to clip are searched where something rests on drives, with nothing at home on devices:
+// so more memory of theirs leaves out nothing that was tried with less. First the one that could be
+// the faster; then the other, unless it cannot be.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  return MobiusSearch(question, chain).run();
+  MobiusSearch search(question, chain);
+  if (auto lacking = search.start()) return *lacking;
+  if (!may_take_norm_first(question) || !search.needs_drives()) return search.run();
+  std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
+  std::array<Micros, 2> bounds;
+  for (std::size_t w = 0; w < ways.size(); ++w) bounds[w] = bound_of_one_way(ways[w], chain);
+  const std::size_t likely = bounds[1] < bounds[0] ? 1 : 0;
+  const std::size_t other = 1 - likely;
+  const auto plan = [&](const PlanQuestion& way) -> std::optional<StrategyPlan> {
+    MobiusSearch one(way, chain);
+    if (one.start()) return std::nullopt;
+    return one.run();
+  };
+  const auto expected = [&](const StrategyPlan& of) {
+    return expected_step(question, of.prediction.step, of.clipped_step);
+  };
+  std::optional<StrategyPlan> found = plan(ways[likely]);
+  if (found) {
+    const Micros step = expected(*found);
+    if (bounds[other] >= step) return std::move(*found);
+    ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
+  }
+  std::optional<StrategyPlan> second = plan(ways[other]);
+  const bool wins = second && !(found && expected(*found) <= expected(*second));
+  return std::move(wins ? *second : *found);
 }
 
 }  // namespace ferry

@@ -120,7 +120,7 @@ Micros StreamSearch::least_on_drives(double spared) const {
   Bytes passing =
       chain_.activation * static_cast<std::int64_t>(chain_.size()) * question_.micro_batches;
   for (const ChainBlock& block : chain_.blocks) {
-    if (!question_.clips) passing += landing_sum(block);
+    if (!sums_wait(question_)) passing += landing_sum(block);
   }
   const Bytes rest = needed_ - passing - host_limit(question_);
   const double bytes = std::max(0.0, static_cast<double>(rest.count) - spared);

@@ -288,7 +288,7 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
       if (task.micro_batch >= 0 || may_go_straight[id]) continue;
       moved[task.resource] += as_double(moved_bytes(task));
     } else if (task.kind == TaskKind::backward) {
-      busy[task.resource] += least_backward(chain_.blocks[task.block]);
+      busy[task.resource] += may_keep() ? least_backward(chain_.blocks[task.block]) : task.micros;
     } else if (task.kind == TaskKind::update &&
                plan.places[plan.resources[task.resource].place].kind == PlaceKind::host) {
       busy[task.resource] += chain_.blocks[task.block].host_update;

@@ -74,6 +74,10 @@ class StreamSearch {
 
   Passes& passes() { return passes_; }
 
+  /// Whether something rests on drives where nothing is at home on devices. Requires: start()
+  /// returned nothing.
+  bool needs_drives() const;
+
   /// The strategy's answer. `remark`: how it was chosen.
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
@@ -191,7 +195,6 @@ class StreamSearch {
   StreamDraft best_passing(StreamDraft draft);
   StreamDraft best_elsewhere(StreamDraft draft);
   std::vector<StreamDraft> dense_homes(const StreamDraft& draft);
-  bool needs_drives() const;
   StreamDraft restaged(StreamDraft draft);
   std::vector<StreamDraft> starts(const StreamDraft& draft);
   StreamDraft with_waiting(StreamDraft draft);

@@ -10,7 +10,7 @@
 namespace ferry {
 
 StreamDraft StreamSearch::best_updates(StreamDraft draft) {
-  if (!question_.clips || question_.mode != PlanMode::train) return draft;
+  if (!sums_wait(question_) || question_.mode != PlanMode::train) return draft;
   StreamSchedule landed = draft.schedule;
   landed.updates_as_landed = true;
   return faster_of(std::move(draft), landed);
@@ -43,7 +43,7 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   }
   constexpr std::array kShares = {0.0, 0.25, 0.5, 0.75, 1.0};
   for (const double share : kShares) {
-    if (!question_.clips) break;
+    if (!sums_wait(question_)) break;
     StreamSchedule turned = draft.schedule;
     turned.sums_leave_first = static_cast<int>(share * static_cast<double>(chain_.size()));
     draft = faster_of(std::move(draft), turned);
@@ -67,12 +67,12 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
 
 /// Where something rests on drives DRAM is full.
 bool StreamSearch::may_update_ahead(const StreamSchedule& schedule) const {
-  return question_.clips && question_.mode == PlanMode::train && !schedule.uses_drives();
+  return sums_wait(question_) && question_.mode == PlanMode::train && !schedule.uses_drives();
 }
 
 /// Whether new weights may come up in the step whose update makes them.
 bool StreamSearch::may_renew_at_once(const StreamSchedule& schedule) const {
-  if (question_.clips) return may_update_ahead(schedule);
+  if (sums_wait(question_)) return may_update_ahead(schedule);
   return question_.mode == PlanMode::train && !schedule.updates_at_end;
 }
 

@@ -33,6 +33,7 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
   plan_.sequence = question.sequence;
   plan_.precision = question.precision;
   plan_.clips = question.clips && question.mode == PlanMode::train;
+  plan_.norm_first = question.norm_first && plan_.clips;
   if (question.mode == PlanMode::train) plan_.gradients = question.gradients;
   for (const ChainBlock& block : chain.blocks) {
     plan_.blocks.push_back(
@@ -183,6 +184,7 @@ void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, boo
   const ChainBlock& costs = chain_.blocks[block];
   Task task = make(TaskKind::backward, block, micro_batch, keeps, where, backwards_);
   task.name = numbered("B", block, micro_batch);
+  if (plan_.norm_first && !backwards_made_.insert({block, micro_batch}).second) task.name += "#1";
   task.resource = device(device_index).compute;
   task.micros = keeps ? costs.saved_backward : costs.backward;
   task.workspace = backward_workspace(costs, keeps);

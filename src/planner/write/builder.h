@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -115,8 +116,9 @@ class PlanBuilder {
   // question.
   std::vector<std::vector<ValueId>> values_;  // [kind, block][micro-batch], each with "none" first
   IdVector<ValueId, InstanceId> latest_;      // of each value's instances
-  IdVector<InstanceId, InstanceId> one_before_;  // of the same value
-  std::vector<int> copies_;                      // made so far: [value][to place], flat
+  IdVector<InstanceId, InstanceId> one_before_;       // of the same value
+  std::vector<int> copies_;                           // made so far: [value][to place], flat
+  std::set<std::pair<BlockId, int>> backwards_made_;  // where there are two, block and micro-batch
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
   std::map<int, ResourceId> renewals_;  // by device

@@ -58,7 +58,7 @@ bool Residence::may_update_ahead(int block) const {
 
 // Those whose weights come up ahead, and of the others the first whose sums land.
 void Residence::choose_updates_ahead() {
-  if (!trains_ || !question_.clips) return;
+  if (!trains_ || !sums_wait(question_)) return;
   for (int b = 0; b < static_cast<int>(chain_.size()); ++b) {
     if (home(b).renews_at_once && may_update_ahead(b)) updates_ahead_[b] = true;
   }

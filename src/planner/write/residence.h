@@ -75,7 +75,7 @@ class Residence {
   Bytes workspace(int device) const;
 
   /// Updates wait for the end of backward.
-  bool updates_wait() const { return question_.clips || schedule_.updates_at_end; }
+  bool updates_wait() const { return sums_wait(question_) || schedule_.updates_at_end; }
 
  private:
   bool reads_weight(const StageVisit& visit, int block) const;

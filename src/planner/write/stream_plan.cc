@@ -13,6 +13,7 @@
 #include "planner/write/device_store.h"
 #include "planner/write/host_store.h"
 #include "planner/write/residence.h"
+#include "planner/write/step_visits.h"
 
 namespace ferry {
 namespace {
@@ -39,7 +40,8 @@ class StreamWriter {
         residence_(question, chain, schedule),
         store_(builder_, chain, schedule, residence_),
         inputs_(std::move(inputs)),
-        token_uses_(token_uses(chain, schedule)) {
+        visits_(question, chain, schedule),
+        token_uses_(token_uses(chain, visits_.all())) {
     inputs_.resize(schedule.devices);
     if (schedule.straight) reserve_arrivals();
     for (int d = 0; d < schedule.devices; ++d) {
@@ -54,10 +56,14 @@ class StreamWriter {
     plan_visits();
     lay_out_devices();
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, store_.tokens(m));
-    for (std::size_t v = 0; v < schedule_.visits.size(); ++v) run(v);
+    for (std::size_t v = 0; v < visits_.count(); ++v) {
+      if (v == visits_.first_again()) collect();
+      run(v);
+    }
     // Behind all other sums, in the order in which the next step needs the blocks' updates.
     for (const auto& [b, v] : waiting_) land(v, b);
-    collect_and_update();
+    if (visits_.count() == visits_.first_again()) collect();
+    if (train_ && residence_.updates_wait()) update_all();
     builder_.settle(store_.end(), kHostGradientTurns);
     return builder_.finish_unordered();
   }
@@ -91,25 +97,16 @@ class StreamWriter {
   int blocks() const { return static_cast<int>(chain_.size()); }
   const ChainBlock& block(int b) const { return chain_.blocks[b]; }
   bool is_head(int b) const { return b + 1 == blocks(); }
-  bool completes_sums(const StageVisit& visit) const {
-    return visit.end_batch == question_.micro_batches;
-  }
-
   /// The tied head whose gradient the block's last backward adds to its own, or -1.
   int tied_head(int b) const {
     return blocks() > 1 && chain_.blocks.back().reads_weight == b ? blocks() - 1 : -1;
   }
   int owner_of(int b) const { return weight_owner(chain_, b); }
 
-  /// The pass that decides which blocks run as one: gradients pass between its stages.
-  bool counts_stages(const StageVisit& visit) const {
-    return visit.first_batch == 0 && (visit.direction != Direction::forward || !train_);
-  }
-
   void set_stages() {
     std::vector<bool> begins(chain_.size(), false);
-    for (const StageVisit& visit : schedule_.visits) {
-      if (counts_stages(visit)) begins[visit.first] = true;
+    for (const StageVisit& visit : visits_.all()) {
+      if (visits_.counts_stages(visit)) begins[visit.first] = true;
     }
     int stage = -1;
     for (int b = 0; b < blocks(); ++b) {
@@ -133,8 +130,8 @@ class StreamWriter {
     }
     for (int b = visit.end - 1; b >= visit.first; --b) {
       if (block(b).gradients > Bytes{}) device.need(ValueKind::gradient, b);
-      if (residence_.rounds(b) && completes_sums(visit)) device.need(ValueKind::rounded, b);
-      if (tied_head(b) >= 0 && completes_sums(visit)) {
+      if (residence_.rounds(b) && visits_.completes_sums(visit)) device.need(ValueKind::rounded, b);
+      if (tied_head(b) >= 0 && visits_.completes_sums(visit)) {
         device.need(ValueKind::gradient, tied_head(b));
       }
     }
@@ -144,13 +141,13 @@ class StreamWriter {
   void plan_visits() {
     std::vector<const StageVisit*> latest(schedule_.devices, nullptr);
     std::vector<std::size_t> number(schedule_.devices);
-    for (const StageVisit& visit : schedule_.visits) {
+    for (const StageVisit& visit : visits_.all()) {
       const StageVisit* before = std::exchange(latest[visit.device], &visit);
       const bool goes_on = before != nullptr && before->direction == Direction::forward &&
                            visit.direction == Direction::backward && before->first == visit.first &&
                            before->end == visit.end;
       if (!goes_on) number[visit.device] = devices_[visit.device].add_visit();
-      visits_.push_back({number[visit.device], goes_on});
+      visit_slots_.push_back({number[visit.device], goes_on});
       if (visit.direction != Direction::backward) need_for_forward(visit);
       if (visit.direction != Direction::forward) need_for_backward(visit);
     }
@@ -187,12 +184,12 @@ class StreamWriter {
 
   /// The norms and losses that arise on a device, and the scale that it updates by.
   std::int64_t scalars_of(int d) const {
-    std::int64_t count = scales() && updates_any(d) ? 1 : 0;
-    for (const StageVisit& visit : schedule_.visits) {
+    std::int64_t count = train_ && question_.clips && updates_any(d) ? 1 : 0;
+    for (const StageVisit& visit : visits_.all()) {
       if (visit.device != d) continue;
       const bool ends = visit.direction != Direction::forward || !train_;
       if (ends && contains(visit, blocks() - 1)) count += visit.end_batch - visit.first_batch;
-      if (visit.direction != Direction::forward && completes_sums(visit)) {
+      if (visit.direction != Direction::forward && visits_.completes_sums(visit)) {
         count += visit.end - visit.first;
       }
     }
@@ -208,10 +205,10 @@ class StreamWriter {
 
   // ---- activations ----
 
-  DeviceStore& device_of(std::size_t v) { return devices_[schedule_.visits[v].device]; }
+  DeviceStore& device_of(std::size_t v) { return devices_[visits_[v].device]; }
 
   InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
-    return device_of(v).in_visit(visits_[v].number, kind, b);
+    return device_of(v).in_visit(visit_slots_[v].number, kind, b);
   }
 
   InstanceId fetch_tokens(int d, int m) {
@@ -253,31 +250,15 @@ class StreamWriter {
 
   bool sends(int from, int to) const { return schedule_.straight && may_send(question_, from, to); }
 
-  /// The device that reads what a visit makes for another stage: A for the next forward, dA for
-  /// the backward of the block below.
-  int next_reader(std::size_t v, const ValueKey& made) const {
-    const bool gradient = made.kind == ValueKind::activation_gradient;
-    const int b = gradient ? made.block.number() - 1 : made.block.number();
-    const Direction other =
-        !gradient && has_forward(block(b)) ? Direction::backward : Direction::forward;
-    const auto rest = std::span(schedule_.visits).subspan(v);
-    const auto reader = std::ranges::find_if(rest, [&](const StageVisit& visit) {
-      return contains(visit, b) && visit.direction != other &&
-             made.micro_batch >= visit.first_batch && made.micro_batch < visit.end_batch;
-    });
-    FERRY_CHECK(reader != rest.end(), "what a visit makes is read by a later one");
-    return reader->device;
-  }
-
   /// A slot for each micro-batch of a visit whose inputs come straight, but of those that stay,
   /// which are known once the plan is written.
   void reserve_arrivals() {
-    for (std::size_t v = 0; v < schedule_.visits.size(); ++v) {
-      const StageVisit& visit = schedule_.visits[v];
+    for (std::size_t v = 0; v < visits_.count(); ++v) {
+      const StageVisit& visit = visits_[v];
       const Bytes all = slot_size(chain_.activation) * (visit.end_batch - visit.first_batch);
       const auto passes = [&](ValueKind kind, int b) {
         if (b <= 0 || b >= blocks() || residence_.home(b).input_stays) return;
-        const int reader = next_reader(v, {kind, b, visit.first_batch});
+        const int reader = visits_.next_reader(v, {kind, b, visit.first_batch});
         if (sends(visit.device, reader)) inputs_[reader] = std::max(inputs_[reader], all);
       };
       if (visit.direction == Direction::forward) passes(ValueKind::activation, visit.end);
@@ -289,9 +270,9 @@ class StreamWriter {
 
   /// To the stage that reads it next; and to DRAM, unless only that stage reads it.
   void pass_on(std::size_t v, InstanceId from, ValueId value) {
-    const int d = schedule_.visits[v].device;
+    const int d = visits_[v].device;
     const Value passed = builder_.values()[value];
-    const int reader = schedule_.straight ? next_reader(v, key_of(passed)) : d;
+    const int reader = schedule_.straight ? visits_.next_reader(v, key_of(passed)) : d;
     const bool straight = sends(d, reader);
     if (straight) {
       builder_.copy(builder_.between(d, reader, Cargo::activations), from,
@@ -304,7 +285,7 @@ class StreamWriter {
 
   /// Copies W to where the visit reads it: from the host, or from the device it is at home on.
   void bring_weight(std::size_t v, int b) {
-    const int d = schedule_.visits[v].device;
+    const int d = visits_[v].device;
     const int home = residence_.home(b).on_device ? residence_.device(b) : d;
     if (sends(home, d)) {
       builder_.copy(builder_.between(home, d, Cargo::sums), builder_.home(ValueKind::weight, b),
@@ -319,14 +300,9 @@ class StreamWriter {
   /// sum without a slot of its own is gone when the device's next visit begins.
   bool sends_sum(std::size_t v, int b) const {
     if (!schedule_.straight) return false;
-    const StageVisit& visit = schedule_.visits[v];
-    const auto rest = std::span(schedule_.visits).subspan(v + 1);
-    const auto goes_on = [&](const StageVisit& later) {
-      if (later.direction == Direction::forward) return false;
-      return completes_sums(visit) ? completes_sums(later) && contains(later, owner_of(b))
-                                   : later.first_batch == visit.end_batch && contains(later, b);
-    };
-    const auto next = std::ranges::find_if(rest, goes_on);
+    const StageVisit& visit = visits_[v];
+    const std::span<const StageVisit> rest = visits_.behind(v);
+    const auto next = visits_.next_with_sum(v, b);
     if (next == rest.end() || !sends(visit.device, next->device)) return false;
     const std::span<const StageVisit> between(rest.begin(), next);
     return residence_.keeps_sum(visit.device, b) ||
@@ -344,14 +320,14 @@ class StreamWriter {
 
   /// Copies what an earlier visit began, or a tied head's sum, to where the visit adds to it.
   void bring_sum(std::size_t v, int b) {
-    const int d = schedule_.visits[v].device;
+    const int d = visits_[v].device;
     const InstanceId to = in_visit(v, ValueKind::gradient, b);
     const auto sent = sent_.find(b);
     if (sent == sent_.end()) {
       builder_.copy(builder_.device(d).weights_up, store_.sum(ValueKind::gradient, b), to);
       return;
     }
-    const int from = schedule_.visits[sent->second].device;
+    const int from = visits_[sent->second].device;
     builder_.copy(builder_.between(from, d, Cargo::sums),
                   in_visit(sent->second, ValueKind::gradient, b), to);
     sent_.erase(sent);
@@ -365,7 +341,7 @@ class StreamWriter {
   // ---- visits ----
 
   void run(std::size_t v) {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     upload(v);
     std::vector<InstanceId> norms;
     for (int m = visit.first_batch; m < visit.end_batch; ++m) {
@@ -382,7 +358,7 @@ class StreamWriter {
   /// Uploads what is not there yet: weights that stay once per step, then what passes, in the order
   /// of need.
   void upload(std::size_t v) {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     for (int b = visit.first; b < visit.end; ++b) {
       const int owner = owner_of(b);
       if (!residence_.keeps_weight(visit.device, owner)) continue;
@@ -394,7 +370,7 @@ class StreamWriter {
         bring_weight(v, owner);
       }
     }
-    for (const ValueId value : device_of(v).passing(visits_[v].number)) {
+    for (const ValueId value : device_of(v).passing(visit_slots_[v].number)) {
       const Value needed = builder_.values()[value];
       const int b = needed.block;
       if (needed.kind == ValueKind::weight) {
@@ -407,7 +383,7 @@ class StreamWriter {
 
   /// Not what the visit before has left there; and only what this one reads, not the one behind.
   bool uploads_weight(std::size_t v, int b) const {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     const auto reads = [&](bool forward) {
       for (int reader = visit.first; reader < visit.end; ++reader) {
         if (owner_of(reader) != b) continue;
@@ -417,14 +393,14 @@ class StreamWriter {
     };
     const bool forward = visit.direction != Direction::backward && reads(true);
     const bool backward = visit.direction != Direction::forward && reads(false);
-    return visits_[v].goes_on ? backward && !reads(true) : forward || backward;
+    return visit_slots_[v].goes_on ? backward && !reads(true) : forward || backward;
   }
 
   /// A sum that an earlier visit began, or a tied head's from another stage.
   bool uploads_sum(const StageVisit& visit, int b) const {
     if (visit.direction == Direction::forward) return false;
     if (contains(visit, b)) return visit.first_batch > 0;
-    return completes_sums(visit) && contains(visit, owner_of(b));
+    return visits_.completes_sums(visit) && contains(visit, owner_of(b));
   }
 
   /// W on the host: for a reader elsewhere it comes down from the device that it is at home on.
@@ -441,7 +417,7 @@ class StreamWriter {
   /// Where a task of the visit finds weights, gradient sums and tokens.
   InstanceId of_visit(std::size_t v, const ValueKey& wanted) {
     if (wanted.kind == ValueKind::tokens) {
-      return fetch_tokens(schedule_.visits[v].device, wanted.micro_batch);
+      return fetch_tokens(visits_[v].device, wanted.micro_batch);
     }
     return in_visit(v, wanted.kind, wanted.block);
   }
@@ -452,7 +428,7 @@ class StreamWriter {
   }
 
   void forward(int b, int m, std::size_t v) {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     const int d = visit.device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     const ValueId output = builder_.value(ValueKind::activation, b + 1, m);
@@ -482,7 +458,7 @@ class StreamWriter {
   }
 
   void backward_through(std::size_t v, int m, std::vector<InstanceId>& norms) {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     const int d = visit.device;
     InstanceId loss;
     for (int b = visit.end - 1; b >= visit.first; --b) {
@@ -495,7 +471,7 @@ class StreamWriter {
       pass_on(v, fetch(d, passed), passed);
       devices_[d].let_go(passed);
     }
-    if (loss >= 0) bring_loss_down(d, loss, m);
+    if (loss >= 0 && !visits_.is_again(v)) bring_loss_down(d, loss, m);
   }
 
   struct BackwardResults {
@@ -504,7 +480,7 @@ class StreamWriter {
   };
 
   void backward(int b, int m, std::size_t v, const BackwardResults& results) {
-    const int d = schedule_.visits[v].device;
+    const int d = visits_[v].device;
     const ValueId input = builder_.value(ValueKind::activation, b, m);
     const ValueId above =  // the head has nothing above it
         is_head(b) ? input : builder_.value(ValueKind::activation_gradient, b + 1, m);
@@ -536,15 +512,17 @@ class StreamWriter {
     });
     if (saves(schedule_.policies, b)) devices_[d].let_go(saved(b, m));
     if (!is_head(b)) devices_[d].let_go(above);
-    if (b > 0) devices_[d].let_go(input);
+    const bool reads_on = visits_.is_for_norm(v) && residence_.home(b).input_stays;
+    if (b > 0 && !reads_on) devices_[d].let_go(input);
     if (reads_tokens(chain_, b)) let_go_tokens(d, m);
   }
 
   /// Norms first, since clipping waits for all of them, then the sums, deepest block first.
   void finish_sums(std::size_t v, const std::vector<InstanceId>& norms) {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     auto norm = norms.begin();
-    for (int b = visit.end - 1; b >= visit.first && completes_sums(visit); --b) {
+    const bool brings_norms = visits_.completes_sums(visit) && !visits_.is_again(v);
+    for (int b = visit.end - 1; b >= visit.first && brings_norms; --b) {
       if (!block(b).trainable) continue;
       norms_[b] = store_.scalar(ValueKind::norm, b, -1);
       builder_.copy(builder_.device(visit.device).acts_down, *norm++, norms_[b]);
@@ -556,12 +534,14 @@ class StreamWriter {
   }
 
   void finish_sum(std::size_t v, int b) {
-    const StageVisit& visit = schedule_.visits[v];
+    const StageVisit& visit = visits_[v];
     const bool gathers = residence_.gathers_sum(visit.device, b);
-    if (!completes_sums(visit)) {
+    if (!visits_.completes_sums(visit)) {
       if (!gathers) pass_sum_on(v, b);
     } else if (!block(b).trainable) {
       if (goes_to_owner(visit, b)) pass_sum_on(v, b);
+    } else if (visits_.is_for_norm(v)) {
+      return;
     } else if (residence_.updates(visit.device, b)) {
       if (!residence_.updates_wait()) due_[visit.device].insert(b);
     } else if (gathers) {
@@ -573,7 +553,7 @@ class StreamWriter {
 
   /// G or R; `waits`: something comes between landing and its next use.
   void bring_sum_down(std::size_t v, ValueKind kind, int b, bool waits) {
-    builder_.copy(builder_.device(schedule_.visits[v].device).sums_down, in_visit(v, kind, b),
+    builder_.copy(builder_.device(visits_[v].device).sums_down, in_visit(v, kind, b),
                   store_.land_sum(kind, b));
     store_.sum_landed(kind, b, waits);
   }
@@ -582,7 +562,8 @@ class StreamWriter {
   void land(std::size_t v, int b) {
     bring_sum_down(v, residence_.update_sum(b), b, residence_.updates_wait());
     landed_.push_back(b);
-    if (!residence_.updates_wait() || residence_.updates_ahead(b)) store_.update(b, {});
+    if (residence_.updates_ahead(b)) store_.update(b, {});
+    if (!residence_.updates_wait()) store_.update(b, scale_);
     renew_at_once(b);
   }
 
@@ -590,25 +571,20 @@ class StreamWriter {
   bool goes_to_owner(const StageVisit& visit, int b) const {
     const int owner = owner_of(b);
     if (contains(visit, owner)) return false;
-    return !residence_.gathers_sum(visit.device, b) || last_backward_device(owner) != visit.device;
-  }
-
-  int last_backward_device(int b) const {
-    const auto visit = std::ranges::find_if(schedule_.visits, [&](const StageVisit& each) {
-      return each.direction != Direction::forward && contains(each, b) && completes_sums(each);
-    });
-    return visit->device;
+    return !residence_.gathers_sum(visit.device, b) ||
+           visits_.last_backward_device(owner) != visit.device;
   }
 
   /// Updates on the device that wait for nothing: at once where the next visit takes a sum's slot,
   /// else behind the device's last visit, whose successor waits for something else anyway.
   void update_here(std::size_t v) {
-    const int d = schedule_.visits[v].device;
-    const auto later = std::span(schedule_.visits).subspan(v + 1);
+    const int d = visits_[v].device;
+    const auto later = visits_.behind(v);
     const bool last = std::ranges::find(later, d, &StageVisit::device) == later.end();
     std::erase_if(due_[d], [&](int b) {
       if (!last && residence_.keeps_sum(d, b)) return false;
-      builder_.update(b, builder_.device(d).compute, in_visit(v, ValueKind::gradient, b), {});
+      const InstanceId scale = scale_on(d);
+      builder_.update(b, builder_.device(d).compute, in_visit(v, ValueKind::gradient, b), scale);
       return true;
     });
   }
@@ -623,33 +599,39 @@ class StreamWriter {
     }
   }
 
-  /// The step's loss and norm, and the updates that waited for it.
-  void collect_and_update() {
-    const InstanceId scale = scales() ? store_.scalar(ValueKind::clip, {}, -1) : InstanceId();
+  /// The step's loss and norm.
+  void collect() {
+    if (train_ && question_.clips) scale_ = store_.scalar(ValueKind::clip, {}, -1);
     builder_.clip([&](const Access& access, bool) {
       if (access.part == Part::norm) return norms_.at(access.value.block);
-      return access.part == Part::loss ? losses_.at(access.value.micro_batch) : scale;
+      return access.part == Part::loss ? losses_.at(access.value.micro_batch) : scale_;
     });
-    if (!train_ || !residence_.updates_wait()) return;
-    for (int d = 0; d < schedule_.devices; ++d) update_all(d, scale);
-    std::vector<int> order = landed_;
-    if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
-    for (const int b : order) store_.update(b, scale);
   }
 
-  bool scales() const { return train_ && question_.clips; }
+  /// The updates that waited for the norm.
+  void update_all() {
+    for (int d = 0; d < schedule_.devices; ++d) update_all(d);
+    std::vector<int> order = landed_;
+    if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
+    for (const int b : order) store_.update(b, scale_);
+  }
 
-  void update_all(int d, InstanceId scale) {
-    InstanceId here;
+  void update_all(int d) {
     for (int b = 0; b < blocks(); ++b) {
       if (!residence_.updates(d, b)) continue;
-      if (scale.valid() && !here.valid()) {
-        here = devices_[d].scalar(ValueKind::clip, {}, -1);
-        builder_.copy(builder_.device(d).weights_up, scale, here);
-      }
       const InstanceId sum = devices_[d].staying(residence_.update_sum(b), b).value();
-      builder_.update(b, builder_.device(d).compute, sum, here);
+      builder_.update(b, builder_.device(d).compute, sum, scale_on(d));
     }
+  }
+
+  /// What clips, on the device; none where nothing does.
+  InstanceId scale_on(int d) {
+    if (!scale_.valid()) return {};
+    const auto [here, fresh] = scales_.try_emplace(d);
+    if (!fresh) return here->second;
+    here->second = devices_[d].scalar(ValueKind::clip, {}, -1);
+    builder_.copy(builder_.device(d).weights_up, scale_, here->second);
+    return here->second;
   }
 
   struct VisitSlots {
@@ -664,11 +646,12 @@ class StreamWriter {
   PlanBuilder builder_;
   const Residence residence_;
   HostStore store_;
-  std::vector<Bytes> inputs_;               // by device, as far as it is known
+  std::vector<Bytes> inputs_;  // by device, as far as it is known
+  const StepVisits visits_;
   const std::vector<TokenUse> token_uses_;  // in order
   std::map<TokenUse, int> uses_left_;
   std::vector<DeviceStore> devices_;
-  std::vector<VisitSlots> visits_;         // of the schedule
+  std::vector<VisitSlots> visit_slots_;    // of visits_
   std::set<std::pair<int, int>> renewed_;  // device and block whose W it has got in this step
   std::set<int> shared_;                   // blocks whose W came down from their device
   std::map<int, std::size_t> sent_;        // blocks whose sums go straight on, from which visit
@@ -677,6 +660,8 @@ class StreamWriter {
   std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
   std::map<BlockId, InstanceId> norms_;    // on the host
   std::map<int, InstanceId> losses_;       // likewise, by micro-batch
+  InstanceId scale_;                       // likewise, once the norm is known
+  std::map<int, InstanceId> scales_;       // by device
 };
 
 }  // namespace

@@ -76,9 +76,9 @@ KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
   return most;
 }
 
-std::vector<TokenUse> token_uses(const Chain& chain, const StreamSchedule& schedule) {
+std::vector<TokenUse> token_uses(const Chain& chain, std::span<const StageVisit> visits) {
   std::vector<TokenUse> uses;
-  for (const StageVisit& visit : schedule.visits) {
+  for (const StageVisit& visit : visits) {
     int each = 0;
     for (int b = visit.first; b < visit.end; ++b) {
       if (!reads_tokens(chain, b)) continue;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <compare>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -176,7 +177,7 @@ struct TokenUse {
 };
 
 /// In the order of the visits.
-std::vector<TokenUse> token_uses(const Chain& chain, const StreamSchedule& schedule);
+std::vector<TokenUse> token_uses(const Chain& chain, std::span<const StageVisit> visits);
 
 /// The most micro-batches whose tokens the device needs at once, from first to last use.
 int tokens_in_use(const std::vector<TokenUse>& uses, int device);

@@ -1,0 +1,166 @@
+// Backwards that run twice, at first for the norm alone: what a plan has of them, what verify
+// refuses, and when the search takes them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "plan/verify.h"
+#include "planner/costs/question.h"
+#include "planner/sample_questions.h"
+#include "planner/write/edges.h"
+#include "planner/write/stream_plan.h"
+#include "spec/pass_names.h"
+#include "spec/strategy_names.h"
+
+namespace ferry {
+namespace {
+
+struct Sample {
+  Sample() {
+    for (ChainBlock& block : chain.blocks) {
+      if (block.fused || &block == &chain.blocks.front()) continue;
+      block.saved = chain.activation * 4;
+      block.saved_backward = block.backward * 0.7;
+    }
+  }
+
+  StreamSchedule schedule() const {
+    StreamSchedule made;
+    made.strategy = strategy_name::kMobius;
+    const int blocks = static_cast<int>(chain.size());
+    const int half = blocks / 2;
+    made.visits = {{Direction::forward, 0, 0, half, 0, 2},
+                   {Direction::forward, 0, half, blocks, 0, 2},
+                   {Direction::backward, 0, half, blocks, 0, 2},
+                   {Direction::backward, 0, 0, half, 0, 2}};
+    return made;
+  }
+
+  Plan plan(const StreamSchedule& made) const {
+    Plan written = write_stream_plan(question, chain, made);
+    order_accesses(written);
+    return written;
+  }
+
+  PlanQuestion question = with_norm_first(sample_question({.layers = 2}, {}, 2));
+  Chain chain = make_chain(question);
+};
+
+std::string found_in(const Plan& plan) {
+  const auto violation = verify(plan);
+  if (!violation) return "nothing";
+  return std::to_string(static_cast<int>(violation->rule)) + ": " + violation->message;
+}
+
+int count_of(const Plan& plan, TaskKind kind) {
+  return static_cast<int>(std::ranges::count(plan.tasks, kind, &Task::kind));
+}
+
+std::ptrdiff_t index_of(const Plan& plan, const std::string& name) {
+  const auto at = std::ranges::find(plan.tasks, name, &Task::name);
+  EXPECT_NE(at, plan.tasks.end()) << name;
+  return at - plan.tasks.begin();
+}
+
+TEST(NormFirst, RunsBackwardsTwiceAndDropsTheFirstSums) {
+  const Sample sample;
+  const Plan plan = sample.plan(sample.schedule());
+  EXPECT_EQ(found_in(plan), "nothing");
+  const int blocks = static_cast<int>(sample.chain.size());
+  EXPECT_EQ(count_of(plan, TaskKind::backward), 2 * 2 * blocks);
+  EXPECT_EQ(count_of(plan, TaskKind::update), blocks);
+  EXPECT_LT(index_of(plan, "B.0.1"), index_of(plan, "clip"));
+  EXPECT_LT(index_of(plan, "clip"), index_of(plan, "B." + std::to_string(blocks - 1) + ".0#1"));
+  // Deep blocks are updated while others go backward.
+  EXPECT_LT(index_of(plan, "U." + std::to_string(blocks - 1)), index_of(plan, "B.0.1#1"));
+  for (const BlockId b : plan.blocks.ids()) {
+    const auto lands = [&](const Task& task) {
+      if (task.kind != TaskKind::copy || task.block != b) return false;
+      const Instance& to = plan.instances[task.writes.front()];
+      return plan.values[to.value].kind == ValueKind::gradient &&
+             plan.places[to.place].kind == PlaceKind::host;
+    };
+    EXPECT_EQ(std::ranges::count_if(plan.tasks, lands), 1) << b.number();
+  }
+}
+
+TEST(NormFirst, IsReadBackAndOthersDoNotMentionIt) {
+  const Sample sample;
+  const Plan plan = sample.plan(sample.schedule());
+  const std::string text = to_text(plan);
+  EXPECT_NE(text.find(" clips norm_first\n"), std::string::npos);
+  EXPECT_EQ(to_text(parse_plan(text, "sample")), text);
+  Sample waits;
+  waits.question.norm_first = false;
+  EXPECT_EQ(to_text(waits.plan(waits.schedule())).find("norm_first"), std::string::npos);
+}
+
+TEST(NormFirst, VerifyNamesWhatIsWrongWithIt) {
+  const Sample sample;
+  const Plan good = sample.plan(sample.schedule());
+  const auto with = [&](const std::function<void(Plan&)>& change) {
+    Plan plan = good;
+    change(plan);
+    return found_in(plan);
+  };
+  EXPECT_EQ(with([](Plan& plan) { plan.norm_first = false; }),
+            "5: backward of block 0 for micro-batch 0 runs 2 times per step, not 1");
+  EXPECT_EQ(with([](Plan& plan) { plan.clips = false; }),
+            "0: norm_first is of a training step that clips");
+  Sample once;
+  once.question.norm_first = false;
+  Plan plan = once.plan(once.schedule());
+  plan.norm_first = true;
+  EXPECT_EQ(found_in(plan),
+            "5: backward of block 0 for micro-batch 0 runs 1 times per step, not 2");
+  // What forward keeps is gone with the first.
+  StreamSchedule keeps = once.schedule();
+  keeps.policies = keep_all(once.chain, kept_slots(once.chain, keeps));
+  plan = once.plan(keeps);
+  EXPECT_EQ(found_in(plan), "nothing");
+  plan.norm_first = true;
+  EXPECT_EQ(found_in(plan),
+            "0: value K.1.0 serves one backward, and with norm_first there are two");
+}
+
+// DRAM for all but the sums, and a slow drive.
+PlanQuestion question_short_of_dram() {
+  PlanQuestion question = sample_question({.layers = 6}, {}, 2);
+  use_round_costs(question);
+  question.options.without.clear();
+  question.strategy = strategy_name::kMobius;
+  Bytes states;
+  for (const ChainBlock& block : make_chain(question).blocks) {
+    states += block.weights + block.states;
+  }
+  set_device_budgets(question, Bytes{states.count / 3});
+  question.host_budget = states;
+  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB}};
+  question.machine.drives.front().read = question.machine.drives.front().write = {1e6};
+  return question;
+}
+
+TEST(NormFirst, IsTakenWhereSumsHaveNoRoomToWait) {
+  PlanQuestion question = question_short_of_dram();
+  const Planned twice = must_fit(question);
+  EXPECT_TRUE(twice.plan.norm_first);
+  question.options.without = pass_name::kNormFirst;
+  const Planned waiting = must_fit(question);
+  EXPECT_FALSE(waiting.plan.norm_first);
+  EXPECT_LT(twice.expected, waiting.expected * 0.9);
+  EXPECT_LE(twice.lower_bound, twice.expected);
+  question.clips = false;
+  question.options.without.clear();
+  EXPECT_FALSE(must_fit(question).plan.norm_first);
+}
+
+TEST(NormFirst, IsNotTakenWhereDramHasRoom) {
+  PlanQuestion question = question_short_of_dram();
+  question.host_budget = 1_GiB;
+  EXPECT_FALSE(must_fit(question).plan.norm_first);
+}
+
+}  // namespace
+}  // namespace ferry
