@@ -134,7 +134,9 @@ bool StreamSearch::offer_all(const Offers& offers) {
   ideals_.clear();
   Attempt least = try_schedule(least_memory_, {});
   FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
-  if (!std::exchange(is_staged_, true)) {
+  // A search that ends early keeps room for several neighbours: what is best for a schedule that
+  // recomputes all may be too little for one that does not.
+  if (tasks_ <= kLargePlan && !std::exchange(is_staged_, true)) {
     least.draft = restaged(std::move(*least.draft));
     least_memory_ = least.draft->schedule;
   }

@@ -24,7 +24,7 @@ constexpr std::size_t kSmallStep = 100;  // forward tasks
 constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much was gained
 // A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
 // it ends, but for what has to be known, when so many tasks of large plans are written.
-constexpr std::ptrdiff_t kMostWritten = 1'500'000;
+constexpr std::ptrdiff_t kMostWritten = 4'000'000;
 constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 bool leaves_device(ActivationPolicy policy) {
