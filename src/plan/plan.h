@@ -187,6 +187,9 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 /// what refreshes copies.
 Plan clipped(Plan plan);
 
+/// Whether updates wait for the norm that C is made of, or start ahead of it.
+inline bool sums_wait(const Plan& plan) { return plan.clips && !plan.norm_first; }
+
 /// What the task copies, as predicted: nothing where it refreshes.
 Bytes moved_bytes(const Task& task);
 

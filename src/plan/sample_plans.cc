@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "plan/plan_sketch.h"
 #include "plan/task_signature.h"
+#include "plan/verify.h"
 
 namespace ferry {
 namespace {
@@ -529,5 +530,17 @@ Plan MobiusSample::make() {
 Plan sample_resident(const SampleShape& shape) { return ResidentSample(shape).make(); }
 
 Plan sample_mobius(const SampleShape& shape) { return MobiusSample(shape).make(); }
+
+std::string found_in(const Plan& plan) {
+  const auto violation = verify(plan);
+  if (!violation) return "nothing";
+  return std::to_string(static_cast<int>(violation->rule)) + ": " + violation->message;
+}
+
+TaskId task_named(const Plan& plan, std::string_view name) {
+  const auto task = std::ranges::find(plan.tasks, name, &Task::name);
+  FERRY_CHECK(task != plan.tasks.end(), "no task " + std::string(name));
+  return plan.tasks.id_of(task);
+}
 
 }  // namespace ferry

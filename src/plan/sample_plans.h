@@ -1,5 +1,9 @@
-// Plans of the two shapes that strategies make, of any size, for tests and benchmarks.
+// Plans of the two shapes that strategies make, of any size, for tests and benchmarks; and what
+// tests ask of any plan.
 #pragma once
+
+#include <string>
+#include <string_view>
 
 #include "plan/plan.h"
 
@@ -20,5 +24,11 @@ Plan sample_resident(const SampleShape& shape);
 /// Stages take turns at the devices; weights come up when they are needed, activations and
 /// gradients go to the host, which updates.
 Plan sample_mobius(const SampleShape& shape);
+
+/// What verify() finds, "2: " and the message if it breaks rule 2; or "nothing".
+std::string found_in(const Plan& plan);
+
+/// Requires: there is one.
+TaskId task_named(const Plan& plan, std::string_view name);
 
 }  // namespace ferry

@@ -16,12 +16,6 @@
 namespace ferry {
 namespace {
 
-std::string found_in(const Plan& plan) {
-  const auto violation = verify(plan);
-  if (!violation) return "nothing";
-  return std::to_string(static_cast<int>(violation->rule)) + ": " + violation->message;
-}
-
 SampleShape small() {
   SampleShape shape;
   shape.layers = 2;
@@ -33,15 +27,7 @@ Plan smallest() {
   return read_plan(std::filesystem::path(FERRY_SOURCE_DIR) / "src/plan/testdata/smallest.plan");
 }
 
-TaskId id_of(const Plan& plan, const std::string& name) {
-  for (const TaskId id : plan.tasks.ids()) {
-    if (plan.tasks[id].name == name) return id;
-  }
-  ADD_FAILURE() << "no task " << name;
-  return {};
-}
-
-Task& task_of(Plan& plan, const std::string& name) { return plan.tasks[id_of(plan, name)]; }
+Task& task_of(Plan& plan, const std::string& name) { return plan.tasks[task_named(plan, name)]; }
 
 InstanceId id_of_instance(const Plan& plan, const std::string& name) {
   const auto names = instance_names(plan);
@@ -57,7 +43,7 @@ Instance& instance_of(Plan& plan, const std::string& name) {
 
 // The plan without one task; what came after it comes after what it came after.
 Plan without(Plan plan, const std::string& name) {
-  const TaskId gone = id_of(plan, name);
+  const TaskId gone = task_named(plan, name);
   const auto erased = plan.tasks[gone];
   plan.tasks.erase(plan.tasks.begin() + gone.number());
   for (Task& task : plan.tasks) {
@@ -168,7 +154,7 @@ TEST(Verify, OnlyTheQueueThatKeptGoesOn) {
 Plan rounding() {
   Plan plan = smallest();
   plan.gradients = Precision::bf16;
-  const InstanceId sum = plan.tasks[id_of(plan, "U.1")].reads[2];
+  const InstanceId sum = plan.tasks[task_named(plan, "U.1")].reads[2];
   const PlaceId device = plan.instances[sum].place;
   const ValueId value = plan.values.add({ValueKind::rounded, BlockId(1), -1, 128_B});
   const InstanceId rounded = plan.instances.add({value, device, slots_end(plan, device), false});
@@ -188,7 +174,7 @@ TEST(Verify, UpdatesReadTheSumThatTheLastBackwardRounded) {
 
 TEST(Verify, AnUpdateReadsOneOfTheTwoSums) {
   Plan plan = rounding();
-  const InstanceId sum = plan.tasks[id_of(plan, "U.0")].reads[2];
+  const InstanceId sum = plan.tasks[task_named(plan, "U.0")].reads[2];
   task_of(plan, "U.1").reads[2] = sum;
   EXPECT_EQ(found_in(plan), "0: task 'U.1' may not read G.0");
   plan = rounding();
@@ -244,7 +230,7 @@ TEST(Verify, PartlyOverlappingSlotsAreFound) {
 TEST(Verify, ATaskUsesWhatLiesAtItsPlace) {
   Plan plan = sample_mobius(small());
   Task& task = task_of(plan, "F.0.0");
-  task.resource = plan.tasks[id_of(plan, "F.2.0")].resource;
+  task.resource = plan.tasks[task_named(plan, "F.2.0")].resource;
   EXPECT_EQ(found_in(plan).substr(0, 2), "2:") << found_in(plan);
 }
 
@@ -273,7 +259,7 @@ Plan with_drive() {
   Instance& landed = instance_of(plan, "L.0@host");
   landed.offset = 12_KiB;
   const InstanceId first(static_cast<int>(&landed - plan.instances.data()));
-  const TaskId there = copy("there", first, on_drive, id_of(plan, "L.0>host"));
+  const TaskId there = copy("there", first, on_drive, task_named(plan, "L.0>host"));
   copy("back", on_drive, in_memory, there);
   task_of(plan, "L.0>host").after_previous = {there};
   return plan;
@@ -327,7 +313,7 @@ TEST(Verify, DevicesCopyToEachOtherOnQueuesOfTheSender) {
   task.reads = {
       InstanceId(static_cast<int>(&instance_of(plan, "L.0@gpu0") - plan.instances.data()))};
   task.writes = {plan.instances.add({loss, other, {}, false})};
-  task.after = {id_of(plan, "B.1.0")};
+  task.after = {task_named(plan, "B.1.0")};
   task.bytes = plan.values[loss].bytes;
   const TaskId sent = plan.tasks.add(std::move(task));
   task_of(plan, "B.1.0").after_previous = {sent};
@@ -435,7 +421,7 @@ TEST(Verify, WeightsAreAsOldAsDeclared) {
 
 TEST(Verify, TasksThatWaitForEachOtherAreNamed) {
   Plan plan = smallest();
-  task_of(plan, "X.0>gpu0").after.push_back(id_of(plan, "C>gpu0"));
+  task_of(plan, "X.0>gpu0").after.push_back(task_named(plan, "C>gpu0"));
   EXPECT_EQ(found_in(plan),
             "1: tasks wait for each other: 'X.0>gpu0' before 'F.0.0' before 'B.1.0' before 'B.0.0' "
             "before 'N.0>host' before 'clip' before 'C>gpu0' before 'X.0>gpu0'");

@@ -228,8 +228,7 @@ bool FormCheck::may_round(BlockId block) const {
 }
 
 bool FormCheck::may_update_ahead(BlockId block) const {
-  const bool waits = plan_.clips && !plan_.norm_first;
-  return plan_.mode == PlanMode::train && waits && plan_.blocks[block].trainable;
+  return plan_.mode == PlanMode::train && sums_wait(plan_) && plan_.blocks[block].trainable;
 }
 
 Finding FormCheck::memory() const {
@@ -404,11 +403,11 @@ Finding FormCheck::refreshes(const Task& task, const TaskSignatures& signatures)
   if (!task.refreshes) return {};
   const bool copies = task.kind == TaskKind::copy && !task.writes.empty();
   if (copies && value_of(task.writes.front()).kind == ValueKind::weight &&
-      (!plan_.clips || plan_.norm_first || signatures.updates_ahead(task.block))) {
+      (!sums_wait(plan_) || signatures.updates_ahead(task.block))) {
     return {};
   }
   return "task '" + task.name + "' refreshes; expected a copy of weights" +
-         (plan_.clips && !plan_.norm_first ? " that are updated ahead" : "");
+         (sums_wait(plan_) ? " that are updated ahead" : "");
 }
 
 Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,

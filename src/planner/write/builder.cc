@@ -179,12 +179,12 @@ void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool
   plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps,
+void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps, bool again,
                            const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
   Task task = make(TaskKind::backward, block, micro_batch, keeps, where, backwards_);
   task.name = numbered("B", block, micro_batch);
-  if (plan_.norm_first && !backwards_made_.insert({block, micro_batch}).second) task.name += "#1";
+  if (again) task.name += "#1";
   task.resource = device(device_index).compute;
   task.micros = keeps ? costs.saved_backward : costs.backward;
   task.workspace = backward_workspace(costs, keeps);

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -65,7 +64,9 @@ class PlanBuilder {
   /// keeps. Requires: homes are laid out.
   void load(int micro_batch, InstanceId to);
   void forward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
-  void backward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
+  /// `again`: it has run before, for the norm alone.
+  void backward(BlockId block, int micro_batch, int device, bool keeps, bool again,
+                const Where& where);
   /// Copies get their bytes from the value.
   void copy(ResourceId queue, InstanceId from, InstanceId to);
   /// A copy of weights that nothing has to do where the step before was not clipped.
@@ -116,9 +117,8 @@ class PlanBuilder {
   // question.
   std::vector<std::vector<ValueId>> values_;  // [kind, block][micro-batch], each with "none" first
   IdVector<ValueId, InstanceId> latest_;      // of each value's instances
-  IdVector<InstanceId, InstanceId> one_before_;       // of the same value
-  std::vector<int> copies_;                           // made so far: [value][to place], flat
-  std::set<std::pair<BlockId, int>> backwards_made_;  // where there are two, block and micro-batch
+  IdVector<InstanceId, InstanceId> one_before_;  // of the same value
+  std::vector<int> copies_;                      // made so far: [value][to place], flat
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
   std::map<int, ResourceId> renewals_;  // by device

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "plan/verify.h"
+#include "plan/sample_plans.h"
 #include "planner/costs/question.h"
 #include "planner/sample_questions.h"
 #include "planner/write/edges.h"
@@ -16,6 +16,8 @@
 
 namespace ferry {
 namespace {
+
+PlanQuestion small_question() { return with_norm_first(sample_question({.layers = 2}, {}, 2)); }
 
 struct Sample {
   Sample() {
@@ -44,24 +46,12 @@ struct Sample {
     return written;
   }
 
-  PlanQuestion question = with_norm_first(sample_question({.layers = 2}, {}, 2));
+  PlanQuestion question = small_question();
   Chain chain = make_chain(question);
 };
 
-std::string found_in(const Plan& plan) {
-  const auto violation = verify(plan);
-  if (!violation) return "nothing";
-  return std::to_string(static_cast<int>(violation->rule)) + ": " + violation->message;
-}
-
 int count_of(const Plan& plan, TaskKind kind) {
   return static_cast<int>(std::ranges::count(plan.tasks, kind, &Task::kind));
-}
-
-std::ptrdiff_t index_of(const Plan& plan, const std::string& name) {
-  const auto at = std::ranges::find(plan.tasks, name, &Task::name);
-  EXPECT_NE(at, plan.tasks.end()) << name;
-  return at - plan.tasks.begin();
 }
 
 TEST(NormFirst, RunsBackwardsTwiceAndDropsTheFirstSums) {
@@ -71,10 +61,10 @@ TEST(NormFirst, RunsBackwardsTwiceAndDropsTheFirstSums) {
   const int blocks = static_cast<int>(sample.chain.size());
   EXPECT_EQ(count_of(plan, TaskKind::backward), 2 * 2 * blocks);
   EXPECT_EQ(count_of(plan, TaskKind::update), blocks);
-  EXPECT_LT(index_of(plan, "B.0.1"), index_of(plan, "clip"));
-  EXPECT_LT(index_of(plan, "clip"), index_of(plan, "B." + std::to_string(blocks - 1) + ".0#1"));
+  EXPECT_LT(task_named(plan, "B.0.1"), task_named(plan, "clip"));
+  EXPECT_LT(task_named(plan, "clip"), task_named(plan, "B." + std::to_string(blocks - 1) + ".0#1"));
   // Deep blocks are updated while others go backward.
-  EXPECT_LT(index_of(plan, "U." + std::to_string(blocks - 1)), index_of(plan, "B.0.1#1"));
+  EXPECT_LT(task_named(plan, "U." + std::to_string(blocks - 1)), task_named(plan, "B.0.1#1"));
   for (const BlockId b : plan.blocks.ids()) {
     const auto lands = [&](const Task& task) {
       if (task.kind != TaskKind::copy || task.block != b) return false;

@@ -489,7 +489,7 @@ class StreamWriter {
     // The gradient of the output first: within a stage it is still in its slot.
     const InstanceId from_above =
         is_head(b) ? fetch_tokens(d, m) : fetch(d, above, std::array{input});
-    builder_.backward(b, m, d, saves(schedule_.policies, b), [&](const Access& access, bool) {
+    const auto where = [&](const Access& access, bool) {
       switch (access.part) {
         case Part::output_gradient:
           return from_above;
@@ -509,7 +509,8 @@ class StreamWriter {
         default:
           return of_visit(v, access.value);
       }
-    });
+    };
+    builder_.backward(b, m, d, saves(schedule_.policies, b), visits_.is_again(v), where);
     if (saves(schedule_.policies, b)) devices_[d].let_go(saved(b, m));
     if (!is_head(b)) devices_[d].let_go(above);
     const bool reads_on = visits_.is_for_norm(v) && residence_.home(b).input_stays;

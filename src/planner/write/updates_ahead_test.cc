@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/verify.h"
+#include "plan/sample_plans.h"
 #include "planner/costs/question.h"
 #include "planner/sample_questions.h"
 #include "planner/write/edges.h"
@@ -40,24 +40,12 @@ struct Sample {
   Chain chain = make_chain(question);
 };
 
-std::string found_in(const Plan& plan) {
-  const auto violation = verify(plan);
-  if (!violation) return "nothing";
-  return std::to_string(static_cast<int>(violation->rule)) + ": " + violation->message;
-}
-
 std::vector<int> blocks_of(const Plan& plan, TaskKind kind) {
   std::vector<int> blocks;
   for (const Task& task : plan.tasks) {
     if (task.kind == kind) blocks.push_back(task.block.number());
   }
   return blocks;
-}
-
-std::size_t index_of(const Plan& plan, const std::string& name) {
-  const auto at = std::ranges::find(plan.tasks, name, &Task::name);
-  EXPECT_NE(at, plan.tasks.end()) << name;
-  return static_cast<std::size_t>(at - plan.tasks.begin());
 }
 
 TEST(UpdatesAhead, AreOfTheBlocksWhoseSumsLandFirst) {
@@ -69,8 +57,8 @@ TEST(UpdatesAhead, AreOfTheBlocksWhoseSumsLandFirst) {
   ASSERT_EQ(updates.size(), sample.chain.size());
   EXPECT_EQ(updates[0], last);
   EXPECT_EQ(updates[1], last - 1);
-  EXPECT_LT(index_of(plan, "U." + std::to_string(last - 1)), index_of(plan, "clip"));
-  EXPECT_LT(index_of(plan, "clip"), index_of(plan, "U.0"));
+  EXPECT_LT(task_named(plan, "U." + std::to_string(last - 1)), task_named(plan, "clip"));
+  EXPECT_LT(task_named(plan, "clip"), task_named(plan, "U.0"));
   EXPECT_EQ(blocks_of(plan, TaskKind::redo), (std::vector<int>{last - 1, last}));
 }
 
@@ -103,11 +91,11 @@ TEST(UpdatesAhead, AClippedStepUpdatesTwice) {
   const Plan plan = sample.plan(sample.schedule(1));
   const Plan again = clipped(plan);
   const std::string last = std::to_string(sample.chain.size() - 1);
-  const Task &update = plan.tasks[TaskId(index_of(plan, "U." + last))],
-             &redo = plan.tasks[TaskId(index_of(plan, "redo." + last))];
+  const Task &update = plan.tasks[task_named(plan, "U." + last)],
+             &redo = plan.tasks[task_named(plan, "redo." + last)];
   EXPECT_GT(update.micros, sample.chain.blocks.back().host_update);
   EXPECT_EQ(redo.micros, Micros{});
-  EXPECT_EQ(again.tasks[TaskId(index_of(plan, "redo." + last))].micros, update.micros);
+  EXPECT_EQ(again.tasks[task_named(plan, "redo." + last)].micros, update.micros);
 }
 
 // Each: what is changed in a plan that is right, and what verify says then.
@@ -122,7 +110,7 @@ TEST(UpdatesAhead, VerifyNamesWhatIsWrongWithThem) {
     return found_in(plan);
   };
   const auto drop = [&](Plan& plan, const std::string& name) {
-    const TaskId gone(index_of(plan, name));
+    const TaskId gone = task_named(plan, name);
     for (Task& task : plan.tasks) {
       for (auto* edges : {&task.after, &task.after_previous}) {
         std::erase(*edges, gone);
@@ -134,7 +122,7 @@ TEST(UpdatesAhead, VerifyNamesWhatIsWrongWithThem) {
   EXPECT_EQ(said([&](Plan& plan) { drop(plan, redo); }),
             "5: redo of block " + last + " runs 0 times per step, not 1");
   const auto as_update = [&](Plan& plan) {
-    plan.tasks[TaskId(index_of(plan, redo))].kind = TaskKind::update;
+    plan.tasks[task_named(plan, redo)].kind = TaskKind::update;
   };
   EXPECT_NE(said(as_update).find("may not read"), std::string::npos);
   EXPECT_NE(said([](Plan& plan) { plan.clips = false; }).find("is of no block whose update waits"),
@@ -142,15 +130,15 @@ TEST(UpdatesAhead, VerifyNamesWhatIsWrongWithThem) {
   // The next step's weights leave for the device when the update is done, not the redo.
   const auto early = said([&](Plan& plan) {
     const std::string upload = "W." + last + ">gpu0";
-    Task again = plan.tasks[TaskId(index_of(plan, upload))];
+    Task again = plan.tasks[task_named(plan, upload)];
     drop(plan, upload);
-    again.after = {TaskId(index_of(plan, "U." + last))};
+    again.after = {task_named(plan, "U." + last)};
     again.after_previous.clear();
     plan.instances[again.writes.front()].home = true;
     const TaskId id = plan.tasks.add(again);
-    const TaskId settled(index_of(plan, redo));
+    const TaskId settled = task_named(plan, redo);
     plan.tasks[settled].after.push_back(id);
-    plan.tasks[TaskId(index_of(plan, "G." + last + ">host"))].after_previous.push_back(settled);
+    plan.tasks[task_named(plan, "G." + last + ">host")].after_previous.push_back(settled);
     for (Task& task : plan.tasks) {
       if (std::ranges::count(task.reads, again.writes.front()) > 0) {
         task.after_previous.push_back(id);
@@ -174,15 +162,15 @@ TEST(UpdatesAhead, BringWeightsUpAheadOfTheNormAndAgainWhereTheStepIsClipped) {
   const Plan plan = sample.plan(with_renewals(sample));
   EXPECT_EQ(found_in(plan), "nothing");
   const std::string last = "W." + std::to_string(sample.chain.size() - 1);
-  const Task &again = plan.tasks[TaskId(index_of(plan, last + ">gpu0"))],
-             &ahead = plan.tasks[TaskId(index_of(plan, last + ">gpu0#1"))];
+  const Task &again = plan.tasks[task_named(plan, last + ">gpu0")],
+             &ahead = plan.tasks[task_named(plan, last + ">gpu0#1")];
   EXPECT_TRUE(again.refreshes);
   EXPECT_EQ(full_speed_time(plan, again), Micros{});
-  EXPECT_GT(full_speed_time(clipped(plan), clipped(plan).tasks[TaskId(index_of(plan, again.name))]),
+  EXPECT_GT(full_speed_time(clipped(plan), clipped(plan).tasks[task_named(plan, again.name)]),
             Micros{});
   EXPECT_FALSE(ahead.refreshes);
   EXPECT_EQ(plan.resources[ahead.resource].name, "gpu0.renewals_up");
-  EXPECT_LT(index_of(plan, ahead.name), index_of(plan, "clip"));
+  EXPECT_LT(task_named(plan, ahead.name), task_named(plan, "clip"));
   const std::string text = to_text(plan);
   EXPECT_EQ(to_text(parse_plan(text, "a.plan")), text);
 }
@@ -191,11 +179,11 @@ TEST(UpdatesAhead, VerifyNamesWhatMayNotBeLeftToARefresh) {
   const Sample sample;
   Plan plan = sample.plan(sample.schedule(1));
   const std::string last = "W." + std::to_string(sample.chain.size() - 1) + ">gpu0";
-  plan.tasks[TaskId(index_of(plan, last))].refreshes = true;  // W does not come up ahead
+  plan.tasks[task_named(plan, last)].refreshes = true;  // W does not come up ahead
   EXPECT_EQ(found_in(plan).substr(0, 3 + last.size() + 12), "2: '" + last + "' of step 1");
   EXPECT_NE(found_in(plan).find(" refreshes W."), std::string::npos) << found_in(plan);
   plan = sample.plan(sample.schedule(1));
-  plan.tasks[TaskId(index_of(plan, "W.0>gpu0"))].refreshes = true;  // is not updated ahead
+  plan.tasks[task_named(plan, "W.0>gpu0")].refreshes = true;  // is not updated ahead
   EXPECT_EQ(found_in(plan),
             "0: task 'W.0>gpu0' refreshes; expected a copy of weights that are updated ahead");
 }
