@@ -29,27 +29,31 @@ constexpr int kPatience = 40;
 constexpr double kWorthGoingOn = 0.003;
 // It takes no longer, on one core, than so many steps, since some thousands follow, or so long.
 constexpr double kMostSteps = 16;
+constexpr double kMostStepsOnDrives = 4;  // there are twice the rungs, and several starts
 constexpr Micros kMostEffort = from_seconds(16);
-constexpr Micros kTaskEffort{2.2};  // to write and simulate a task, on a 2-core Zen 4 machine
+constexpr Micros kTaskEffort{2.2};   // to write and simulate a task, on a 2-core Zen 4 machine
+constexpr double kNearBound = 1.02;  // of the rung: nothing shorter by more can be found
 
 }  // namespace
 
 /// From the climb's best of every rung, on that rung. Those are left out where nothing that is
 /// faster than the best can be found, most of them if the highest comes first; so the answer is as
-/// if none were, and more memory makes it no slower.
+/// if none were, and more memory makes it no slower. Those near to their bound are left out, too:
+/// that asks for nothing but the rung's own, whatever is above it.
 void StreamSearch::search_blocks(const std::vector<Found>& found, double most_gain) {
   for (const auto& [rung, draft] : std::views::reverse(found)) {
     stand_on(rung);
     const Micros bound = bound_of_one_way(question_, chain_);
     const Micros least = std::max(draft.step() * (1 - most_gain), bound);
-    if (best_ && least >= best_->step()) continue;
+    if (draft.step() <= bound * kNearBound || (best_ && least >= best_->step())) continue;
     passes_.run(pass_name::kBlocks, draft,
                 [&](StreamDraft given) { return best_blocks(std::move(given), most_gain); });
   }
 }
 
 int StreamSearch::block_tries(const StreamDraft& draft) const {
-  const Micros effort = std::min(draft.step() * kMostSteps, kMostEffort);
+  const double steps = needs_drives() ? kMostStepsOnDrives : kMostSteps;
+  const Micros effort = std::min(draft.step() * steps, kMostEffort);
   return static_cast<int>(effort.count / (kTaskEffort.count * static_cast<double>(tasks_)));
 }
 
