@@ -39,6 +39,18 @@ bool rests_beyond_host(const Plan& training) {
          });
 }
 
+/// A shorter ring, or less room for weights that pass from drives; false: there is no less.
+bool takes_less(StreamSchedule& schedule, PlaceKind lacking) {
+  if (lacking == PlaceKind::host && schedule.staging.weights > kLeastStaging.weights) {
+    --schedule.staging.weights;
+    return true;
+  }
+  if (schedule.activation_slots == kLeastActivationSlots) return false;
+  schedule.activation_slots = std::max(kLeastActivationSlots, schedule.activation_slots / 2);
+  schedule.token_slots = std::min(schedule.token_slots, schedule.activation_slots);
+  return true;
+}
+
 /// The evaluation of what rests on devices and drives runs where it rests, with rings as long as
 /// fit.
 StrategyAnswer evaluate_at_home(const PlanQuestion& question, const Plan& training) {
@@ -55,9 +67,7 @@ StrategyAnswer evaluate_at_home(const PlanQuestion& question, const Plan& traini
       Simulation prediction = simulate(plan);
       return StrategyPlan{std::move(plan), std::move(prediction), "as training has it at home"};
     }
-    if (schedule.activation_slots == kLeastActivationSlots) return std::move(lacking.front());
-    schedule.activation_slots = std::max(kLeastActivationSlots, schedule.activation_slots / 2);
-    schedule.token_slots = std::min(schedule.token_slots, schedule.activation_slots);
+    if (!takes_less(schedule, lacking.front().kind)) return std::move(lacking.front());
   }
 }
 

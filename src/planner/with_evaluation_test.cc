@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/costs/chain.h"
 #include "planner/planner.h"
 #include "planner/sample_questions.h"
 
@@ -135,6 +136,26 @@ TEST(WithEvaluation, FindsTheStatesThatRestOnDevices) {
   }
   EXPECT_GT(on_devices, 0);
   EXPECT_GT(on_host, 0);
+}
+
+// Where states rest on drives evaluation's visits are training's. One micro-batch passes from stage
+// to stage without a seam, and once was a visit that needs all weights at once. And training leaves
+// no DRAM free but what its own states pass through.
+TEST(WithEvaluation, OneMicroBatchNeedsNotAllWeightsAtOnce) {
+  for (const auto& [strategy, devices] : {std::pair("mobius", 1), std::pair("harmony-dp", 2)}) {
+    SCOPED_TRACE(strategy);
+    PlanQuestion question = evaluating({.layers = 8, .hidden = 64}, devices, strategy);
+    question.micro_batches = devices;  // of harmony-dp one each
+    question.host_budget = Bytes{states_of(question).count / 2};
+    question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB, .read = {2e9}, .write = {1e9}}};
+    const Bytes least = thriftiest(question);
+    Bytes weights;
+    for (const ChainBlock& block : make_chain(question).blocks) weights += block.weights;
+    EXPECT_LT(least, weights);
+    const auto planned = plan_within(question, least);
+    ASSERT_TRUE(planned);
+    expect_shared(*planned, least);
+  }
 }
 
 TEST(WithEvaluation, WhatFitsOnlyWithoutItIsToldWithRemediesThatFitWithIt) {

@@ -124,13 +124,16 @@ def test_a_checkpoint_goes_from_memory_to_drives_and_back(box, resident):
 def test_evaluation_reads_the_weights_where_they_rest(box):
     tokens = {"data__eval": str(box.tokens), "train__eval_every": 2}
     whole = box.train("eval-resident", **tokens)
-    for host in ("3 MiB", "2 MiB"):
+    slow = [drive(box.folder, "slow", read="10 MB/s", write="10 MB/s")]
+    for host, drives in (("3 MiB", two_drives(box)), ("2 MiB", two_drives(box)), ("3 MiB", slow)):
         run = box.train(
-            f"drives-eval-{host[0]}",
+            f"drives-eval-{host[0]}-{len(drives)}",
             **CAPPED | {"budget__host": host},
             **tokens,
-            machine=with_drives(box, two_drives(box)),
+            machine=with_drives(box, drives),
         )
+        if drives == slow:
+            assert " norm_first" in (run.out / "plan").read_text()
         evaluated = [line["eval_loss"] for line in run.log if "eval_loss" in line]
         assert evaluated == [line["eval_loss"] for line in whole.log if "eval_loss" in line]
         assert len(evaluated) == STEPS // 2

@@ -1,6 +1,7 @@
 #include "planner/write/evaluation_schedule.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 namespace ferry {
@@ -12,7 +13,8 @@ struct ForwardRun {
   int micro_batch;
 };
 
-// In the plan's order. A fused head runs forward in its backward.
+// In the plan's order. A fused head runs forward in its backward, the first of two where the norm
+// comes first.
 std::vector<ForwardRun> forward_runs(const Plan& training) {
   std::vector<int> device_of(training.places.size(), -1);
   int devices = 0;
@@ -20,9 +22,11 @@ std::vector<ForwardRun> forward_runs(const Plan& training) {
     if (training.places[id].kind == PlaceKind::device) device_of[id.index()] = devices++;
   }
   std::vector<ForwardRun> runs;
+  std::set<int> in_backward;  // micro-batches
   for (const Task& task : training.tasks) {
     const bool fused = task.kind == TaskKind::backward && training.blocks[task.block].fused;
     if (task.kind != TaskKind::forward && !fused) continue;
+    if (fused && !in_backward.insert(task.micro_batch).second) continue;
     const PlaceId place = training.resources[task.resource].place;
     runs.push_back(
         {device_of[place.index()], static_cast<int>(task.block.index()), task.micro_batch});
@@ -62,6 +66,24 @@ std::vector<StageVisit> joined(const std::vector<StageVisit>& single) {
   return visits;
 }
 
+// One micro-batch goes through stage after stage without a seam. Its visits end with the stages, so
+// that no more weights have to be there at once than training has.
+std::vector<StageVisit> split_at_stages(const std::vector<StageVisit>& visits,
+                                        const Plan& training) {
+  const auto stage = [&](int b) { return training.blocks[BlockId(b)].stage; };
+  std::vector<StageVisit> split;
+  for (StageVisit visit : visits) {
+    const bool is_single = visit.end_batch == visit.first_batch + 1;
+    for (int b = visit.first + 1; b < visit.end && is_single; ++b) {
+      if (stage(b) == stage(b - 1)) continue;
+      split.push_back(visit);
+      split.back().end = visit.first = b;
+    }
+    split.push_back(visit);
+  }
+  return split;
+}
+
 }  // namespace
 
 StreamSchedule evaluation_schedule(const Plan& training) {
@@ -70,7 +92,7 @@ StreamSchedule evaluation_schedule(const Plan& training) {
   schedule.devices =
       static_cast<int>(std::ranges::count(training.places, PlaceKind::device, &Place::kind));
   schedule.names_drives = std::ranges::count(training.places, PlaceKind::drive, &Place::kind) > 0;
-  schedule.visits = joined(visits_of(forward_runs(training)));
+  schedule.visits = split_at_stages(joined(visits_of(forward_runs(training))), training);
   schedule.homes.resize(training.blocks.size());
   for (const Instance& instance : training.instances) {
     if (!instance.home) continue;
@@ -81,6 +103,7 @@ StreamSchedule evaluation_schedule(const Plan& training) {
     bool& on_drive = value.kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
     on_drive = place == PlaceKind::drive;
   }
+  schedule.staging.states = 0;  // they stay where they are
   // Read on another device too: there it stays, rather than come up for every visit.
   const BlockId tied = training.blocks.back().reads_weight;
   if (tied.valid()) schedule.homes[tied.index()].weight_stays = true;

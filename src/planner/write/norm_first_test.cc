@@ -116,8 +116,9 @@ TEST(NormFirst, VerifyNamesWhatIsWrongWithIt) {
 }
 
 // DRAM for all but the sums, and a slow drive.
-PlanQuestion question_short_of_dram() {
-  PlanQuestion question = sample_question({.layers = 6}, {}, 2);
+PlanQuestion question_short_of_dram(const SampleModel& model = {.layers = 6},
+                                    int micro_batches = 2) {
+  PlanQuestion question = sample_question(model, {}, micro_batches);
   use_round_costs(question);
   question.options.without.clear();
   question.strategy = strategy_name::kMobius;
@@ -144,6 +145,24 @@ TEST(NormFirst, IsTakenWhereSumsHaveNoRoomToWait) {
   question.clips = false;
   question.options.without.clear();
   EXPECT_FALSE(must_fit(question).plan.norm_first);
+}
+
+// A fused head runs forward in either of its backwards; evaluation once had it twice.
+TEST(NormFirst, IsEvaluatedBeside) {
+  for (const bool tied : {false, true}) {
+    for (const int micro_batches : {1, 2}) {
+      SCOPED_TRACE(std::to_string(micro_batches) + (tied ? ", tied" : ""));
+      PlanQuestion question = question_short_of_dram({.tied = tied, .layers = 6}, micro_batches);
+      question.evaluates = true;
+      question.options.without = pass_name::kBlocks;
+      const Planned planned = must_fit(question);
+      EXPECT_TRUE(planned.plan.norm_first);
+      ASSERT_TRUE(planned.evaluation);
+      EXPECT_EQ(found_in(*planned.evaluation), "nothing");
+      EXPECT_EQ(count_of(*planned.evaluation, TaskKind::forward),
+                micro_batches * static_cast<int>(planned.plan.blocks.size()));
+    }
+  }
 }
 
 TEST(NormFirst, IsNotTakenWhereDramHasRoom) {
