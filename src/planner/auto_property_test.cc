@@ -5,8 +5,10 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "plan/verify.h"
 #include "planner/sample_questions.h"
 #include "planner/strategies/strategies.h"
 #include "planner/write/activation_policy.h"
@@ -102,6 +104,33 @@ TEST(Properties, DrivesNeverMakeAStrategySlower) {
     EXPECT_LE(std::get<Planned>(with).expected.count,
               std::get<Planned>(without).expected.count * (1 + 1e-8));
   }
+}
+
+TEST(Properties, EvaluationIsProvedAndFitsBesideTraining) {
+  std::uint64_t at_home = 0;
+  for (std::uint64_t seed = 1; seed <= random_share(120); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PlanQuestion question = random_question(seed, seed % 4 != 0);
+    question.mode = PlanMode::train;
+    question.evaluates = true;
+    if (seed % 3 == 0) question.micro_batches = 1;
+    const PlanAnswer answer = make_plan(question);
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (planned == nullptr) continue;
+    expect_promises_hold(*planned);
+    ASSERT_TRUE(planned->evaluation);
+    const std::optional<Violation> violation = verify(*planned->evaluation);
+    EXPECT_FALSE(violation) << violation->message;
+    for (const PlaceId id : planned->plan.places.ids()) {
+      EXPECT_LE(peak_bytes(*planned, id), planned->plan.places[id].budget);
+    }
+    const auto rests_elsewhere = [&](const Instance& instance) {
+      return instance.home && planned->plan.places[instance.place].kind != PlaceKind::host;
+    };
+    if (std::ranges::any_of(planned->plan.instances, rests_elsewhere)) ++at_home;
+  }
+  std::printf("at home %lu\n", at_home);
+  expect_enough(at_home, 20);
 }
 
 // So auto searches them once.
