@@ -52,7 +52,8 @@ StreamDraft StreamSearch::more_at_home(StreamDraft draft) {
   for (const StreamSchedule& each : visits) {
     for (const Fills rest : {Fills::sums, Fills::sums_and_leave, Fills::weights}) {
       if (rest == Fills::weights && !is_small_step(question_, chain_)) continue;
-      const Fill fill = fill_of(each, draft, rest, whole);
+      Fill fill = fill_of(each, draft, rest, whole);
+      if (&each != &visits.front()) fill.whole.all = most_whole(fill);
       draft = best_fill(std::move(draft), fill);
     }
   }
@@ -320,6 +321,17 @@ StreamSearch::Fill StreamSearch::fill_of(StreamSchedule visits, const StreamDraf
 bool StreamSearch::may_keep() const {
   return question_.options.activations == ActivationRule::automatic &&
          passes_.has(pass_name::kActivations);
+}
+
+/// The fill's whole blocks, or as many of them as fit: in other visits a device may have larger
+/// ones.
+int StreamSearch::most_whole(const Fill& fill) {
+  const int most = std::min(fill.whole.all, DeviceHomes(chain_, fill.visits).most().all);
+  return largest(most, [&](int all) {
+    HomeCounts counts = fill.whole;
+    counts.all = all;
+    return is_roomy(with(fill, 0, counts));
+  });
 }
 
 /// How many blocks can keep what backward needs beside so many whole blocks and room for any two

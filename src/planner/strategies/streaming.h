@@ -204,6 +204,7 @@ class StreamSearch {
   bool may_update_ahead(const StreamSchedule& schedule) const;
   bool may_renew_at_once(const StreamSchedule& schedule) const;
   StreamDraft best_fill(StreamDraft draft, Fill fill);
+  int most_whole(const Fill& fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
   StreamSchedule with(const Fill& fill, int kept, const HomeCounts& counts) const;
