@@ -187,7 +187,8 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 /// what refreshes copies.
 Plan clipped(Plan plan);
 
-/// Whether updates wait for the norm that C is made of, or start ahead of it.
+/// Whether the step's norm is known only when its sums are: updates wait for it, or are ahead of it
+/// and may be redone.
 inline bool sums_wait(const Plan& plan) { return plan.clips && !plan.norm_first; }
 
 /// What the task copies, as predicted: nothing where it refreshes.

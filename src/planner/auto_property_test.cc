@@ -129,7 +129,6 @@ TEST(Properties, EvaluationIsProvedAndFitsBesideTraining) {
     };
     if (std::ranges::any_of(planned->plan.instances, rests_elsewhere)) ++at_home;
   }
-  std::printf("at home %lu\n", at_home);
   expect_enough(at_home, 20);
 }
 

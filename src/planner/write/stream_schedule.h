@@ -82,7 +82,7 @@ struct HomeCounts {
 };
 
 /// DRAM for what passes between it and the drives: of each kind of value for so many neighbours at
-/// once, each at least 1.
+/// once, each at least 1; of states none where nothing is updated.
 struct StagingRoom {
   int states = 3;
   int weights = 3;
