@@ -312,7 +312,7 @@ class StepRunnerWithNormFirst : public testing::TestWithParam<int> {};
 TEST_P(StepRunnerWithNormFirst, GivesTheBitsOfUpdatesBehindTheNorm) {
   const ScratchFolder folder;
   int clipped = 0, others = 0, refreshed = 0;
-  for (unsigned seed = 300; seed < 310; ++seed) {
+  for (unsigned seed = 300; seed < 316; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const Precision gradients = random() % 3 == 0 ? Precision::bf16 : Precision::fp32;
@@ -334,9 +334,9 @@ TEST_P(StepRunnerWithNormFirst, GivesTheBitsOfUpdatesBehindTheNorm) {
     if (count_refreshes(plan) > 0) ++refreshed;
     for (const double norm : found.norms) ++(norm > limit ? clipped : others);
   }
-  EXPECT_GT(clipped, 10);
-  EXPECT_GT(others, 10);
-  EXPECT_GT(refreshed, 3);
+  EXPECT_GT(clipped, 16);
+  EXPECT_GT(others, 16);
+  EXPECT_GT(refreshed, 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithNormFirst, testing::Values(1, 3, 4));
