@@ -182,8 +182,14 @@ void expect_enough(std::uint64_t found, std::uint64_t least) {
 }
 
 void expect_promises_hold(const Planned& planned) {
-  const auto violation = verify(planned.plan);
-  EXPECT_FALSE(violation) << violation->message;
+  for (const Plan* plan : {&planned.plan, planned.evaluation ? &*planned.evaluation : nullptr}) {
+    if (plan == nullptr) continue;
+    const auto violation = verify(*plan);
+    EXPECT_FALSE(violation) << violation->message;
+  }
+  for (const PlaceId id : planned.plan.places.ids()) {
+    EXPECT_LE(peak_bytes(planned, id), planned.plan.places[id].budget);
+  }
   EXPECT_GE(planned.prediction.step.count * (1 + 1e-9), planned.lower_bound.count);
   for (std::size_t p = 0; p < planned.plan.places.size(); ++p) {
     EXPECT_LE(planned.prediction.peak[p], planned.plan.places[p].budget);
