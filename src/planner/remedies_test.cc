@@ -82,6 +82,7 @@ TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
   PlanQuestion question = sample_question({}, {}, 2);
   question.strategy = "mobius";
   question.host_budget = 64_KiB;
+  set_device_budgets(question, states_of(question));  // and no room beside them
   const PlanAnswer answer = make_plan(question);
   const auto& lacking = std::get<DoesNotFit>(answer);
   EXPECT_EQ(lacking.place, "host");
@@ -91,7 +92,7 @@ TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
 // All states on the device is what lacks least, by little; in DRAM they would find room, too.
 TEST(Remedies, MoreOfTheHostIsOneOfThemWhereADeviceLacks) {
   PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
-  question.host_budget = 1_MiB;
+  question.host_budget = 64_KiB;
   set_device_budgets(question, {states_of(question).count * 9 / 10});
   const PlanAnswer answer = make_plan(question);
   const auto& lacking = std::get<DoesNotFit>(answer);

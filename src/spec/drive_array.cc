@@ -187,6 +187,8 @@ std::optional<Bytes> endurance_of(const std::vector<Drive>& drives, const Shares
 
 }  // namespace
 
+bool has_drives(const Machine& machine) { return std::ranges::any_of(machine.drives, has_rates); }
+
 DriveArray drive_array(const Machine& machine, Bytes need) {
   std::vector<Drive> used;
   std::ranges::copy_if(machine.drives, std::back_inserter(used), has_rates);

@@ -13,6 +13,9 @@ namespace ferry {
 /// Whether it is known what the drive reads and writes per second.
 inline bool has_rates(const Drive& drive) { return drive.read.limited() && drive.write.limited(); }
 
+/// Whether a plan may use drives: of some it is known what they do.
+bool has_drives(const Machine& machine);
+
 /// What the drives hold and do together.
 struct DriveArray {
   int count = 0;  // drives that hold something; 0: none has known rates

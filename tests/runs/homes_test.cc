@@ -15,6 +15,7 @@
 #include "plan/verify.h"
 #include "planner/costs/chain.h"
 #include "planner/write/edges.h"
+#include "planner/write/residence.h"
 #include "planner/write/sample_schedules.h"
 #include "planner/write/stream_plan.h"
 #include "report/report.h"
@@ -51,6 +52,20 @@ ActivationPolicies random_policies(const Chain& chain, const StreamSchedule& sch
   return policies;
 }
 
+/// Through DRAM in turn, those of none, of some or of all blocks, a tied head's among them; without
+/// drives those that wait for nothing.
+void pass_sums(const PlanQuestion& asked, const Chain& chain, Drives drives,
+               StreamSchedule& schedule, std::mt19937& random) {
+  const Residence residence(asked, chain, schedule);
+  const unsigned of_three = random() % 4;
+  for (const BlockId b : chain.blocks.ids()) {
+    const bool waits = residence.sum_waits_on_host(b.number());
+    const bool passes = random() % 3 < of_three && (drives == Drives::some || !waits);
+    schedule.homes[b.index()].sum_passes = passes;
+    schedule.homes[b.index()].sum_on_drive = passes && waits;
+  }
+}
+
 StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Drives drives,
                                std::mt19937& random) {
   const int devices = static_cast<int>(asked.machine.devices.size());
@@ -64,11 +79,9 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   schedule.spare_crossings = static_cast<int>(random() % 3);
   schedule.updates_as_landed = random() % 2 == 0;
   schedule.updates_ahead = static_cast<int>(random() % (chain.size() + 1));
+  if (drives == Drives::some) put_on_drives(schedule.homes, random);
+  pass_sums(asked, chain, drives, schedule, random);
   if (drives == Drives::none) return schedule;
-  put_on_drives(schedule.homes, random);
-  // Sums of none, of some or of all blocks, a tied head's among them.
-  const unsigned of_three = random() % 4;
-  for (BlockHome& home : schedule.homes) home.sum_passes = random() % 3 < of_three;
   schedule.activations_on_drive.resize(chain.size());
   for (std::size_t b = 1; b < chain.size(); ++b) {
     schedule.activations_on_drive[b] = random() % 2 == 0;
@@ -350,8 +363,10 @@ struct Sample {
     const Chain chain = make_chain(asked);
     std::mt19937 random(3);
     StreamSchedule schedule = random_schedule(asked, chain, Drives::some, random);
-    schedule.homes.assign(chain.size(),
-                          {.weight_on_drive = true, .state_on_drive = true, .sum_passes = true});
+    schedule.homes.assign(chain.size(), {.weight_on_drive = true,
+                                         .state_on_drive = true,
+                                         .sum_passes = true,
+                                         .sum_on_drive = true});
     plan = plan_of(asked, chain, schedule);
   }
 

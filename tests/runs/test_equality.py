@@ -47,6 +47,22 @@ def test_mobius_equals_resident(box, resident, devices, micro_batches):
         assert place == "host" or peak <= states_bytes(box.model) // 8
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_without_a_drive_devices_hold_what_dram_does_not(box, resident, devices):
+    """DRAM has room for half of the states. The model clips: no gradient sum waits in DRAM, every backward runs twice."""
+    states = states_bytes(box.model)
+    run = box.train(
+        f"half-of-dram-{devices}",
+        strategy="mobius",
+        budget__host=f"{states // 2} B",
+        budget__device=f"{states if devices == 1 else states * 3 // 4} B",
+        machine=str(machine(box.folder, devices)),
+    )
+    assert " norm_first" in (run.out / "plan").read_text()
+    same_bits(run, resident[3])
+    expect_predicted_peaks(run)
+
+
 def test_the_process_holds_the_predicted_host_memory_and_little_more(tmp_path):
     """Of a model that is not tiny: loading, kernels and a checkpoint are within 5 % of the plan."""
     model = make_model(tmp_path / "base", hidden_size=512, intermediate_size=1024, num_hidden_layers=10)

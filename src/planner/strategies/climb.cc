@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "planner/costs/queues.h"
+#include "planner/strategies/homes.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
 #include "planner/write/stream_plan.h"
@@ -97,16 +98,12 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   if (asked_.mode != PlanMode::train) return {{most, true}};
   stand_on(Bytes{});
   const Plan plan = write(as_asked(least_memory_));
-  Bytes least;
-  for (const PlaceId id : plan.places.ids()) {
-    if (plan.places[id].kind == PlaceKind::device) least = std::max(least, peak_bytes(plan, id));
-  }
   tasks_ = std::ssize(plan.tasks);
   int per_doubling = has_short_plans() ? 8 : tasks_ <= kLargePlan ? 4 : 2;
   // A byte of it spares the drives two. Jobs that need none climb as if there were none.
   if (has_short_plans() && needs_drives()) per_doubling *= 2;
   if (!homes_) per_doubling = std::max(2, per_doubling / 2);
-  std::vector<MemoryRung> rungs = memory_rungs(slot_size(least), most, per_doubling);
+  std::vector<MemoryRung> rungs = memory_rungs(slot_size(device_peak(plan)), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;
   return rungs;
 }

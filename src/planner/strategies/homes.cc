@@ -12,6 +12,7 @@
 #include "planner/write/activation_policy.h"
 #include "planner/write/residence.h"
 #include "planner/write/staging.h"
+#include "spec/drive_array.h"
 
 namespace ferry {
 namespace {
@@ -29,10 +30,18 @@ class Eviction {
   /// Of what rests on no device.
   Eviction(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule,
            Largest largest = {})
-      : question_(question), chain_(chain), largest_(largest), schedule_(schedule) {
+      : question_(question),
+        chain_(chain),
+        largest_(largest),
+        schedule_(schedule),
+        has_drives_(has_drives(question.machine)) {
     schedule_.homes.resize(chain.size());
     schedule_.activations_on_drive.assign(chain.size(), false);
-    landing_ = landing_sums(chain, Residence(question, chain, schedule_));
+    const Residence residence(question, chain, schedule_);
+    landing_ = landing_sums(chain, residence);
+    for (const BlockId b : chain.blocks.ids()) {
+      sum_waits_.push_back(residence.sum_waits_on_host(b.number()));
+    }
   }
 
   /// Moves one thing after the other until what is freed covers `lack`, which grows with what
@@ -42,6 +51,7 @@ class Eviction {
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
     const int blocks = static_cast<int>(chain_.size());
     pass_sums_through(sums_wait(question_) ? schedule_.sums_leave_first : blocks);
+    if (!has_drives_) return;
     for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
       const Bytes states = chain_.blocks[b].states;
@@ -91,14 +101,16 @@ class Eviction {
   }
 
   /// Of the deepest blocks, of all where that costs the drives nothing: theirs land first and are
-  /// used last.
+  /// used last. Without drives those that wait for nothing.
   void pass_sums_through(int most) {
     if (is_enough() || question_.mode != PlanMode::train) return;
     for (std::size_t b = chain_.size(); b-- > 0 && most > 0;) {
       BlockHome& home = schedule_.homes[b];
       if (landing_[b] == Bytes{} || home.sum_passes) continue;
+      if (sum_waits_[b] && !has_drives_) continue;
       if (sums_wait(question_) && is_enough()) return;
       home.sum_passes = true;
+      home.sum_on_drive = sum_waits_[b];
       --most;
       if (!home.on_device) move(landing_sum(chain_.blocks[b]), times_of_sums());
     }
@@ -149,7 +161,9 @@ class Eviction {
   const Chain& chain_;
   const Largest largest_;
   StreamSchedule schedule_;
+  const bool has_drives_;
   std::vector<Bytes> landing_;
+  std::vector<bool> sum_waits_;
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;
@@ -223,6 +237,14 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
 Bytes host_peak(const Plan& plan) {
   const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
   return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
+}
+
+Bytes device_peak(const Plan& plan) {
+  Bytes most;
+  for (const PlaceId id : plan.places.ids()) {
+    if (plan.places[id].kind == PlaceKind::device) most = std::max(most, peak_bytes(plan, id));
+  }
+  return most;
 }
 
 }  // namespace ferry

@@ -5,7 +5,8 @@
 // gradient sums one read and one write, a checkpoint one write and one read (the table of
 // docs/planner.md, "Place"). So what leaves DRAM first is S, of the deepest blocks first, whose
 // updates have the latest deadlines; then sums that wait for the norm; then checkpoints; W last.
-// Without clipping sums wait for nothing and leave first: a few slots in turn are enough.
+// Without clipping sums wait for nothing and leave first: a few slots in turn are enough, and no
+// drives.
 #pragma once
 
 #include <vector>
@@ -20,7 +21,8 @@ void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, Stream
 
 /// Moves to the drives what does not fit, given that the plan with everything in DRAM takes
 /// `needed` bytes of the host's `limit`; what the schedule has at home on devices takes none of
-/// them. Nothing when it fits. A few large states and weights, of embeddings, may stay where the
+/// them. Nothing when it fits. Where the machine has no drives sums that wait for nothing pass
+/// through DRAM in turn. A few large states and weights, of embeddings, may stay where the
 /// slots that they would pass through take more than they do.
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule);
@@ -31,7 +33,8 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
 /// other through the slots.
 std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain);
 
-/// What the plan takes of DRAM.
+/// What the plan takes of DRAM, and of the device of which it takes most.
 Bytes host_peak(const Plan& plan);
+Bytes device_peak(const Plan& plan);
 
 }  // namespace ferry

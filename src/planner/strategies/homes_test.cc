@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "plan/verify.h"
@@ -25,10 +27,16 @@ namespace {
 constexpr Bytes kEmbedding = 12_MiB;
 constexpr Bytes kLayer = 2_MiB;
 
+void add_drive(PlanQuestion& question, Bytes capacity, double rate) {
+  question.machine.drives = {{.name = "ssd0", .capacity = capacity}};
+  question.machine.drives.front().read = question.machine.drives.front().write = {rate};
+}
+
 // Twelve blocks whose optimizer states are of one size, between an embedding and a head of another.
 struct Sample {
   explicit Sample(bool clips) {
     question = sample_question({.layers = 6}, {}, 2);
+    add_drive(question, 1_GiB, 1e9);
     question.clips = clips;
     chain = make_chain(question);
     for (ChainBlock& block : chain.blocks) {
@@ -251,8 +259,7 @@ std::vector<std::string> queues_of_weights(const Plan& plan, TaskKind reader) {
 
 PlanQuestion question_with_drive() {
   PlanQuestion question = sample_question({.layers = 3}, {}, 2);
-  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB}};
-  question.machine.drives.front().read = question.machine.drives.front().write = {1e9};
+  add_drive(question, 1_GiB, 1e9);
   question.clips = true;
   return question;
 }
@@ -288,15 +295,13 @@ TEST(Homes, ADriveTakesWhatKernelsOnAllCoresLeaveIdle) {
   EXPECT_EQ(drawn(1), 0.125) << "the other core is free";
 }
 
-// 137 M parameters, DRAM for a share of their states, and a drive of 400 MB/s; no clipping.
-PlanQuestion question_beside_slow_drive(double share) {
+// 137 M parameters, DRAM for a share of their states; no clipping and no drive.
+PlanQuestion question_of_137m(double share) {
   PlanQuestion question;
   question.model = model_of({"137m", 512, 40, 8, 8, 1408, 8192});
   question.machine = sample_machine({});
   question.machine.devices.front().memory = 200_MiB;
   question.machine.host.memory = 8_GiB;
-  question.machine.drives = {{.name = "ssd0", .capacity = 8_GiB}};
-  question.machine.drives.front().read = question.machine.drives.front().write = {400e6};
   question.micro_batches = 1;
   question.sequence = 64;
   question.precision = Precision::fp32;
@@ -306,6 +311,12 @@ PlanQuestion question_beside_slow_drive(double share) {
       estimate_profile(question.model, question.machine, question.precision, {1, 64});
   question.strategy = "mobius";
   question.options.without = pass_name::kBlocks;
+  return question;
+}
+
+PlanQuestion question_beside_slow_drive(double share) {
+  PlanQuestion question = question_of_137m(share);
+  add_drive(question, 8_GiB, 400e6);
   return question;
 }
 
@@ -333,6 +344,70 @@ TEST(Homes, WithoutClippingDrivesMoveInTheNextForward) {
 // What forward keeps may go to the drive, though no states rest there whose updates could wait.
 TEST(Homes, WithoutClippingDramMayHoldAllBesideADrive) {
   expect_promises_hold(must_fit(question_beside_slow_drive(2)));
+}
+
+// All values of the kind that lie in such places at some time.
+Bytes bytes_in(const Plan& plan, PlaceKind place, ValueKind kind) {
+  Bytes bytes;
+  for (const Instance& instance : plan.instances) {
+    const Value& value = plan.values[instance.value];
+    if (value.kind == kind && plan.places[instance.place].kind == place) bytes += value.bytes;
+  }
+  return bytes;
+}
+
+// Beside states of 12 bytes per parameter sums take 4.
+TEST(HomesWithoutDrives, SumsThatWaitForNothingPassThroughDramInTurn) {
+  for (const bool clips : {false, true}) {
+    SCOPED_TRACE(clips);
+    PlanQuestion question = question_of_137m(1.5);
+    question.clips = clips;
+    const Planned roomy = must_fit(question);
+    EXPECT_FALSE(roomy.plan.norm_first);
+    question.host_budget = question_of_137m(1.1).host_budget;
+    const Planned planned = must_fit(question);
+    expect_promises_hold(planned);
+    EXPECT_EQ(planned.plan.norm_first, clips);
+    EXPECT_GT(bytes_in(planned.plan, PlaceKind::host, ValueKind::gradient),
+              question.host_budget - bytes_in(planned.plan, PlaceKind::host, ValueKind::state) -
+                  bytes_in(planned.plan, PlaceKind::host, ValueKind::weight));
+    // In units of a forward: two backwards that recompute, in place of one that does not.
+    EXPECT_LT(planned.expected, roomy.expected * (clips ? 7.0 / 3 : 1.0) * 1.1);
+  }
+}
+
+TEST(HomesWithoutDrives, ADriveBesideThemHoldsNoSums) {
+  const Planned planned = must_fit(question_of_137m(1.1));
+  const Planned beside = must_fit(question_beside_slow_drive(1.1));
+  for (const ValueKind kind : {ValueKind::gradient, ValueKind::state, ValueKind::weight}) {
+    EXPECT_EQ(bytes_in(beside.plan, PlaceKind::drive, kind), 0_B);
+  }
+  EXPECT_LE(beside.expected, planned.expected);
+}
+
+TEST(HomesWithoutDrives, DevicesHoldWhatDramDoesNot) {
+  PlanQuestion question = question_of_137m(0.8);
+  EXPECT_TRUE(std::holds_alternative<DoesNotFit>(make_plan(question)));
+  Micros before{std::numeric_limits<double>::infinity()};
+  for (const Bytes memory : {600_MiB, 1200_MiB}) {
+    question.machine.devices.front().memory = memory;
+    const Planned planned = must_fit(question);
+    expect_promises_hold(planned);
+    EXPECT_GT(bytes_in(planned.plan, PlaceKind::device, ValueKind::state), 150_MiB);
+    EXPECT_LE(planned.expected, before);
+    before = planned.expected;
+  }
+}
+
+// Stages of one block would leave two of the devices without an MLP, and two thirds of all bytes
+// are theirs.
+TEST(HomesWithoutDrives, SeveralDevicesHoldEvenShares) {
+  PlanQuestion question = question_of_137m(0.5);
+  question.machine.devices = sample_machine({.devices = 4}).devices;
+  for (MachineDevice& device : question.machine.devices) device.memory = 320_MiB;
+  question.profile =
+      estimate_profile(question.model, question.machine, question.precision, {1, 64});
+  expect_promises_hold(must_fit(question));
 }
 
 TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {

@@ -26,6 +26,7 @@ namespace {
 // The evaluator's best; the simulator chooses among them.
 constexpr int kPartitionsTried = 6;
 constexpr int kSmallPartitionsTried = 12;  // of a small step
+constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 double bytes_per_micro(double bytes_per_second) { return bytes_per_second * 1e-6; }
 
@@ -112,9 +113,15 @@ class MobiusSearch {
     }
   }
 
-  std::optional<Shortage> start() { return search_.start(schedule_of(finest_partition(chain_))); }
+  /// Stages of a layer each are evener: where attention and MLP alternate, half of the devices may
+  /// have no MLP.
+  std::optional<Shortage> start() {
+    std::vector<StreamSchedule> even;
+    if (!question_.options.stages) even.push_back(schedule_of(stages_of_two(1)));
+    return search_.start(schedule_of(finest_partition(chain_)), even);
+  }
 
-  /// Requires: start() returned nothing, here and in what follows.
+  /// Requires: start() returned nothing.
   StrategyPlan run() {
     const StreamDraft draft =
         search_.climb({[&] { return offer_all(); },
@@ -132,8 +139,6 @@ class MobiusSearch {
     plan.report.figures["mapping_gain"] = mapping_gain(draft);
     return plan;
   }
-
-  bool needs_drives() const { return search_.needs_drives(); }
 
  private:
   /// By plan.devices or plan.map, else cross mapping.
@@ -259,37 +264,39 @@ bool may_take_norm_first(const PlanQuestion& question) {
          (rule == ActivationRule::automatic || rule == ActivationRule::recompute);
 }
 
+StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
+  MobiusSearch search(way, chain);
+  if (auto lacking = search.start()) return *lacking;
+  return search.run();
+}
+
 }  // namespace
 
-// Two ways to clip are searched where something rests on drives, with nothing at home on devices:
-// so more memory of theirs leaves out nothing that was tried with less. First the one that could be
-// the faster; then the other, unless it cannot be.
+// There are two ways to clip. First the one that could be the faster is searched; then the other,
+// unless it cannot be. Both whatever the devices hold, so more of it leaves out nothing that was
+// tried with less. Of what either lacks that is told which norms first do, who need less of DRAM.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  MobiusSearch search(question, chain);
-  if (auto lacking = search.start()) return *lacking;
-  if (!may_take_norm_first(question) || !search.needs_drives()) return search.run();
+  if (!may_take_norm_first(question)) return plan_one_way(question, chain);
+  constexpr std::size_t kNormFirst = 1;
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
   std::array<Micros, 2> bounds;
   for (std::size_t w = 0; w < ways.size(); ++w) bounds[w] = bound_of_one_way(ways[w], chain);
   const std::size_t likely = bounds[1] < bounds[0] ? 1 : 0;
   const std::size_t other = 1 - likely;
-  const auto plan = [&](const PlanQuestion& way) -> std::optional<StrategyPlan> {
-    MobiusSearch one(way, chain);
-    if (one.start()) return std::nullopt;
-    return one.run();
+  const auto step_of = [&](const StrategyAnswer& answer) {
+    const auto* plan = std::get_if<StrategyPlan>(&answer);
+    return plan == nullptr ? kNever
+                           : expected_step(question, plan->prediction.step, plan->clipped_step);
   };
-  const auto expected = [&](const StrategyPlan& of) {
-    return expected_step(question, of.prediction.step, of.clipped_step);
-  };
-  std::optional<StrategyPlan> found = plan(ways[likely]);
-  if (found) {
-    const Micros step = expected(*found);
-    if (bounds[other] >= step) return std::move(*found);
-    ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
-  }
-  std::optional<StrategyPlan> second = plan(ways[other]);
-  const bool wins = second && !(found && expected(*found) <= expected(*second));
-  return std::move(wins ? *second : *found);
+  std::array<StrategyAnswer, 2> answers;
+  answers[likely] = plan_one_way(ways[likely], chain);
+  const Micros step = step_of(answers[likely]);
+  if (bounds[other] >= step) return std::move(answers[likely]);
+  if (step < kNever) ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
+  answers[other] = plan_one_way(ways[other], chain);
+  const Micros second = step_of(answers[other]);
+  if (step == kNever && second == kNever) return std::move(answers[kNormFirst]);
+  return std::move(answers[second < step ? other : likely]);
 }
 
 }  // namespace ferry

@@ -1,6 +1,8 @@
 // Where what is at home on no device rests: in DRAM, or by value on the drives.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <ranges>
 #include <utility>
 
 #include "planner/costs/queues.h"
@@ -13,10 +15,8 @@
 
 namespace ferry {
 
-bool StreamSearch::has_drives() const { return drive_array(question_.machine).count > 0; }
-
-// With drives: of the schedule of least memory, what DRAM does not hold or all that can leave it.
-StreamSearch::Attempt StreamSearch::find_homes() {
+// Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it.
+StreamSearch::Attempt StreamSearch::find_homes(std::span<const StreamSchedule> others) {
   needed_ = host_peak(write(least_memory_));
   for (const ChainBlock& block : chain_.blocks) {
     swap_slots_ = std::max(swap_slots_, slot_size(block.saved));
@@ -28,8 +28,70 @@ StreamSearch::Attempt StreamSearch::find_homes() {
     resting_ = resting;
     tried_.clear();
     attempt = try_schedule(least_memory_, {});
-    if (!attempt.lacking || attempt.lacking->kind != PlaceKind::host) break;
+    const bool lacks_dram = attempt.lacking && attempt.lacking->kind == PlaceKind::host;
+    if (!lacks_dram) return attempt;
+    if (!has_drives(question_.machine)) return rest_on_devices(std::move(attempt), others);
   }
+  return attempt;
+}
+
+/// With so many more whole blocks at home on all devices but the first block's: as few as leave the
+/// others room in DRAM. Nothing where it lacks room whatever devices hold.
+std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedule, int elsewhere) {
+  schedule.on_devices.all_elsewhere = elsewhere;
+  const auto lacks_dram = [&](int all) {
+    schedule.on_devices.all = all;
+    return host_peak(write(as_asked(schedule))) > host_limit(question_);
+  };
+  const auto counts = std::views::iota(0, DeviceHomes(chain_, schedule).most().all + 1);
+  const auto fewest = std::ranges::partition_point(counts, lacks_dram);
+  if (fewest == counts.end()) return std::nullopt;
+  schedule.on_devices.all = *fewest;
+  return schedule;
+}
+
+/// The same, in the visits and so spread that the devices need least. However much they have, so
+/// that with more they have the same at home.
+std::optional<StreamSchedule> StreamSearch::least_at_home(std::span<const StreamSchedule> visits) {
+  constexpr std::array kElsewhere = {0, 1, 2, 4, 8};
+  std::optional<StreamSchedule> least;
+  Bytes need;
+  stand_on(Bytes{});  // regions take what they need, not what is left
+  for (const StreamSchedule& each : visits) {
+    for (const int elsewhere : kElsewhere) {
+      if (elsewhere > DeviceHomes(chain_, each).most().all_elsewhere) break;
+      std::optional<StreamSchedule> found = fewest_at_home(each, elsewhere);
+      if (!found) continue;
+      const Bytes needs = device_peak(write(as_asked(*found)));
+      if (least && need <= needs) continue;
+      need = needs;
+      least = std::move(found);
+    }
+  }
+  question_ = asked_;
+  return least;
+}
+
+/// Without drives for what DRAM does not hold: whole blocks rest on the devices, as few as leave
+/// the others room. Where the devices do not hold them DRAM lacks room beside what they do.
+StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking,
+                                                    std::span<const StreamSchedule> others) {
+  if (!homes_) return lacking;
+  std::vector<StreamSchedule> visits = {least_memory_};
+  visits.insert(visits.end(), others.begin(), others.end());
+  std::optional<StreamSchedule> schedule = least_at_home(visits);
+  if (!schedule) return lacking;
+  const auto fits_devices = [&](int all) {
+    schedule->on_devices.all = all;
+    const std::vector<Shortage> found = shortages(write(as_asked(*schedule)));
+    return std::ranges::count(found, PlaceKind::device, &Shortage::kind) == 0;
+  };
+  const auto counts = std::views::iota(0, schedule->on_devices.all + 1);
+  const auto too_many = std::ranges::partition_point(counts, fits_devices);
+  if (too_many == counts.begin()) return lacking;
+  schedule->on_devices.all = *(too_many - 1);
+  Attempt attempt = try_schedule(*schedule, {});
+  if (!attempt.lacking) least_memory_ = std::move(*schedule);
   return attempt;
 }
 
@@ -92,7 +154,7 @@ Plan StreamSearch::settle(Rated& rated) const {
     rated.lacking = std::move(lacking.front());
     return plan;
   }
-  const bool may_be_filled = resting_ == Resting::by_value && schedule.uses_drives();
+  const bool may_be_filled = resting_ == Resting::by_value && schedule.spares_dram();
   if (!may_be_filled || !has_short_plans()) return plan;
   StreamSchedule filled = schedule;
   const Bytes free = host_limit(question_) - host_peak(plan);
@@ -116,7 +178,7 @@ StreamSchedule StreamSearch::as_asked(const StreamSchedule& offered) const {
 // DRAM so many bytes: each byte is read and written. Without clipping sums pass it by; checkpoints
 // may stay on the devices.
 Micros StreamSearch::least_on_drives(double spared) const {
-  if (resting_ == Resting::in_dram) return {};
+  if (!has_drives(question_.machine)) return {};
   Bytes passing =
       chain_.activation * static_cast<std::int64_t>(chain_.size()) * question_.micro_batches;
   for (const ChainBlock& block : chain_.blocks) {

@@ -12,6 +12,7 @@
 #include "planner/write/allocate.h"
 #include "planner/write/edges.h"
 #include "planner/write/stream_plan.h"
+#include "spec/drive_array.h"
 #include "spec/pass_names.h"
 
 namespace ferry {
@@ -114,10 +115,11 @@ StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Hom
 
 // ---- what fits ----
 
-std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory) {
+std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory,
+                                            std::span<const StreamSchedule> others) {
   least_memory_ = with_slots(std::move(least_memory), kLeastActivationSlots);
   least_memory_.policies = asked_policies(least_memory_);
-  const Attempt attempt = has_drives() ? find_homes() : try_schedule(least_memory_, {});
+  const Attempt attempt = find_homes(others);
   tried_.clear();
   fastest_ = kNever;
   best_.reset();
@@ -322,7 +324,7 @@ ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) 
   if (rule == ActivationRule::swap) {
     return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_host);
   }
-  if (rule == ActivationRule::swap_to_drive && has_drives()) {
+  if (rule == ActivationRule::swap_to_drive && has_drives(question_.machine)) {
     return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_drive);
   }
   return schedule.policies;
@@ -353,7 +355,7 @@ StreamDraft StreamSearch::refine_policies(StreamDraft draft) {
     if (branches.size() > 1) branches.erase(branches.begin());
     const std::size_t in_dram = 0;
     branch(in_dram, {Leaving::for_dram, Rings::mixed});
-    if (has_drives()) {
+    if (has_drives(question_.machine)) {
       branch(in_dram, {Leaving::for_drives, Rings::roomy});
       branch(branches.size() - 1, {Leaving::for_drives, Rings::mixed});
     }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,10 @@ class StreamSearch {
 
   /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
   /// per visit): returns what it lacks, with the shortest rings and everything at rest on the
-  /// drives if there are some. Otherwise decides where states rest.
-  std::optional<Shortage> start(StreamSchedule least_memory);
+  /// drives if there are some. Otherwise decides where states rest. Without drives the devices hold
+  /// what DRAM does not, maybe in the visits of `others`.
+  std::optional<Shortage> start(StreamSchedule least_memory,
+                                std::span<const StreamSchedule> others = {});
 
   /// What a strategy has for devices of a size.
   struct Offers {
@@ -73,10 +76,6 @@ class StreamSearch {
   std::optional<Micros> step_of(const StreamSchedule& schedule, Bytes rung);
 
   Passes& passes() { return passes_; }
-
-  /// Whether something rests on drives where nothing is at home on devices. Requires: start()
-  /// returned nothing.
-  bool needs_drives() const;
 
   /// The strategy's answer. `remark`: how it was chosen.
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
@@ -131,6 +130,7 @@ class StreamSearch {
     StreamDraft draft;
   };
 
+  bool needs_drives() const;
   std::vector<MemoryRung> rungs();
   void stand_on(Bytes rung);
   bool offer_all(const Offers& offers);
@@ -165,10 +165,12 @@ class StreamSearch {
   ActivationPolicies asked_policies(const StreamSchedule& schedule) const;
 
   /// Where what rests on no device does.
-  enum class Resting { in_dram, by_value, on_drives };
+  enum class Resting { by_value, on_drives };
 
-  Attempt find_homes();
-  bool has_drives() const;
+  Attempt find_homes(std::span<const StreamSchedule> others);
+  std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere);
+  std::optional<StreamSchedule> least_at_home(std::span<const StreamSchedule> visits);
+  Attempt rest_on_devices(Attempt lacking, std::span<const StreamSchedule> others);
   bool rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const;
   bool leave_free(StreamSchedule& schedule, const Shortage& lacking) const;
   Plan settle(Rated& rated) const;
@@ -246,7 +248,7 @@ class StreamSearch {
   Passes passes_;
   const bool homes_;  // on devices too
   const bool sends_;  // some devices have p2p
-  Resting resting_ = Resting::in_dram;
+  Resting resting_ = Resting::by_value;
   Bytes needed_;      // of DRAM, by the schedule of least memory with everything there
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging

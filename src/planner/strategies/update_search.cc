@@ -16,8 +16,10 @@ StreamDraft StreamSearch::best_updates(StreamDraft draft) {
   return faster_of(std::move(draft), landed);
 }
 
-/// As the schedule of least memory passes what goes to updates and back.
+/// As the schedule of least memory passes what goes to updates and back; with what it has to have
+/// on the devices.
 StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
+  schedule.on_devices = least_memory_.on_devices;
   schedule.updates_read_apart = least_memory_.updates_read_apart;
   schedule.sums_leave_first = least_memory_.sums_leave_first;
   schedule.leaving = least_memory_.leaving;
@@ -29,7 +31,7 @@ StreamSchedule StreamSearch::staged(StreamSchedule schedule) const {
 /// strategy has by its definition.
 StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   constexpr std::array kNeighbours = {1, 2, 3, 4, 6};
-  if (!draft.schedule.uses_drives() || draft.schedule.staging == kLeastStaging) return draft;
+  if (!draft.schedule.spares_dram() || draft.schedule.staging == kLeastStaging) return draft;
   const auto without_and_with = [&](bool StreamSchedule::*choice) {
     StreamSchedule turned = draft.schedule;
     turned.*choice = !(turned.*choice);

@@ -30,8 +30,7 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
     return on_drive ? queues.drives->place : queues.host;
   });
   end_ = homes_end(queues.host);
-  if (!schedule.uses_drives()) return;
-  drive_end_ = homes_end(queues.drives->place);
+  if (schedule.uses_drives()) drive_end_ = homes_end(queues.drives->place);
   const StagingBytes bytes =
       staging_bytes(chain, schedule, landing_sums(chain, residence), reads_apart());
   weights_ = make_region(bytes.weights);
@@ -123,6 +122,7 @@ InstanceId HostStore::land_sum(ValueKind kind, BlockId block) {
 
 void HostStore::sum_landed(ValueKind kind, BlockId block, bool waits) {
   if (!home_of(block).sum_passes || !waits) return;
+  FERRY_CHECK(home_of(block).sum_on_drive, "a sum that waits has a place to do so");
   builder_.copy(builder_.queues().drives->write, sum(kind, block),
                 on_drive(builder_.value(kind, block, -1)));
 }

@@ -54,6 +54,11 @@ class Residence {
   bool renews_at_once(int block) const;
   /// No visit adds to a sum that another began, so none comes down before it is whole.
   bool lands_whole(int block) const { return backward_visits_[block] <= 1; }
+  /// What comes down of the block's sum is not used at once: it waits for the norm, for the end of
+  /// backward, for another visit, or for the block whose weights a tied head reads.
+  bool sum_waits_on_host(int block) const {
+    return updates_wait() || !lands_whole(block) || chain_.blocks[block].reads_weight.valid();
+  }
   /// R has a slot of its own on the device.
   bool keeps_rounded(int device, int block) const {
     return rounds(block) && gathers_sum(device, block);

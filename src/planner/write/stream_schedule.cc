@@ -14,10 +14,14 @@ bool StreamSchedule::uses_drives() const {
   return names_drives ||
          std::any_of(homes.begin(), homes.end(),
                      [](const BlockHome& home) {
-                       return home.weight_on_drive || home.state_on_drive || home.sum_passes;
+                       return home.weight_on_drive || home.state_on_drive || home.sum_on_drive;
                      }) ||
          std::ranges::find(activations_on_drive, true) != activations_on_drive.end() ||
          std::ranges::find(policies, ActivationPolicy::swap_to_drive) != policies.end();
+}
+
+bool StreamSchedule::spares_dram() const {
+  return uses_drives() || std::ranges::any_of(homes, &BlockHome::sum_passes);
 }
 
 std::vector<bool> blocks_on(const Chain& chain, const StreamSchedule& schedule, int device) {

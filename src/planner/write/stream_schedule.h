@@ -50,9 +50,11 @@ struct BlockHome {
   bool renews_at_once = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
-  /// Its sum passes through DRAM in turn with those of other blocks, and rests on the drives where
-  /// it waits for something.
+  /// Its sum passes through DRAM in turn with those of other blocks.
   bool sum_passes = false;
+  /// And rests on the drives where it waits for something. One that passes and does not may wait
+  /// for nothing (Residence::sum_waits_on_host).
+  bool sum_on_drive = false;
 
   bool operator==(const BlockHome&) const = default;
 };
@@ -145,6 +147,8 @@ struct StreamSchedule {
   bool names_drives = false;
 
   bool uses_drives() const;
+  /// DRAM is short: something rests on the drives, or sums pass through it in turn.
+  bool spares_dram() const;
 };
 
 inline BlockHome home_of_block(const StreamSchedule& schedule, BlockId block) {
