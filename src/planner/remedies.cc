@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "planner/costs/estimate.h"
+#include "spec/pass_names.h"
 #include "spec/quantity.h"
 #include "spec/strategy_names.h"
 
@@ -192,8 +193,11 @@ std::optional<FittingChange> fitting(FittingChange change, const Answerer& answe
   return std::nullopt;
 }
 
-// What the question's plan takes of the place of that kind; 0 where nothing fits.
-Bytes taken_of(PlaceKind kind, const PlanQuestion& question, const Answerer& answer) {
+// What the question's plan takes of the place of that kind, about: without the pass that takes most
+// of the time. 0 where nothing fits.
+Bytes taken_of(PlaceKind kind, PlanQuestion question, const Answerer& answer) {
+  std::string& without = question.options.without;
+  without += (without.empty() ? "" : ",") + std::string(pass_name::kBlocks);
   const AnswerWithoutRemedies found = answer(question);
   Bytes taken;
   if (const auto* planned = std::get_if<Planned>(&found)) {

@@ -90,6 +90,10 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
 
 bool StreamSearch::needs_drives() const { return as_asked(least_memory_).uses_drives(); }
 
+bool StreamSearch::spares_dram() const {
+  return least_memory_.on_devices != HomeCounts{} || as_asked(least_memory_).spares_dram();
+}
+
 /// Evaluation has one: what it needs follows from training's plan, beside which it runs. Where
 /// nothing can be at home on devices, every rung is a landing.
 std::vector<MemoryRung> StreamSearch::rungs() {

@@ -121,7 +121,7 @@ class MobiusSearch {
     return search_.start(schedule_of(finest_partition(chain_)), even);
   }
 
-  /// Requires: start() returned nothing.
+  /// Requires: start() returned nothing, here and in what follows.
   StrategyPlan run() {
     const StreamDraft draft =
         search_.climb({[&] { return offer_all(); },
@@ -139,6 +139,8 @@ class MobiusSearch {
     plan.report.figures["mapping_gain"] = mapping_gain(draft);
     return plan;
   }
+
+  bool spares_dram() const { return search_.spares_dram(); }
 
  private:
   /// By plan.devices or plan.map, else cross mapping.
@@ -272,11 +274,16 @@ StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
 
 }  // namespace
 
-// There are two ways to clip. First the one that could be the faster is searched; then the other,
-// unless it cannot be. Both whatever the devices hold, so more of it leaves out nothing that was
-// tried with less. Of what either lacks that is told which norms first do, who need less of DRAM.
+// Two ways to clip are searched where DRAM is short with nothing at home on devices that need not
+// be: so more memory of theirs leaves out nothing that was tried with less. First the one that
+// could be the faster; then the other, unless it cannot be. Of what either lacks that is told which
+// norms first do, who need less of DRAM.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  if (!may_take_norm_first(question)) return plan_one_way(question, chain);
+  MobiusSearch search(question, chain);
+  const std::optional<Shortage> lacking = search.start();
+  const bool has_another_way = may_take_norm_first(question);
+  if (!lacking && !(has_another_way && search.spares_dram())) return search.run();
+  if (lacking && !has_another_way) return *lacking;
   constexpr std::size_t kNormFirst = 1;
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
   std::array<Micros, 2> bounds;

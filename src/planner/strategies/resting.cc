@@ -35,13 +35,19 @@ StreamSearch::Attempt StreamSearch::find_homes(std::span<const StreamSchedule> o
   return attempt;
 }
 
+/// Of what has to be known however large plans are: not counted.
+Plan StreamSearch::plan_at_rest(const StreamSchedule& schedule) const {
+  return write_stream_plan(question_, chain_, as_asked(schedule));
+}
+
 /// With so many more whole blocks at home on all devices but the first block's: as few as leave the
 /// others room in DRAM. Nothing where it lacks room whatever devices hold.
-std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedule, int elsewhere) {
+std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedule,
+                                                           int elsewhere) const {
   schedule.on_devices.all_elsewhere = elsewhere;
   const auto lacks_dram = [&](int all) {
     schedule.on_devices.all = all;
-    return host_peak(write(as_asked(schedule))) > host_limit(question_);
+    return host_peak(plan_at_rest(schedule)) > host_limit(question_);
   };
   const auto counts = std::views::iota(0, DeviceHomes(chain_, schedule).most().all + 1);
   const auto fewest = std::ranges::partition_point(counts, lacks_dram);
@@ -62,7 +68,7 @@ std::optional<StreamSchedule> StreamSearch::least_at_home(std::span<const Stream
       if (elsewhere > DeviceHomes(chain_, each).most().all_elsewhere) break;
       std::optional<StreamSchedule> found = fewest_at_home(each, elsewhere);
       if (!found) continue;
-      const Bytes needs = device_peak(write(as_asked(*found)));
+      const Bytes needs = device_peak(plan_at_rest(*found));
       if (least && need <= needs) continue;
       need = needs;
       least = std::move(found);
@@ -83,7 +89,7 @@ StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking,
   if (!schedule) return lacking;
   const auto fits_devices = [&](int all) {
     schedule->on_devices.all = all;
-    const std::vector<Shortage> found = shortages(write(as_asked(*schedule)));
+    const std::vector<Shortage> found = shortages(plan_at_rest(*schedule));
     return std::ranges::count(found, PlaceKind::device, &Shortage::kind) == 0;
   };
   const auto counts = std::views::iota(0, schedule->on_devices.all + 1);

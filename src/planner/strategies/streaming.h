@@ -77,6 +77,10 @@ class StreamSearch {
 
   Passes& passes() { return passes_; }
 
+  /// Whether DRAM does not hold all where nothing is at home on devices. Requires: start() returned
+  /// nothing.
+  bool spares_dram() const;
+
   /// The strategy's answer. `remark`: how it was chosen.
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
@@ -168,7 +172,8 @@ class StreamSearch {
   enum class Resting { by_value, on_drives };
 
   Attempt find_homes(std::span<const StreamSchedule> others);
-  std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere);
+  Plan plan_at_rest(const StreamSchedule& schedule) const;
+  std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere) const;
   std::optional<StreamSchedule> least_at_home(std::span<const StreamSchedule> visits);
   Attempt rest_on_devices(Attempt lacking, std::span<const StreamSchedule> others);
   bool rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const;
