@@ -229,7 +229,7 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
       if (!least || eviction.is_better_than(*least)) least.emplace(std::move(eviction));
       if (!weights_leave) break;
     }
-    if (!is_enough) break;
+    if (!is_enough || !has_drives(question.machine)) break;  // without drives no size leaves DRAM
   }
   schedule = least->schedule();
 }
