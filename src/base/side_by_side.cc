@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -74,6 +75,21 @@ void side_by_side(std::span<const std::function<void()>> works,
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+void side_by_side(std::span<const NamedWork> works, PhaseListener& listener,
+                  const std::string& what, const std::string& unit) {
+  Progress progress{what, 0, std::ssize(works), unit};
+  std::vector<std::function<void()>> runs;
+  for (const NamedWork& work : works) runs.push_back(work.run);
+  side_by_side(runs, [&](std::size_t work, std::size_t done) {
+    progress.done = static_cast<std::int64_t>(done);
+    progress.part = works[work].name;
+    listener.progress(progress);
+  });
+  progress.done = progress.total;
+  progress.part.clear();
+  listener.progress(progress);
 }
 
 }  // namespace ferry

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
+
+#include "base/progress.h"
 
 namespace ferry {
 
@@ -14,5 +17,15 @@ namespace ferry {
 /// throw.
 void side_by_side(std::span<const std::function<void()>> works,
                   const std::function<void(std::size_t work, std::size_t done)>& begins = {});
+
+/// A work and how reports call it.
+struct NamedWork {
+  std::string name;
+  std::function<void()> run;
+};
+
+/// Likewise, as the phase `what`, which counts works in `unit`s; the listener hears which begins.
+void side_by_side(std::span<const NamedWork> works, PhaseListener& listener,
+                  const std::string& what, const std::string& unit);
 
 }  // namespace ferry

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -56,6 +58,33 @@ TEST(SideBySide, ItTellsWhichWorkBegins) {
     EXPECT_LE(done[i], i) << "of those that began before";
     EXPECT_GE(done[i], i > 0 ? done[i - 1] : 0);
   }
+}
+
+// The last report, and how many there were.
+class Heard final : public PhaseListener {
+ public:
+  void progress(const Progress& progress) override {
+    parts.insert(progress.part);
+    last = progress;
+    ++reports;
+  }
+  std::set<std::string> parts;
+  Progress last;
+  int reports = 0;
+};
+
+TEST(SideBySide, AListenerHearsWhatBeginsAndThatAllIsDone) {
+  std::atomic<int> done = 0;
+  const std::vector<NamedWork> works = {{"a", [&] { ++done; }}, {"b", [&] { ++done; }}};
+  Heard heard;
+  side_by_side(works, heard, "planning", "plans");
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(heard.parts, (std::set<std::string>{"a", "b", ""}));
+  EXPECT_EQ(heard.reports, 3);
+  EXPECT_EQ(heard.last.what, "planning");
+  EXPECT_EQ(heard.last.unit, "plans");
+  EXPECT_EQ(heard.last.done, 2);
+  EXPECT_EQ(heard.last.total, 2);
 }
 
 TEST(SideBySide, TheFirstFailureInOrderIsThrownWhenAllAreDone) {

@@ -83,7 +83,8 @@ int run_plan(const PlanCommand& command) {
     more_memory = what_more_memory_brings(question.plan, planned, quiet, phases);
   }
   if (command.what_if) {
-    variations = what_if(question.plan, pure ? papers::answer : make_plan, phases);
+    variations =
+        what_if(question.plan, planned, pure ? papers::answer : plan_without_remedies, phases);
   }
   if (command.json) {
     std::fputs(plan_json(question.plan, planned, more_memory, variations, file).c_str(), stdout);

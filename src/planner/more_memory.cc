@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/side_by_side.h"
+
 namespace ferry {
 namespace {
 
@@ -86,22 +88,23 @@ Bytes little_more(Bytes there) {
 std::vector<MoreMemory> what_more_memory_brings(const PlanQuestion& question, const Planned& now,
                                                 const Planner& planner, PhaseListener& listener) {
   const std::vector<Change> changes = changes_of(question);
-  ProgressCount count(listener, "planning with more memory",
-                      static_cast<std::int64_t>(changes.size()), "plans");
   const Micros step = now.expected;
   std::vector<MoreMemory> rows;
   for (const Change& change : changes) {
-    MoreMemory row{change.what, change.more, change.then, now.plan.strategy, step, {}};
-    const PlanAnswer answer = planner(change.question);
-    const auto* planned = std::get_if<Planned>(&answer);
-    if (planned && planned->expected < step) {
-      row.strategy = planned->plan.strategy;
-      row.step = planned->expected;
-      row.saved = step - row.step;
-    }
-    rows.push_back(row);
-    count.advance(1, change.what);
+    rows.push_back({change.what, change.more, change.then, now.plan.strategy, step, {}});
   }
+  std::vector<NamedWork> works;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    works.push_back({changes[i].what, [&, i] {
+                       const PlanAnswer answer = planner(changes[i].question);
+                       const auto* planned = std::get_if<Planned>(&answer);
+                       if (planned == nullptr || planned->expected >= step) return;
+                       rows[i].strategy = planned->plan.strategy;
+                       rows[i].step = planned->expected;
+                       rows[i].saved = step - rows[i].step;
+                     }});
+  }
+  side_by_side(works, listener, "planning with more memory", "plans");
   return rows;
 }
 

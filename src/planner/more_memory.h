@@ -27,9 +27,10 @@ Bytes little_more(Bytes there);
 
 /// Of device memory, of DRAM and, where there are drives, of their room: of all devices and all
 /// drives at once. Where places share one memory that is one row, with another of devices whose
-/// budget ends before it. One plan per row, which the listener hears of. `now` answers `question`,
-/// and more memory can always be left unused: where the search finds only slower plans with it,
-/// nothing is saved. Requires: what `planner` requires.
+/// budget ends before it. One plan per row, made side by side, which the listener hears of. `now`
+/// answers `question`, and more memory can always be left unused: where the search finds only
+/// slower plans with it, nothing is saved. Requires: what `planner` requires, and that it may be
+/// called by several threads.
 std::vector<MoreMemory> what_more_memory_brings(const PlanQuestion& question, const Planned& now,
                                                 const Planner& planner, PhaseListener& listener);
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -12,16 +14,26 @@
 namespace ferry {
 namespace {
 
-// Answers with a plan of so many seconds and keeps what it was asked.
+// Answers with plans of given seconds, by the kind of memory that has more than in `question`, and
+// keeps what it was asked about each.
 class FixedPlanner {
  public:
-  explicit FixedPlanner(std::vector<double> seconds) : seconds_(std::move(seconds)) {}
+  enum Kind { devices, host, drives };
+
+  FixedPlanner(PlanQuestion question, std::map<Kind, double> seconds)
+      : question_(std::move(question)), seconds_(std::move(seconds)) {}
 
   Planner planner() {
-    return [this](const PlanQuestion& question) -> PlanAnswer {
-      asked.push_back(question);
-      return planned(seconds_.at(asked.size() - 1));
+    return [this](const PlanQuestion& asked) -> PlanAnswer {
+      const Kind more = grown(asked);
+      asked_[more].push_back(asked);
+      return planned(seconds_.at(more));
     };
+  }
+
+  const PlanQuestion& asked(Kind more) const {
+    EXPECT_EQ(asked_[more].size(), 1U);
+    return asked_[more].at(0);
   }
 
   static Planned planned(double seconds) {
@@ -31,10 +43,15 @@ class FixedPlanner {
     return answer;
   }
 
-  std::vector<PlanQuestion> asked;
-
  private:
-  std::vector<double> seconds_;
+  Kind grown(const PlanQuestion& asked) const {
+    if (device_budget(asked, 0).bytes > device_budget(question_, 0).bytes) return devices;
+    return asked.machine.drives != question_.machine.drives ? drives : host;
+  }
+
+  const PlanQuestion question_;
+  const std::map<Kind, double> seconds_;
+  std::array<std::vector<PlanQuestion>, 3> asked_;  // by kind: several threads ask
 };
 
 class Heard final : public PhaseListener {
@@ -71,7 +88,7 @@ TEST(MoreMemory, ALittleIsAGibibyteOrASixteenth) {
 
 TEST(MoreMemory, EveryKindIsPlannedOnceWithMoreOfItAlone) {
   const PlanQuestion question = on_two_devices();
-  FixedPlanner fixed({0.9, 1.0});
+  FixedPlanner fixed(question, {{FixedPlanner::devices, 0.9}, {FixedPlanner::host, 1.0}});
   Heard heard;
   const auto rows =
       what_more_memory_brings(question, FixedPlanner::planned(1), fixed.planner(), heard);
@@ -83,54 +100,55 @@ TEST(MoreMemory, EveryKindIsPlannedOnceWithMoreOfItAlone) {
   EXPECT_EQ(rows[0].more, 8_MiB);
   EXPECT_EQ(rows[0].then, 72_MiB);
   EXPECT_NEAR(rows[0].saved.seconds(), 0.1, 1e-9);
-  EXPECT_EQ(device_budget(fixed.asked[0], 0).bytes, 72_MiB);
-  EXPECT_EQ(device_budget(fixed.asked[0], 1).bytes, 72_MiB);
-  EXPECT_EQ(fixed.asked[0].host_budget, question.host_budget);
+  EXPECT_EQ(device_budget(fixed.asked(FixedPlanner::devices), 0).bytes, 72_MiB);
+  EXPECT_EQ(device_budget(fixed.asked(FixedPlanner::devices), 1).bytes, 72_MiB);
+  EXPECT_EQ(fixed.asked(FixedPlanner::devices).host_budget, question.host_budget);
 
   EXPECT_EQ(rows[1].what, "DRAM");
   EXPECT_EQ(rows[1].then, 33_GiB);
   EXPECT_EQ(rows[1].saved, Micros{});
-  EXPECT_EQ(fixed.asked[1].host_budget, 33_GiB);
-  EXPECT_EQ(device_budget(fixed.asked[1], 0).bytes, 64_MiB);
+  EXPECT_EQ(fixed.asked(FixedPlanner::host).host_budget, 33_GiB);
+  EXPECT_EQ(device_budget(fixed.asked(FixedPlanner::host), 0).bytes, 64_MiB);
 }
 
 TEST(MoreMemory, UnequalDevicesAllGetWhatIsLittleForTheLeast) {
   PlanQuestion question = on_two_devices();
   question.machine.devices[0].memory = 128_MiB;
   question.device_budgets[0].bytes = 128_MiB;
-  FixedPlanner fixed({1, 1});
+  FixedPlanner fixed(question, {{FixedPlanner::devices, 1}, {FixedPlanner::host, 1}});
   what_more_memory_brings(question, FixedPlanner::planned(1), fixed.planner(), nobody());
-  EXPECT_EQ(device_budget(fixed.asked[0], 0).bytes, 136_MiB);
-  EXPECT_EQ(device_budget(fixed.asked[0], 1).bytes, 72_MiB);
+  EXPECT_EQ(device_budget(fixed.asked(FixedPlanner::devices), 0).bytes, 136_MiB);
+  EXPECT_EQ(device_budget(fixed.asked(FixedPlanner::devices), 1).bytes, 72_MiB);
 }
 
 TEST(MoreMemory, DrivesAreAKindWhereThereAreSome) {
   PlanQuestion question = on_two_devices();
   question.machine.drives = {{.name = "ssd0", .capacity = 20_GiB},
                              {.name = "ssd1", .capacity = 40_GiB}};
-  FixedPlanner fixed({1, 1, 0.5});
+  FixedPlanner fixed(
+      question, {{FixedPlanner::devices, 1}, {FixedPlanner::host, 1}, {FixedPlanner::drives, 0.5}});
   const auto rows =
       what_more_memory_brings(question, FixedPlanner::planned(1), fixed.planner(), nobody());
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[2].what, "each drive");
   EXPECT_EQ(rows[2].then, 21_GiB);
-  EXPECT_EQ(fixed.asked[2].machine.drives[0].capacity, 21_GiB);
-  EXPECT_EQ(fixed.asked[2].machine.drives[1].capacity, 41_GiB);
+  EXPECT_EQ(fixed.asked(FixedPlanner::drives).machine.drives[0].capacity, 21_GiB);
+  EXPECT_EQ(fixed.asked(FixedPlanner::drives).machine.drives[1].capacity, 41_GiB);
 }
 
 TEST(MoreMemory, OneMemoryThatPlacesShareIsOneKind) {
   PlanQuestion question = on_two_devices();
   question.shared = SharedMemory{48_MiB, "test"};
-  FixedPlanner fixed({1});
+  FixedPlanner fixed(question, {{FixedPlanner::host, 1}});
   const auto rows =
       what_more_memory_brings(question, FixedPlanner::planned(1), fixed.planner(), nobody());
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].what, "shared memory");
   EXPECT_EQ(rows[0].then, 51_MiB);
-  EXPECT_EQ(fixed.asked[0].shared->bytes, 51_MiB);
+  EXPECT_EQ(fixed.asked(FixedPlanner::host).shared->bytes, 51_MiB);
 
   question.shared->bytes = 1_GiB;  // beyond which the devices' own budgets hold
-  FixedPlanner again({1, 1});
+  FixedPlanner again(question, {{FixedPlanner::devices, 1}, {FixedPlanner::host, 1}});
   EXPECT_EQ(what_more_memory_brings(question, FixedPlanner::planned(1), again.planner(), nobody())
                 .front()
                 .what,
@@ -138,9 +156,10 @@ TEST(MoreMemory, OneMemoryThatPlacesShareIsOneKind) {
 }
 
 TEST(MoreMemory, MemoryThatOnlySlowerPlansWouldUseSavesNothing) {
-  FixedPlanner fixed({1.1, 2});
-  for (const MoreMemory& row : what_more_memory_brings(on_two_devices(), FixedPlanner::planned(1),
-                                                       fixed.planner(), nobody())) {
+  const PlanQuestion question = on_two_devices();
+  FixedPlanner fixed(question, {{FixedPlanner::devices, 1.1}, {FixedPlanner::host, 2}});
+  for (const MoreMemory& row :
+       what_more_memory_brings(question, FixedPlanner::planned(1), fixed.planner(), nobody())) {
     EXPECT_EQ(row.saved, Micros{}) << row.what;
     EXPECT_EQ(row.step, from_seconds(1)) << row.what;
   }

@@ -245,6 +245,29 @@ AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listen
   return question.shared ? answer_in_shared_memory(question, try_all) : try_all(question);
 }
 
+using ChangeSearch = std::function<std::vector<FittingChange>(const PlanQuestion& question,
+                                                              const Shortage& lacking)>;
+
+/// The answer, its plans verified; where nothing fits, with what `changes_of` finds.
+PlanAnswer checked_answer(const PlanQuestion& asked, PhaseListener& listener,
+                          const ChangeSearch& changes_of) {
+  asked_strategies(asked);
+  check_question(asked);
+  const PlanQuestion question = with_estimated_profile(asked);
+  const Chain chain = make_chain(question);
+  check_size(question, chain);
+  check_times(question, chain);
+  AnswerWithoutRemedies answer = search(question, listener);
+  if (auto* lacking = std::get_if<Shortage>(&answer)) {
+    std::vector<FittingChange> changes = changes_of(question, *lacking);
+    return does_not_fit(question, std::move(*lacking), std::move(changes));
+  }
+  Planned planned = std::get<Planned>(std::move(answer));
+  check_verified(planned.plan);
+  if (planned.evaluation) check_verified(*planned.evaluation);
+  return planned;
+}
+
 /// What fits in place of a given plan that leaves evaluation too little: another plan for the same
 /// question, or else one for a changed question.
 std::vector<FittingChange> changes_of_plan(const PlanQuestion& question, const Shortage& lacking) {
@@ -267,23 +290,19 @@ AnswerWithoutRemedies answer_question(const PlanQuestion& question) {
 PlanAnswer make_plan(const PlanQuestion& question) { return search_plan(question, nobody()); }
 
 PlanAnswer search_plan(const PlanQuestion& asked, PhaseListener& listener) {
-  asked_strategies(asked);
-  check_question(asked);
-  const PlanQuestion question = with_estimated_profile(asked);
-  const Chain chain = make_chain(question);
-  check_size(question, chain);
-  check_times(question, chain);
-  AnswerWithoutRemedies answer = search(question, listener);
-  if (auto* lacking = std::get_if<Shortage>(&answer)) {
-    ProgressCount looking(listener, "looking for changes that fit", 1, "search");
-    std::vector<FittingChange> changes = find_changes(question, *lacking);
-    looking.advance(1);
-    return does_not_fit(question, std::move(*lacking), std::move(changes));
-  }
-  Planned planned = std::get<Planned>(std::move(answer));
-  check_verified(planned.plan);
-  if (planned.evaluation) check_verified(*planned.evaluation);
-  return planned;
+  return checked_answer(
+      asked, listener, [&](const PlanQuestion& question, const Shortage& lacking) {
+        ProgressCount looking(listener, "looking for changes that fit", 1, "search");
+        std::vector<FittingChange> changes = find_changes(question, lacking);
+        looking.advance(1);
+        return changes;
+      });
+}
+
+PlanAnswer plan_without_remedies(const PlanQuestion& question) {
+  return checked_answer(question, nobody(), [](const PlanQuestion&, const Shortage&) {
+    return std::vector<FittingChange>();
+  });
 }
 
 Bytes peak_bytes(const Planned& planned, PlaceId place) {

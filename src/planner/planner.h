@@ -65,6 +65,10 @@ PlanAnswer make_plan(const PlanQuestion& question);
 
 /// make_plan(); the listener hears which strategy is tried.
 PlanAnswer search_plan(const PlanQuestion& question, PhaseListener& listener);
+
+/// make_plan() that looks for no remedies, which takes several plans.
+PlanAnswer plan_without_remedies(const PlanQuestion& question);
+
 /// What one run takes of a place of its plans.
 Bytes peak_bytes(const Planned& planned, PlaceId place);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "base/side_by_side.h"
 #include "planner/costs/estimate.h"
 #include "spec/pass_names.h"
 #include "spec/quantity.h"
@@ -193,11 +195,8 @@ std::optional<FittingChange> fitting(FittingChange change, const Answerer& answe
   return std::nullopt;
 }
 
-// What the question's plan takes of the place of that kind, about: without the pass that takes most
-// of the time. 0 where nothing fits.
-Bytes taken_of(PlaceKind kind, PlanQuestion question, const Answerer& answer) {
-  std::string& without = question.options.without;
-  without += (without.empty() ? "" : ",") + std::string(pass_name::kBlocks);
+// What the question's plan takes of the place of that kind, about; 0 where nothing fits.
+Bytes taken_of(PlaceKind kind, const PlanQuestion& question, const Answerer& answer) {
   const AnswerWithoutRemedies found = answer(question);
   Bytes taken;
   if (const auto* planned = std::get_if<Planned>(&found)) {
@@ -294,34 +293,37 @@ std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const An
 }
 
 // Whether a question fits is decided by recomputing everything.
-std::optional<FittingChange> any_activations(const PlanQuestion& question) {
+std::optional<FittingChange> any_activations(const PlanQuestion& question, const Answerer& answer) {
   const ActivationRule asked = question.options.activations;
   if (asked == ActivationRule::automatic || asked == ActivationRule::recompute) return std::nullopt;
   FittingChange change;
   change.text = "plan.activations: auto";
   change.question = question;
   change.question.options.activations = ActivationRule::automatic;
-  return fitting(std::move(change), answer_question);
+  return fitting(std::move(change), answer);
 }
 
-std::optional<FittingChange> any_strategy(const PlanQuestion& question) {
+std::optional<FittingChange> any_strategy(const PlanQuestion& question, const Answerer& answer) {
   if (question.strategy == strategy_name::kAuto) return std::nullopt;
   FittingChange change;
   change.text = std::string("strategy: ") + strategy_name::kAuto;
   change.question = question;
   change.question.strategy = strategy_name::kAuto;
-  return fitting(std::move(change), answer_question);
+  return fitting(std::move(change), answer);
 }
 
 bool needs_drive(const FittingChange& change) {
   return change.question.possible_drive && !change.question.machine.drives.empty();
 }
 
+void sort_by_cost(std::vector<FittingChange>& changes) {
+  std::ranges::stable_sort(changes, {}, [](const FittingChange& change) {
+    return std::pair(micros_per_token(change), change.memory);
+  });
+}
+
 std::vector<FittingChange> cheapest(std::vector<FittingChange> changes) {
-  std::stable_sort(
-      changes.begin(), changes.end(), [](const FittingChange& a, const FittingChange& b) {
-        return std::pair(micros_per_token(a), a.memory) < std::pair(micros_per_token(b), b.memory);
-      });
+  sort_by_cost(changes);
   if (changes.size() <= kRemedies) return changes;
   // A drive is slow, and what most have.
   const auto drive = std::ranges::find_if(changes.begin() + kRemedies, changes.end(), needs_drive);
@@ -330,34 +332,75 @@ std::vector<FittingChange> cheapest(std::vector<FittingChange> changes) {
   return changes;
 }
 
-std::vector<FittingChange> changes_of_size(const PlanQuestion& question, const Shortage& lacking,
-                                           const Answerer& answer) {
-  std::vector<FittingChange> changes;
-  const auto offer = [&](std::optional<FittingChange> change) {
-    if (change) changes.push_back(std::move(*change));
-  };
-  offer(MoreMemory(question, answer).grow(lacking));
-  if (lacking.kind == PlaceKind::device) offer(more_of_the_host(question, answer));
-  offer(with_a_drive(question, answer));
+/// Looks for one kind of change.
+using ChangeSearch = std::function<std::optional<FittingChange>(const PlanQuestion& question,
+                                                                const Answerer& answer)>;
+
+/// `lacking` must outlive them.
+std::vector<ChangeSearch> searches_of_size(const PlanQuestion& question, const Shortage& lacking) {
+  std::vector<ChangeSearch> searches;
+  searches.emplace_back([&lacking](const PlanQuestion& asked, const Answerer& answer) {
+    return MoreMemory(asked, answer).grow(lacking);
+  });
+  if (lacking.kind == PlaceKind::device) searches.emplace_back(more_of_the_host);
+  searches.emplace_back(with_a_drive);
   if (!question.model.blocks.empty()) {  // a profile written by hand is of one batch shape
-    offer(smaller_micro_batches(question, answer));
-    offer(shorter_sequence(question, answer));
+    searches.emplace_back(smaller_micro_batches);
+    searches.emplace_back(shorter_sequence);
   }
+  return searches;
+}
+
+/// `answer` without the pass that takes most of the time, which does not decide what fits.
+/// `answer` must outlive it.
+Answerer quick(const Answerer& answer) {
+  return [&answer](PlanQuestion question) {
+    std::string& without = question.options.without;
+    without += (without.empty() ? "" : ",") + std::string(pass_name::kBlocks);
+    return answer(question);
+  };
+}
+
+/// What `find` finds for each of them, side by side; in their order.
+template <typename T, typename Find>
+std::vector<FittingChange> found_for(const std::vector<T>& each, Find find) {
+  std::vector<std::optional<FittingChange>> found(each.size());
+  std::vector<std::function<void()>> works;
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    works.emplace_back([&, i] { found[i] = find(each[i]); });
+  }
+  side_by_side(works);
+  std::vector<FittingChange> changes;
+  for (std::optional<FittingChange>& change : found) {
+    if (change) changes.push_back(std::move(*change));
+  }
+  return changes;
+}
+
+/// The cheapest that the searches find, with the steps that `answer` finds.
+std::vector<FittingChange> cheapest_of(const std::vector<ChangeSearch>& searches,
+                                       const PlanQuestion& question, const Answerer& answer) {
+  const Answerer quickly = quick(answer);
+  const std::vector<FittingChange> shown = cheapest(
+      found_for(searches, [&](const ChangeSearch& search) { return search(question, quickly); }));
+  std::vector<FittingChange> changes =
+      found_for(shown, [&](const FittingChange& change) { return fitting(change, answer); });
+  sort_by_cost(changes);
   return changes;
 }
 
 }  // namespace
 
 std::vector<FittingChange> find_changes(const PlanQuestion& question, const Shortage& lacking) {
-  std::vector<FittingChange> changes = changes_of_size(question, lacking, answer_question);
-  if (auto change = any_strategy(question)) changes.push_back(std::move(*change));
-  if (auto change = any_activations(question)) changes.push_back(std::move(*change));
-  return cheapest(std::move(changes));
+  std::vector<ChangeSearch> searches = searches_of_size(question, lacking);
+  searches.emplace_back(any_strategy);
+  searches.emplace_back(any_activations);
+  return cheapest_of(searches, question, answer_question);
 }
 
 std::vector<FittingChange> find_changes_of_size(const PlanQuestion& question,
                                                 const Shortage& lacking, const Answerer& answer) {
-  return cheapest(changes_of_size(question, lacking, answer));
+  return cheapest_of(searches_of_size(question, lacking), question, answer);
 }
 
 DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,

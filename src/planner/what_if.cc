@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/side_by_side.h"
 #include "planner/costs/estimate.h"
 
 namespace ferry {
@@ -19,22 +20,27 @@ struct Change {
   PlanQuestion question;
 };
 
-Variation answer(const Change& change, const Planner& planner) {
-  const PlanQuestion& question = change.question;
+Variation row_of(const std::string& change, const PlanQuestion& question, const Planned& planned) {
   Variation result;
-  result.change = change.what;
-  const PlanAnswer found = planner(question);
-  if (const auto* no = std::get_if<DoesNotFit>(&found)) {
-    result.strategy = no->place + " lacks " + to_string(no->need - no->have);
-    return result;
-  }
-  const Planned& planned = std::get<Planned>(found);
+  result.change = change;
   result.fits = true;
   result.strategy = planned.plan.strategy;
   result.step = planned.expected;
   const std::optional<double> tokens = tokens_of(question);
   result.positions_per_second.reset();
   if (tokens) result.positions_per_second = *tokens / result.step.seconds();
+  return result;
+}
+
+Variation answer(const Change& change, const Planner& planner) {
+  const PlanAnswer found = planner(change.question);
+  if (const auto* planned = std::get_if<Planned>(&found)) {
+    return row_of(change.what, change.question, *planned);
+  }
+  const DoesNotFit& no = std::get<DoesNotFit>(found);
+  Variation result;
+  result.change = change.what;
+  result.strategy = no.place + " lacks " + to_string(no.need - no.have);
   return result;
 }
 
@@ -76,7 +82,7 @@ PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
 }
 
 std::vector<Change> changes_of(const PlanQuestion& question) {
-  std::vector<Change> changes = {{"as it is", question}};
+  std::vector<Change> changes;
   const Bytes of_host = std::min(question.host_budget, question.machine.host.memory);
   const Bytes dram = question.shared ? std::min(of_host, question.shared->bytes) : of_host;
   for (const Bytes changed : {Bytes{dram.count / 2}, dram * 2}) {
@@ -103,16 +109,16 @@ std::vector<Change> changes_of(const PlanQuestion& question) {
 
 }  // namespace
 
-std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner,
-                               PhaseListener& listener) {
+std::vector<Variation> what_if(const PlanQuestion& question, const Planned& now,
+                               const Planner& planner, PhaseListener& listener) {
   const std::vector<Change> changes = changes_of(question);
-  ProgressCount count(listener, "planning what if", static_cast<std::int64_t>(changes.size()),
-                      "plans");
-  std::vector<Variation> rows;
-  for (const Change& change : changes) {
-    rows.push_back(answer(change, planner));
-    count.advance(1, change.what);
+  std::vector<Variation> rows(1 + changes.size());
+  rows.front() = row_of("as it is", question, now);
+  std::vector<NamedWork> works;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    works.push_back({changes[i].what, [&, i] { rows[1 + i] = answer(changes[i], planner); }});
   }
+  side_by_side(works, listener, "planning what if", "plans");
   return rows;
 }
 

@@ -20,10 +20,10 @@ struct Variation {
   std::optional<double> positions_per_second = 0;  // none: tokens are unknown
 };
 
-/// The question as it is, then with half and twice its DRAM, drives, devices and micro-batches,
-/// where that makes sense; each planned anew, which the listener hears of. Requires: what `planner`
-/// requires.
-std::vector<Variation> what_if(const PlanQuestion& question, const Planner& planner = make_plan,
-                               PhaseListener& listener = nobody());
+/// The question as it is, which `now` answers, then with half and twice its DRAM, drives, devices
+/// and micro-batches, where that makes sense; each planned anew, side by side, which the listener
+/// hears of. Requires: what `planner` requires, and that it may be called by several threads.
+std::vector<Variation> what_if(const PlanQuestion& question, const Planned& now,
+                               const Planner& planner, PhaseListener& listener);
 
 }  // namespace ferry

@@ -1,0 +1,51 @@
+#include "planner/what_if.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "planner/sample_questions.h"
+
+namespace ferry {
+namespace {
+
+TEST(WhatIf, TheFirstRowIsTheAnswerThatIsThereAndOthersArePlanned) {
+  PlanQuestion question = sample_question({}, {.devices = 2}, 2);
+  set_device_budgets(question, states_of(question));
+  Planned now = must_fit(question);
+  now.expected = from_seconds(1234);  // what no planner answers
+  const std::vector<Variation> rows = what_if(question, now, plan_without_remedies, nobody());
+  ASSERT_GT(rows.size(), 4U);
+  EXPECT_EQ(rows[0].change, "as it is");
+  EXPECT_EQ(rows[0].step, from_seconds(1234));
+  const auto one_device = std::ranges::find(rows, "1 device", &Variation::change);
+  ASSERT_NE(one_device, rows.end());
+  PlanQuestion asked = question;
+  asked.machine.devices.resize(1);
+  asked.device_budgets.resize(1);
+  EXPECT_EQ(one_device->step, must_fit(asked).expected);
+}
+
+TEST(WhatIf, WhatDoesNotFitIsToldWithoutALookForChanges) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+  question.strategy = "fuyou";
+  question.host_budget = question.machine.host.memory = states_of(question) * 2;
+  const std::vector<Variation> rows =
+      what_if(question, must_fit(question), plan_without_remedies, nobody());
+  const std::string half = to_string(states_of(question)) + " of DRAM";
+  const auto lacks = std::ranges::find(rows, half, &Variation::change);
+  ASSERT_NE(lacks, rows.end());
+  EXPECT_FALSE(lacks->fits);
+  EXPECT_EQ(lacks->strategy.find("host lacks "), 0U);
+
+  question.host_budget = states_of(question);
+  const PlanAnswer answer = plan_without_remedies(question);
+  EXPECT_TRUE(std::get<DoesNotFit>(answer).remedies.empty());
+  EXPECT_EQ(std::get<DoesNotFit>(answer).place, "host");
+}
+
+}  // namespace
+}  // namespace ferry
