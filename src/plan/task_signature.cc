@@ -6,8 +6,6 @@
 namespace ferry {
 namespace {
 
-constexpr std::size_t kUsualAccesses = 8;  // of a task; only the clip has more
-
 BlockId above(BlockId block) { return ++block; }
 
 std::ptrdiff_t rank_in(std::span<const Part> order, Part part) {
@@ -101,12 +99,8 @@ bool TaskSignatures::takes(const Task& task, bool keeps, const Access& access,
   return false;
 }
 
-void TaskSignatures::write(Task& task, bool keeps, const Where& where,
-                           const Listing& listing) const {
-  TaskSignature signature;
-  signature.reads.reserve(kUsualAccesses);
-  signature.writes.reserve(kUsualAccesses);
-  fill(task.kind, task.block, task.micro_batch, signature);
+void TaskSignatures::write(Task& task, bool keeps, const Where& where, const Listing& listing) {
+  fill(task.kind, task.block, task.micro_batch, written_);
   const auto list = [&](std::vector<Access>& accesses, std::vector<InstanceId>& ids, bool write) {
     list_in(listing.order, accesses);
     ids.reserve(accesses.size());
@@ -114,8 +108,8 @@ void TaskSignatures::write(Task& task, bool keeps, const Where& where,
       if (takes(task, keeps, access, listing)) ids.push_back(where(access, write));
     }
   };
-  list(signature.reads, task.reads, false);
-  list(signature.writes, task.writes, true);
+  list(written_.reads, task.reads, false);
+  list(written_.writes, task.writes, true);
 }
 
 void TaskSignatures::add_weights(BlockId block, When when, TaskSignature& signature) const {

@@ -87,7 +87,7 @@ class TaskSignatures {
   /// Gives `task` what its kind, block and micro-batch read and write: `where` says where each
   /// value is, in the order of the lists, reads first. `keeps`: the plan keeps K.b.m. Without a
   /// `listing` the lists are in the order of the table.
-  void write(Task& task, bool keeps, const Where& where, const Listing& listing = {}) const;
+  void write(Task& task, bool keeps, const Where& where, const Listing& listing = {});
 
   /// True when the block is updated ahead of the step's norm.
   bool updates_ahead(BlockId block) const { return ahead_[block]; }
@@ -116,6 +116,7 @@ class TaskSignatures {
   IdVector<BlockId, bool> rounds_;      // likewise R.block
   IdVector<BlockId, bool> ahead_;       // likewise O.block
   std::vector<BlockId> tied_;           // heads that read another block's weights
+  TaskSignature written_;               // of the task in write(): its memory is reused
 };
 
 }  // namespace ferry

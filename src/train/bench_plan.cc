@@ -69,7 +69,7 @@ void BenchPlan::add_states() {
 }
 
 void BenchPlan::add_tasks(bool keeps) {
-  const TaskSignatures signatures(plan);
+  TaskSignatures signatures(plan);
   const auto add_task = [&](TaskKind kind, int m, bool keeping) {
     Task task;
     task.name = kind == TaskKind::forward ? "F" : "B";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <utility>
 
 #include "exec/simulator.h"
 #include "plan/purposes.h"
@@ -28,9 +29,9 @@ Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_s
   return step * (1 - share) + clipped_step * share;
 }
 
-Micros clipped_step(const Plan& plan) {
+Micros clipped_step(Plan plan) {
   if (std::ranges::find(plan.tasks, TaskKind::redo, &Task::kind) == plan.tasks.end()) return {};
-  return simulate_step(clipped(plan));
+  return simulate_step(clipped(std::move(plan)));
 }
 
 std::vector<StageReport> stage_reports(const Machine& machine,

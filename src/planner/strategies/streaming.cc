@@ -200,7 +200,8 @@ StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
     if (rated.draft.time >= *faster_than) return rated;
   }
   order_accesses(plan);
-  rated.draft.time = expected_step(question_, simulate_step(plan), clipped_step(plan));
+  const Micros step = simulate_step(plan);
+  rated.draft.time = expected_step(question_, step, clipped_step(std::move(plan)));
   rated.is_exact = true;
   return rated;
 }

@@ -66,11 +66,9 @@ ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
   const std::size_t rows = chain_.size() + 2;  // of a kind: "none", the blocks, what follows them
   const std::size_t row =
       static_cast<std::size_t>(kind) * rows + (block.valid() ? block.index() + 1 : 0);
-  if (row >= values_.size()) values_.resize(row + 1);
-  std::vector<ValueId>& by_micro_batch = values_[row];
-  const std::size_t column = micro_batch + 1;
-  if (column >= by_micro_batch.size()) by_micro_batch.resize(column + 1);
-  ValueId& id = by_micro_batch[column];
+  const std::size_t at = row * (plan_.micro_batches + 1) + (micro_batch + 1);
+  if (at >= values_.size()) values_.resize(at + 1);
+  ValueId& id = values_[at];
   if (id.valid()) return id;
   Value made{kind, block, micro_batch, {}};
   const ChainBlock* owner = block.valid() ? &chain_.blocks[block] : nullptr;
@@ -150,7 +148,7 @@ InstanceId PlanBuilder::home(ValueKind kind, BlockId block) const {
 }
 
 Task PlanBuilder::make(TaskKind kind, BlockId block, int micro_batch, bool keeps,
-                       const Where& where, const Listing& listing) const {
+                       const Where& where, const Listing& listing) {
   Task task;
   task.kind = kind;
   task.block = block;
@@ -253,8 +251,7 @@ void PlanBuilder::redo(BlockId block, const UpdateInstances& instances) {
   plan_.tasks.push_back(std::move(task));
 }
 
-Task PlanBuilder::make_update(TaskKind kind, BlockId block,
-                              const UpdateInstances& instances) const {
+Task PlanBuilder::make_update(TaskKind kind, BlockId block, const UpdateInstances& instances) {
   return make(kind, block, -1, false, [&](const Access& access, bool) {
     switch (access.part) {
       case Part::weight:

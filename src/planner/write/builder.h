@@ -100,8 +100,8 @@ class PlanBuilder {
  private:
   /// A task with what it reads and writes; not yet in the plan, so that copies come before it.
   Task make(TaskKind kind, BlockId block, int micro_batch, bool keeps, const Where& where,
-            const Listing& listing = {}) const;
-  Task make_update(TaskKind kind, BlockId block, const UpdateInstances& instances) const;
+            const Listing& listing = {});
+  Task make_update(TaskKind kind, BlockId block, const UpdateInstances& instances);
   void drop_unread_copies();
   void drop_unused_instances();
   void place_host_activations(Bytes host_end, int gradient_slots);
@@ -115,8 +115,8 @@ class PlanBuilder {
   Queues queues_;
   // What was made so far, found without a search: a plan is written thousands of times per
   // question.
-  std::vector<std::vector<ValueId>> values_;  // [kind, block][micro-batch], each with "none" first
-  IdVector<ValueId, InstanceId> latest_;      // of each value's instances
+  std::vector<ValueId> values_;  // [kind][block][micro-batch], the last two with "none" first
+  IdVector<ValueId, InstanceId> latest_;         // of each value's instances
   IdVector<InstanceId, InstanceId> one_before_;  // of the same value
   std::vector<int> copies_;                      // made so far: [value][to place], flat
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
