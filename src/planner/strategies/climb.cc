@@ -24,6 +24,7 @@ constexpr double kMostGainStraight = 0.1;
 // Single blocks gain less beside weights that come up at once, and would take as long again.
 constexpr double kMostGainOfRenewed = 0.05;
 constexpr double kWorthRenewing = 0.98;  // of the step without
+constexpr double kWorthPacking = 0.97;   // likewise: little is as often lost again on later rungs
 
 }  // namespace
 
@@ -55,6 +56,14 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
       return neighbouring(std::move(given), rung.is_landing);
     };
     if (homes_ && improve(neighbours)) has_more = true;
+    if (homes_ && rung.is_landing) {
+      for (StreamDraft& packed : packed_homes(*draft)) {
+        packed = neighbours(std::move(packed));
+        if (packed.step() > draft->step() * kWorthPacking) continue;
+        draft = std::move(packed);
+        has_more = true;
+      }
+    }
     if (offers.mapping && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -239,6 +240,38 @@ void StreamSearch::crowded_homes(StreamDraft draft) {
   draft = passes_.run(pass_name::kHomes, std::move(draft),
                       [&](StreamDraft given) { return most_at_home(std::move(given)); });
   if (draft.step() < fastest_ * kPromising) refine_rings_and_updates(std::move(draft));
+}
+
+/// As many whole blocks as fit beside the shortest rings, with some more of them where no embedding
+/// is, in the draft's visits and in regular ones: the fastest of each number of visits, if one is
+/// near the draft. What is counted out by is_roomy() leaves room for any two neighbouring visits,
+/// and so holds fewer.
+std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft) {
+  constexpr double kPromising = 1.2;  // of the best step: with its own rings it gains much
+  std::vector<StreamSchedule> visits = regular_;
+  for (const StreamSchedule& each : even_) visits.push_back(staged(each));
+  visits.push_back(draft.schedule);
+  std::map<std::size_t, StreamDraft> packed;
+  for (const StreamSchedule& each : visits) {
+    StreamSchedule tried = with_slots(each, kLeastActivationSlots);
+    tried.policies = {};
+    const HomeCounts most = DeviceHomes(chain_, tried).most();
+    for (const int elsewhere : kElsewhere) {
+      if (elsewhere > most.all_elsewhere) break;
+      largest(most.all, [&](int all) {
+        tried.on_devices = {.all = all, .all_elsewhere = elsewhere};
+        Attempt attempt = try_schedule(tried, draft.step() * kPromising);
+        if (attempt.draft) {
+          const auto [known, is_new] = packed.try_emplace(tried.visits.size(), *attempt.draft);
+          if (!is_new) known->second = faster(std::move(known->second), std::move(attempt.draft));
+        }
+        return !attempt.lacking;
+      });
+    }
+  }
+  std::vector<StreamDraft> found;
+  for (auto& [count, one] : packed) found.push_back(std::move(one));
+  return found;
 }
 
 /// From few whole blocks to many, then sums, as far as they fit and make the step shorter than

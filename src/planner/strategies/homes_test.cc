@@ -14,6 +14,7 @@
 #include "planner/costs/estimate.h"
 #include "planner/costs/queues.h"
 #include "planner/llama_shape.h"
+#include "planner/realistic_questions.h"
 #include "planner/sample_questions.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/edges.h"
@@ -408,6 +409,30 @@ TEST(HomesWithoutDrives, SeveralDevicesHoldEvenShares) {
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {1, 64});
   expect_promises_hold(must_fit(question));
+}
+
+// 7B on four devices whose memory holds half of its states. With room for any two neighbouring
+// visits beside them, as where much has to pass, a quarter of the memory is states.
+TEST(PackedHomes, SmallDevicesHoldMoreWhereLittleHasToPass) {
+  PlanQuestion question = realistic_question(1);
+  question.model = model_of({"7b", 3584, 28, 28, 4, 18944, 152064});
+  question.machine.host.memory = question.host_budget = 128_GiB;
+  question.machine.drives.clear();
+  question.machine.devices.resize(1);
+  for (int d = 1; d < 4; ++d) {
+    MachineDevice device = question.machine.devices.front();
+    device.name = "gpu" + std::to_string(d);
+    device.index = d;
+    device.root = d % 2;
+    question.machine.devices.push_back(device);
+  }
+  question.micro_batches = 8;
+  question.clips = false;
+  question.strategy = "mobius";
+  question = with_device_memory(question, 12_GiB);
+  const Planned planned = must_fit(question);
+  expect_promises_hold(planned);
+  EXPECT_GT(bytes_in(planned.plan, PlaceKind::device, ValueKind::state), 24_GiB);
 }
 
 TEST(Homes, UpdatesThatWaitCanReadWeightsApart) {

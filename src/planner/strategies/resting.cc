@@ -1,6 +1,5 @@
 // Where what is at home on no device rests: in DRAM, or by value on the drives.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <ranges>
 #include <utility>
@@ -16,7 +15,7 @@
 namespace ferry {
 
 // Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it.
-StreamSearch::Attempt StreamSearch::find_homes(std::span<const StreamSchedule> others) {
+StreamSearch::Attempt StreamSearch::find_homes() {
   needed_ = host_peak(write(least_memory_));
   for (const ChainBlock& block : chain_.blocks) {
     swap_slots_ = std::max(swap_slots_, slot_size(block.saved));
@@ -30,7 +29,7 @@ StreamSearch::Attempt StreamSearch::find_homes(std::span<const StreamSchedule> o
     attempt = try_schedule(least_memory_, {});
     const bool lacks_dram = attempt.lacking && attempt.lacking->kind == PlaceKind::host;
     if (!lacks_dram) return attempt;
-    if (!has_drives(question_.machine)) return rest_on_devices(std::move(attempt), others);
+    if (!has_drives(question_.machine)) return rest_on_devices(std::move(attempt));
   }
   return attempt;
 }
@@ -59,7 +58,6 @@ std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedu
 /// The same, in the visits and so spread that the devices need least. However much they have, so
 /// that with more they have the same at home.
 std::optional<StreamSchedule> StreamSearch::least_at_home(std::span<const StreamSchedule> visits) {
-  constexpr std::array kElsewhere = {0, 1, 2, 4, 8};
   std::optional<StreamSchedule> least;
   Bytes need;
   stand_on(Bytes{});  // regions take what they need, not what is left
@@ -80,11 +78,10 @@ std::optional<StreamSchedule> StreamSearch::least_at_home(std::span<const Stream
 
 /// Without drives for what DRAM does not hold: whole blocks rest on the devices, as few as leave
 /// the others room. Where the devices do not hold them DRAM lacks room beside what they do.
-StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking,
-                                                    std::span<const StreamSchedule> others) {
+StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking) {
   if (!homes_) return lacking;
   std::vector<StreamSchedule> visits = {least_memory_};
-  visits.insert(visits.end(), others.begin(), others.end());
+  visits.insert(visits.end(), even_.begin(), even_.end());
   std::optional<StreamSchedule> schedule = least_at_home(visits);
   if (!schedule) return lacking;
   const auto fits_devices = [&](int all) {

@@ -116,10 +116,11 @@ StreamSearch::StreamSearch(const PlanQuestion& question, const Chain& chain, Hom
 // ---- what fits ----
 
 std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory,
-                                            std::span<const StreamSchedule> others) {
+                                            std::span<const StreamSchedule> even) {
   least_memory_ = with_slots(std::move(least_memory), kLeastActivationSlots);
   least_memory_.policies = asked_policies(least_memory_);
-  const Attempt attempt = find_homes(others);
+  even_.assign(even.begin(), even.end());
+  const Attempt attempt = find_homes();
   tried_.clear();
   fastest_ = kNever;
   best_.reset();

@@ -2,6 +2,7 @@
 // states rest, how long rings may be, and keeps the fastest draft by simulation.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -41,9 +42,10 @@ class StreamSearch {
   /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
   /// per visit): returns what it lacks, with the shortest rings and everything at rest on the
   /// drives if there are some. Otherwise decides where states rest. Without drives the devices hold
-  /// what DRAM does not, maybe in the visits of `others`.
+  /// what DRAM does not, maybe in the visits of `even`, which also are among those whose whole
+  /// blocks are packed.
   std::optional<Shortage> start(StreamSchedule least_memory,
-                                std::span<const StreamSchedule> others = {});
+                                std::span<const StreamSchedule> even = {});
 
   /// What a strategy has for devices of a size.
   struct Offers {
@@ -88,6 +90,8 @@ class StreamSearch {
   static constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks
   static constexpr std::ptrdiff_t kShortPlan = 8'000;
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
+  /// How many more whole blocks than the first block's device others may have.
+  static constexpr std::array kElsewhere = {0, 1, 2, 4, 8};
 
   enum class Leaving { for_dram, for_drives };  // streaming_policies()
   /// Both rings long, or short where that does not fit; or the ring of what leaves short, and both.
@@ -171,11 +175,11 @@ class StreamSearch {
   /// Where what rests on no device does.
   enum class Resting { by_value, on_drives };
 
-  Attempt find_homes(std::span<const StreamSchedule> others);
+  Attempt find_homes();
   Plan plan_at_rest(const StreamSchedule& schedule) const;
   std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere) const;
   std::optional<StreamSchedule> least_at_home(std::span<const StreamSchedule> visits);
-  Attempt rest_on_devices(Attempt lacking, std::span<const StreamSchedule> others);
+  Attempt rest_on_devices(Attempt lacking);
   bool rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const;
   bool leave_free(StreamSchedule& schedule, const Shortage& lacking) const;
   Plan settle(Rated& rated) const;
@@ -188,6 +192,7 @@ class StreamSearch {
   StreamDraft neighbouring_homes(StreamDraft draft);
   void exchange_homes(const StreamDraft& draft);
   void crowded_homes(StreamDraft draft);
+  std::vector<StreamDraft> packed_homes(const StreamDraft& draft);
   StreamDraft most_at_home(StreamDraft draft);
   /// What takes the memory that forward's outputs leave: sums that wait, then weights; weights
   /// alone; or the first, and what is not kept leaves for DRAM in place of being computed again.
@@ -264,10 +269,11 @@ class StreamSearch {
   std::ptrdiff_t written_ = 0;            // tasks of large plans
   Drafts<StreamDraft> offered_;           // on the rung
   std::vector<StreamSchedule> regular_;
-  Bytes rung_;                       // of all devices that have the most; 0: as asked
-  bool wants_memory_ = false;        // something that was tried on the rung
-  Micros fastest_;                   // of all that was tried
-  std::optional<StreamDraft> best_;  // of what the devices hold
+  std::vector<StreamSchedule> even_;  // visits that start() was given
+  Bytes rung_;                        // of all devices that have the most; 0: as asked
+  bool wants_memory_ = false;         // something that was tried on the rung
+  Micros fastest_;                    // of all that was tried
+  std::optional<StreamDraft> best_;   // of what the devices hold
 };
 
 /// Whether simulations are so short that more schedules can be tried and refined.
