@@ -8,10 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <ranges>
 #include <string_view>
+#include <thread>
 #include <utility>
+
+#include "data/ending_process.h"
 
 namespace ferry {
 namespace {
@@ -51,6 +56,31 @@ void write_holder(int descriptor, const fs::path& file, const std::string& comma
   const bool written = ftruncate(descriptor, 0) == 0 &&
                        pwrite(descriptor, text.data(), text.size(), 0) == std::ssize(text);
   if (!written) throw system_error("cannot write " + file.string(), errno);
+}
+
+/// Whether the process that a lock's file names is on this machine and ending.
+bool names_ending_process(const std::string& holder) {
+  int process = 0;
+  std::array<char, 256> host{};
+  const int found = std::sscanf(holder.c_str(), "process %d on %255s", &process, host.data());
+  return found == 2 && host_name() == host.data() && is_ending(process);
+}
+
+/// Takes the file's lock, or says that another process has it (EWOULDBLOCK) or what failed. One
+/// that is ending is waited for: what restarts a run that was killed comes before its memory is
+/// freed.
+int lock_file(int descriptor) {
+  constexpr auto kLongest = std::chrono::minutes(2);
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  const auto until = std::chrono::steady_clock::now() + kLongest;
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    const bool waits = error == EWOULDBLOCK && std::chrono::steady_clock::now() < until &&
+                       names_ending_process(holder_of(descriptor));
+    if (!waits) return error;
+    std::this_thread::sleep_for(kPause);
+  }
+  return 0;
 }
 
 /// True when `descriptor` is the file that has the name `file` now.
@@ -113,8 +143,7 @@ bool RunLock::take(const std::string& command) {
   const int opened = open(file_.c_str(), kFlags, 0644);
   if (opened < 0 && errno == ENOENT) return false;  // another process has just removed the folder
   if (opened < 0) throw system_error("cannot write into " + folder_.string() + " (out)", errno);
-  if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
+  if (const int error = lock_file(opened); error != 0) {
     const std::string holder = holder_of(opened);
     close(opened);
     if (error != EWOULDBLOCK) throw system_error("cannot lock " + file_.string(), error);

@@ -1,7 +1,8 @@
 // A run's folder belongs to one process at a time: a lock on a file in it, which says who holds it.
 //
 // The lock is the kernel's (flock): it ends with the process that took it, however that ends, so a
-// file that was left behind blocks nobody. Programs that the process starts do not share it.
+// file that was left behind blocks nobody. One that is ending is waited for. Programs that the
+// process starts do not share it.
 #pragma once
 
 #include <filesystem>

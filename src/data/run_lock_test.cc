@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "data/scratch_folder.h"
 
@@ -56,6 +59,28 @@ TEST(RunLock, TheLockOfADeadProcessBlocksNobody) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(std::filesystem::exists(folder / kRunLockName));
   EXPECT_EQ(user_error([&] { RunLock(folder.path(), "the next"); }), "");
+}
+
+// Freeing so much memory takes a while, and until then the lock is held.
+TEST(RunLock, OneThatIsBeingKilledIsWaitedFor) {
+  constexpr std::size_t kBytes = std::size_t{1} << 28;
+  const ScratchFolder folder;
+  std::array<int, 2> ready{};
+  ASSERT_EQ(pipe(ready.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunLock lock(folder.path(), "the killed one");
+    const std::vector<char> memory(kBytes, 1);
+    const ssize_t told = write(ready[1], memory.data(), 1);
+    while (told > 0) pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_NE(user_error([&] { RunLock(folder.path(), "too early"); }), "");
+  kill(child, SIGKILL);
+  EXPECT_EQ(user_error([&] { RunLock(folder.path(), "the next"); }), "");
+  waitpid(child, nullptr, 0);
+  for (const int end : ready) close(end);
 }
 
 TEST(RunLock, AProgramThatTheHolderStartsDoesNotHoldIt) {
