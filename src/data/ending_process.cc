@@ -10,7 +10,7 @@
 namespace ferry {
 namespace {
 
-constexpr unsigned kExiting = 0x4;  // PF_EXITING of include/linux/sched.h
+constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel
 constexpr std::uint64_t kKilled = std::uint64_t{1} << (SIGKILL - 1);
 
 // proc_pid_stat(5): the name in parentheses may hold anything; state and flags are fields 3 and 9.
