@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -33,19 +34,22 @@ constexpr double kMostStepsOnDrives = 4;  // there are twice the rungs, and seve
 constexpr Micros kMostEffort = from_seconds(16);
 constexpr Micros kTaskEffort{2.2};   // to write and simulate a task, on a 2-core Zen 4 machine
 constexpr double kNearBound = 1.02;  // of the rung: nothing shorter by more can be found
+constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 }  // namespace
 
 /// From the climb's best of every rung, on that rung. Those are left out where nothing that is
-/// faster than the best can be found, most of them if the highest comes first; so the answer is as
-/// if none were, and more memory makes it no slower. Those near to their bound are left out, too:
-/// that asks for nothing but the rung's own, whatever is above it.
+/// faster than the best or than another strategy's can be found, most of them if the highest comes
+/// first; so the answer is as if none were, and more memory makes it no slower. Those near to their
+/// bound are left out, too: that asks for nothing but the rung's own, whatever is above it.
 void StreamSearch::search_blocks(const std::vector<Found>& found, double most_gain) {
   for (const auto& [rung, draft] : std::views::reverse(found)) {
     stand_on(rung);
     const Micros bound = bound_of_one_way(question_, chain_);
     const Micros least = std::max(draft.step() * (1 - most_gain), bound);
-    if (draft.step() <= bound * kNearBound || (best_ && least >= best_->step())) continue;
+    const Micros to_beat =
+        std::min(best_ ? best_->step() : kNever, asked_.faster_than.value_or(kNever));
+    if (draft.step() <= bound * kNearBound || least >= to_beat) continue;
     passes_.run(pass_name::kBlocks, draft,
                 [&](StreamDraft given) { return best_blocks(std::move(given), most_gain); });
   }
