@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -34,7 +33,6 @@ constexpr double kMostStepsOnDrives = 4;  // there are twice the rungs, and seve
 constexpr Micros kMostEffort = from_seconds(16);
 constexpr Micros kTaskEffort{2.2};   // to write and simulate a task, on a 2-core Zen 4 machine
 constexpr double kNearBound = 1.02;  // of the rung: nothing shorter by more can be found
-constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 }  // namespace
 

@@ -26,7 +26,6 @@ namespace {
 // The evaluator's best; the simulator chooses among them.
 constexpr int kPartitionsTried = 6;
 constexpr int kSmallPartitionsTried = 12;  // of a small step
-constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 double bytes_per_micro(double bytes_per_second) { return bytes_per_second * 1e-6; }
 

@@ -30,6 +30,9 @@ struct Draft {
   Micros step() const { return prediction.step; }
 };
 
+/// A step that nothing takes as long as.
+inline constexpr Micros kNever{std::numeric_limits<double>::infinity()};
+
 /// The other where that is faster.
 template <typename Draft>
 Draft faster(Draft draft, std::optional<Draft> other) {
@@ -37,9 +40,7 @@ Draft faster(Draft draft, std::optional<Draft> other) {
 }
 
 /// A limit to which what is as fast keeps, too, where limits ask for less.
-inline Micros as_fast_as(Micros step) {
-  return {std::nextafter(step.count, std::numeric_limits<double>::infinity())};
-}
+inline Micros as_fast_as(Micros step) { return {std::nextafter(step.count, kNever.count)}; }
 
 /// The fastest of the drafts that were offered; of equally fast ones those that came first.
 template <typename Draft>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 #include "planner/costs/queues.h"
@@ -26,7 +25,6 @@ constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much
 // A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
 // it ends, but for what has to be known, when so many tasks of large plans are written.
 constexpr std::ptrdiff_t kMostWritten = 4'000'000;
-constexpr Micros kNever{std::numeric_limits<double>::infinity()};
 
 bool leaves_device(ActivationPolicy policy) {
   return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
