@@ -64,8 +64,8 @@ class PlanParser {
   template <typename IdType>
   std::string_view new_name(const PlanLine& line, Names<IdType>& names);
   template <typename IdType>
-  std::vector<IdType> list(const LineOrigin& at, std::string_view key, std::string_view names,
-                           const Names<IdType>& known) const;
+  FewIds<IdType> list(const LineOrigin& at, std::string_view key, std::string_view names,
+                      const Names<IdType>& known) const;
   static PlanLine::Limits indices(std::size_t count) {
     return {0, static_cast<std::int64_t>(count) - 1};
   }
@@ -95,9 +95,9 @@ std::string_view PlanParser::new_name(const PlanLine& line, Names<IdType>& names
 }
 
 template <typename IdType>
-std::vector<IdType> PlanParser::list(const LineOrigin& at, std::string_view key,
-                                     std::string_view names, const Names<IdType>& known) const {
-  std::vector<IdType> ids;
+FewIds<IdType> PlanParser::list(const LineOrigin& at, std::string_view key, std::string_view names,
+                                const Names<IdType>& known) const {
+  FewIds<IdType> ids;
   if (names.empty()) refuse(at, key, "at least one name", names);
   if (names.back() == ',') refuse(at, key, "a name behind the last comma", names);
   while (!names.empty()) ids.push_back(known.find(at, take_until(names, ',')));

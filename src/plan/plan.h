@@ -16,6 +16,7 @@
 
 #include "base/fair_share.h"
 #include "base/ids.h"
+#include "base/short_vector.h"
 #include "base/units.h"
 #include "spec/block_id.h"
 #include "spec/precision.h"
@@ -117,16 +118,20 @@ enum class TaskKind {
   work,      // anything else that takes time, on any resource; in timing-only plans
 };
 
+/// What a task names. Plans have thousands of tasks, and few of them name more.
+template <typename IdType>
+using FewIds = ShortVector<IdType, 6>;
+
 struct Task {
   std::string name;  // unique, without spaces: "F.3.0", "B.3.0", "W.3>gpu0", "U.3"
   TaskKind kind = TaskKind::copy;
   ResourceId resource;
   BlockId block;
   int micro_batch = -1;
-  std::vector<InstanceId> reads;
-  std::vector<InstanceId> writes;
-  std::vector<TaskId> after;           // tasks of the same step
-  std::vector<TaskId> after_previous;  // tasks of the step before
+  FewIds<InstanceId> reads;
+  FewIds<InstanceId> writes;
+  FewIds<TaskId> after;           // tasks of the same step
+  FewIds<TaskId> after_previous;  // tasks of the step before
   Micros micros;  // predicted duration at full speed; for a copy beside latency + bytes / rate
   Bytes bytes;    // moved by a copy
   /// Of a copy of W.b: it does nothing where the step before has left what it would write. With

@@ -113,7 +113,7 @@ TEST(PlanText, CommentsEmptyLinesAndTheOrderOfFieldsDoNotMatter) {
                                "a.plan");
   ASSERT_EQ(plan.tasks.size(), 1U);
   EXPECT_EQ(plan.tasks[0].name, "X.0#1");
-  EXPECT_EQ(plan.tasks[0].writes, std::vector<InstanceId>{0});
+  EXPECT_EQ(plan.tasks[0].writes, FewIds<InstanceId>{0});
 }
 
 TEST(PlanText, TasksMayComeAfterTasksFurtherDown) {
@@ -121,8 +121,8 @@ TEST(PlanText, TasksMayComeAfterTasksFurtherDown) {
                                    "task a kind=load on=host.load after_previous=b\n"
                                    "task b kind=load on=host.load after=a\n",
                                "a.plan");
-  EXPECT_EQ(plan.tasks[0].after_previous, std::vector<TaskId>{1});
-  EXPECT_EQ(plan.tasks[1].after, std::vector<TaskId>{0});
+  EXPECT_EQ(plan.tasks[0].after_previous, FewIds<TaskId>{1});
+  EXPECT_EQ(plan.tasks[1].after, FewIds<TaskId>{0});
 }
 
 struct Mistake {

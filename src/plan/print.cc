@@ -28,7 +28,7 @@ class PlanText {
 
   // Writes "key=a,b,c", or nothing for an empty list.
   template <typename IdType, typename NameOf>
-  void list(std::string_view key, const std::vector<IdType>& ids, NameOf name_of) {
+  void list(std::string_view key, const FewIds<IdType>& ids, NameOf name_of) {
     if (ids.empty()) return;
     start(key);
     for (const IdType id : ids) {

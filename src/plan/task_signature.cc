@@ -101,7 +101,7 @@ bool TaskSignatures::takes(const Task& task, bool keeps, const Access& access,
 
 void TaskSignatures::write(Task& task, bool keeps, const Where& where, const Listing& listing) {
   fill(task.kind, task.block, task.micro_batch, written_);
-  const auto list = [&](std::vector<Access>& accesses, std::vector<InstanceId>& ids, bool write) {
+  const auto list = [&](std::vector<Access>& accesses, FewIds<InstanceId>& ids, bool write) {
     list_in(listing.order, accesses);
     ids.reserve(accesses.size());
     for (const Access& access : accesses) {

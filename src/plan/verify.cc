@@ -69,7 +69,7 @@ void check_places(const Plan& plan, Findings& findings) {
 // The third part of rule 2: what is behind K.b.m, which only a queue that made it can go on from.
 void check_saved(const Plan& plan, Findings& findings) {
   std::map<ValueId, ResourceId> made_on;
-  const auto saved_among = [&](const std::vector<InstanceId>& instances) -> std::optional<ValueId> {
+  const auto saved_among = [&](const FewIds<InstanceId>& instances) -> std::optional<ValueId> {
     for (const InstanceId id : instances) {
       const ValueId value = plan.instances[id].value;
       if (plan.values[value].kind == ValueKind::saved) return value;

@@ -48,7 +48,7 @@ Plan without(Plan plan, const std::string& name) {
   plan.tasks.erase(plan.tasks.begin() + gone.number());
   for (Task& task : plan.tasks) {
     for (auto* const list : {&task.after, &task.after_previous}) {
-      if (std::erase(*list, gone) > 0) {
+      if (erase(*list, gone) > 0) {
         list->insert(list->end(), erased.after.begin(), erased.after.end());
       }
       for (TaskId& id : *list) {

@@ -80,7 +80,7 @@ class FormCheck {
   Finding runs_on(const Task& task, const TaskSignatures& signatures) const;
   Finding copy(const Task& task) const;
   Finding refreshes(const Task& task, const TaskSignatures& signatures) const;
-  Finding accesses(const Task& task, const std::vector<InstanceId>& instances,
+  Finding accesses(const Task& task, const FewIds<InstanceId>& instances,
                    const std::vector<Access>& known, const std::string& verb) const;
 
   const Value& value_of(InstanceId id) const { return plan_.values[plan_.instances[id].value]; }
@@ -410,7 +410,7 @@ Finding FormCheck::refreshes(const Task& task, const TaskSignatures& signatures)
          (sums_wait(plan_) ? " that are updated ahead" : "");
 }
 
-Finding FormCheck::accesses(const Task& task, const std::vector<InstanceId>& instances,
+Finding FormCheck::accesses(const Task& task, const FewIds<InstanceId>& instances,
                             const std::vector<Access>& known, const std::string& verb) const {
   // Marks which entries of the signature were found; most are short, and a clip's reads usually
   // stand in the signature's order, so the search begins behind the last hit. Whether a sum is

@@ -149,7 +149,7 @@ void write_tasks(const Plan& plan, JsonText& json) {
     numbers.add(static_cast<std::int64_t>(task.kind));
     numbers.add(task.resource.number());
     numbers.add(task.bytes.count);
-    for (const std::vector<TaskId>* earlier : {&task.after, &task.after_previous}) {
+    for (const FewIds<TaskId>* earlier : {&task.after, &task.after_previous}) {
       numbers.add(static_cast<std::int64_t>(earlier->size()));
       for (const TaskId other : *earlier) numbers.add(id.number() - other.number());
     }

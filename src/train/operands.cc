@@ -7,7 +7,7 @@
 namespace ferry {
 namespace {
 
-void take_parts(const Plan& plan, const std::vector<InstanceId>& instances,
+void take_parts(const Plan& plan, const FewIds<InstanceId>& instances,
                 const std::vector<Access>& known, Operands& parts) {
   for (const InstanceId id : instances) {
     const ValueKey key = key_of(plan.values[plan.instances[id].value]);

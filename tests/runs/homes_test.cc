@@ -396,7 +396,7 @@ TEST(Drives, EveryDroppedDependencyOnADriveIsReported) {
     });
     if (earlier == after.end() || later.index() % 7 != 0) continue;
     Plan plan = sample.plan;
-    std::erase(plan.tasks[later].after, *earlier);
+    erase(plan.tasks[later].after, *earlier);
     if (!verify(plan)) continue;  // another dependency implies it
     ++dropped;
     const Outcome outcome = run(sample.asked, plan);

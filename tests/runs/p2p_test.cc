@@ -113,8 +113,7 @@ TEST(P2p, ADroppedWaitForACopyIsAHazard) {
            });
   });
   ASSERT_NE(reader, plan.tasks.end());
-  std::erase_if(reader->after,
-                [&](TaskId id) { return goes_between_devices(plan, plan.tasks[id]); });
+  erase_if(reader->after, [&](TaskId id) { return goes_between_devices(plan, plan.tasks[id]); });
   ASSERT_TRUE(verify(plan).has_value());
   Training training(asked, plan, /*checked=*/true, {}, {.p2p = kP2p});
   Observer nobody;

@@ -130,7 +130,7 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   Plan plan = planned(asked);
   const auto task = std::ranges::find(plan.tasks, std::string("F.3.0"), &Task::name);
   ASSERT_NE(task, plan.tasks.end());
-  std::erase_if(task->after, [&](TaskId id) {
+  erase_if(task->after, [&](TaskId id) {
     const Task& other = plan.tasks[id];
     return other.kind == TaskKind::copy && other.name.starts_with("W.3");
   });

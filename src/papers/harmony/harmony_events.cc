@@ -356,11 +356,11 @@ TaskId HarmonyEvents::receive(const PackVisit& visit, const std::string& event, 
                               TaskId sent, std::vector<TaskId> after) {
   after.push_back(queues_[visit.gpu][kPeerIn].last);
   after = existing(std::move(after));
-  std::vector<TaskId> both = plan_.plan().tasks[sent].after;
+  FewIds<TaskId> both = plan_.plan().tasks[sent].after;
   both.push_back(queue_before_[sent]);
   both.insert(both.end(), after.begin(), after.end());
   for (const TaskId earlier : after) plan_.wait_for(sent, earlier);
-  return copy(visit, kPeerIn, event, i, bytes, both);
+  return copy(visit, kPeerIn, event, i, bytes, {both.begin(), both.end()});
 }
 
 TaskId HarmonyEvents::add(const PackVisit& visit, Stream stream, TaskKind kind,

@@ -45,7 +45,7 @@ const Task& task(const Plan& plan, const std::string& name) {
   return plan.tasks[static_cast<std::size_t>(find(plan, name))];
 }
 
-bool waits(const std::vector<TaskId>& after, TaskId earlier) {
+bool waits(const FewIds<TaskId>& after, TaskId earlier) {
   return std::find(after.begin(), after.end(), earlier) != after.end();
 }
 

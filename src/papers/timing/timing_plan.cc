@@ -49,7 +49,7 @@ ResourceId TimingPlan::link(const std::string& name, PlaceId place, double bytes
 }
 
 TaskId TimingPlan::add(TaskKind kind, const std::string& name, ResourceId queue, Micros micros,
-                       std::vector<TaskId> after) {
+                       const std::vector<TaskId>& after) {
   FERRY_CHECK((kind == TaskKind::copy) == (plan_.resources[queue].kind == ResourceKind::copy),
               name);
   Task task;
@@ -57,14 +57,14 @@ TaskId TimingPlan::add(TaskKind kind, const std::string& name, ResourceId queue,
   task.kind = kind;
   task.resource = queue;
   task.micros = micros;
-  task.after = std::move(after);
+  task.after.assign(after.begin(), after.end());
   plan_.tasks.push_back(std::move(task));
   return static_cast<TaskId>(plan_.tasks.size()) - 1;
 }
 
 TaskId TimingPlan::copy(const std::string& name, ResourceId link, Bytes bytes,
-                        std::vector<TaskId> after) {
-  const TaskId id = add(TaskKind::copy, name, link, {}, std::move(after));
+                        const std::vector<TaskId>& after) {
+  const TaskId id = add(TaskKind::copy, name, link, {}, after);
   plan_.tasks.back().bytes = bytes;
   return id;
 }

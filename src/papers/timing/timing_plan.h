@@ -32,11 +32,11 @@ class TimingPlan {
 
   /// Appends a task that takes `micros` to its queue. `kind` is none but copy. Names are unique.
   TaskId add(TaskKind kind, const std::string& name, ResourceId queue, Micros micros,
-             std::vector<TaskId> after = {});
+             const std::vector<TaskId>& after = {});
 
   /// Appends a copy of `bytes` to a link; takes latency + bytes / rate.
   TaskId copy(const std::string& name, ResourceId link, Bytes bytes,
-              std::vector<TaskId> after = {});
+              const std::vector<TaskId>& after = {});
 
   /// What a task is about, for tables and pictures.
   void about(TaskId task, int block, int micro_batch);

@@ -36,7 +36,7 @@ StreamSearch::Attempt StreamSearch::find_homes() {
 
 /// Of what has to be known however large plans are: not counted.
 Plan StreamSearch::plan_at_rest(const StreamSchedule& schedule) const {
-  return write_stream_plan(question_, chain_, as_asked(schedule));
+  return write_stream_plan(question_, chain_, as_asked(schedule), TaskNames::none);
 }
 
 /// With so many more whole blocks at home on all devices but the first block's: as few as leave the

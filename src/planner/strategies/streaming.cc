@@ -217,7 +217,7 @@ bool StreamSearch::is_better(const StreamDraft& draft) const {
 }
 
 Plan StreamSearch::write(const StreamSchedule& schedule, std::ptrdiff_t& written) const {
-  Plan plan = write_stream_plan(question_, chain_, schedule);
+  Plan plan = write_stream_plan(question_, chain_, schedule, TaskNames::none);
   const bool counts = std::ssize(plan.tasks) > kLargePlan && !schedule.straight;
   if (counts) written += std::ssize(plan.tasks);
   return plan;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
 #include "planner/write/activation_policy.h"
-#include "planner/write/edges.h"
 
 namespace ferry {
 namespace {
@@ -16,6 +16,30 @@ std::string numbered(const std::string& letter, BlockId block, int micro_batch) 
   if (block.valid()) name += "." + to_string(block);
   if (micro_batch >= 0) name += "." + std::to_string(micro_batch);
   return name;
+}
+
+/// The same for every task of its kind, block and micro-batch.
+std::string shared_name(const Plan& plan, const Task& task) {
+  switch (task.kind) {
+    case TaskKind::load:
+      return numbered("X", {}, task.micro_batch);
+    case TaskKind::forward:
+      return numbered("F", task.block, task.micro_batch);
+    case TaskKind::backward:
+      return numbered("B", task.block, task.micro_batch);
+    case TaskKind::copy: {
+      const Value& moved = plan.values[plan.instances[task.reads.front()].value];
+      return value_name(moved) + ">" + plan.places[plan.instances[task.writes.front()].place].name;
+    }
+    case TaskKind::update:
+      return numbered("U", task.block, -1);
+    case TaskKind::redo:
+      return numbered("redo", task.block, -1);
+    case TaskKind::clip:
+    case TaskKind::work:
+      break;
+  }
+  return "clip";
 }
 
 std::string block_kind_name(const ChainBlock& block) { return to_string(block.kind); }
@@ -160,7 +184,6 @@ Task PlanBuilder::make(TaskKind kind, BlockId block, int micro_batch, bool keeps
 void PlanBuilder::load(int micro_batch, InstanceId to) {
   Task task =
       make(TaskKind::load, {}, micro_batch, false, [to](const Access&, bool) { return to; });
-  task.name = numbered("X", {}, micro_batch);
   task.resource = queues_.load;
   task.micros = question_.profile.task_overhead;  // a few rows of a token file in the page cache
   plan_.tasks.push_back(std::move(task));
@@ -170,19 +193,16 @@ void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool
                           const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
   Task task = make(TaskKind::forward, block, micro_batch, keeps, where);
-  task.name = numbered("F", block, micro_batch);
   task.resource = device(device_index).compute;
   task.micros = costs.forward;
   task.workspace = forward_workspace(costs, keeps);
   plan_.tasks.push_back(std::move(task));
 }
 
-void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps, bool again,
+void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps,
                            const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
   Task task = make(TaskKind::backward, block, micro_batch, keeps, where, backwards_);
-  task.name = numbered("B", block, micro_batch);
-  if (again) task.name += "#1";
   task.resource = device(device_index).compute;
   task.micros = keeps ? costs.saved_backward : costs.backward;
   task.workspace = backward_workspace(costs, keeps);
@@ -190,21 +210,14 @@ void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, boo
 }
 
 void PlanBuilder::copy(ResourceId queue, InstanceId from, InstanceId to) {
-  const ValueId value = plan_.instances[from].value;
-  const PlaceId target = plan_.instances[to].place;
-  const Value& moved = plan_.values[value];
-  const std::size_t at = value.index() * plan_.places.size() + target.index();
-  if (at >= copies_.size()) copies_.resize(at + 1);
-  const int repeats = copies_[at]++;
+  const Value& moved = plan_.values[plan_.instances[from].value];
   Task task;
   task.kind = TaskKind::copy;
-  task.name = value_name(moved) + ">" + plan_.places[target].name;
-  if (repeats > 0) task.name += "#" + std::to_string(repeats);
   task.resource = queue;
   task.block = moved.block;
   task.micro_batch = moved.micro_batch;
-  task.reads.assign(1, from);
-  task.writes.assign(1, to);
+  task.reads = {from};
+  task.writes = {to};
   task.bytes = moved.bytes;
   plan_.tasks.push_back(std::move(task));
 }
@@ -219,7 +232,6 @@ void PlanBuilder::clip(const Where& where) {
   const auto losses = task.reads.end() - plan_.micro_batches;
   std::sort(task.reads.begin(), losses);
   std::sort(losses, task.reads.end());
-  task.name = "clip";
   task.resource = queues_.update;
   task.micros = question_.profile.task_overhead;
   plan_.tasks.push_back(std::move(task));
@@ -234,7 +246,6 @@ void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances&
   const ChainBlock& costs = chain_.blocks[block];
   const bool on_host = queue == queues_.update;
   Task task = make_update(TaskKind::update, block, instances);
-  task.name = numbered("U", block, -1);
   task.resource = queue;
   task.micros = on_host ? costs.host_update : costs.device_update;
   if (instances.original.valid()) {
@@ -246,7 +257,6 @@ void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances&
 
 void PlanBuilder::redo(BlockId block, const UpdateInstances& instances) {
   Task task = make_update(TaskKind::redo, block, instances);
-  task.name = numbered("redo", block, -1);
   task.resource = queues_.update;
   plan_.tasks.push_back(std::move(task));
 }
@@ -268,11 +278,21 @@ Task PlanBuilder::make_update(TaskKind kind, BlockId block, const UpdateInstance
   });
 }
 
-void PlanBuilder::settle(Bytes host_end, int gradient_slots) {
+void PlanBuilder::settle(Bytes host_end, int gradient_slots, TaskNames names) {
+  if (names == TaskNames::given) name_tasks();
   drop_unread_copies();
   drop_unused_instances();
   place_host_activations(host_end, gradient_slots);
   set_workspaces();
+}
+
+void PlanBuilder::name_tasks() {
+  std::unordered_map<std::string, int> given;
+  for (Task& task : plan_.tasks) {
+    task.name = shared_name(plan_, task);
+    const int repeats = given[task.name]++;
+    if (repeats > 0) task.name += "#" + std::to_string(repeats);
+  }
 }
 
 // A checkpoint, or what was kept, whose device slot survived until backward went to the host, and
@@ -356,11 +376,6 @@ void PlanBuilder::set_workspaces() {
   }
 }
 
-Plan PlanBuilder::finish() {
-  order_accesses(plan_);
-  return std::move(plan_);
-}
-
-Plan PlanBuilder::finish_unordered() { return std::move(plan_); }
+Plan PlanBuilder::finish() { return std::move(plan_); }
 
 }  // namespace ferry

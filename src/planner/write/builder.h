@@ -1,7 +1,7 @@
 // Writes a plan task by task, in an order in which running them one after another would be right.
 //
 // The builder keeps names, values and instances; the edges that make the plan right on concurrent
-// queues are added at the end by order_accesses() (edges.h).
+// queues are added by order_accesses() (edges.h).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,9 @@
 #include "planner/costs/queues.h"
 
 namespace ferry {
+
+/// Only a plan that is looked at needs names: "W.3>gpu0", and "#1" behind it the second time.
+enum class TaskNames { none, given };
 
 class PlanBuilder {
  public:
@@ -58,15 +61,13 @@ class PlanBuilder {
       const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of);
   InstanceId home(ValueKind kind, BlockId block) const;
 
-  /// Appends a task; its name comes from its kind, and what it reads and writes from its signature
+  /// Appends a task; what it reads and writes comes from its signature
   /// (plan/task_signature.h). `where` says where each value is and may append the copies that bring
   /// it there. A forward that `keeps` writes K.b.m, and a backward does not recompute what it
   /// keeps. Requires: homes are laid out.
   void load(int micro_batch, InstanceId to);
   void forward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
-  /// `again`: it has run before, for the norm alone.
-  void backward(BlockId block, int micro_batch, int device, bool keeps, bool again,
-                const Where& where);
+  void backward(BlockId block, int micro_batch, int device, bool keeps, const Where& where);
   /// Copies get their bytes from the value.
   void copy(ResourceId queue, InstanceId from, InstanceId to);
   /// A copy of weights that nothing has to do where the step before was not clipped.
@@ -90,18 +91,17 @@ class PlanBuilder {
   /// and gives the host's activations at kUnplaced their slots from `host_end` on, and behind them
   /// its slots from kBehind on. Then sets the workspaces.
   /// `gradient_slots`: how many dA.b.m of one micro-batch are on the host at once.
-  void settle(Bytes host_end, int gradient_slots);
+  void settle(Bytes host_end, int gradient_slots, TaskNames names);
 
-  /// Adds all edges and hands the plan over.
+  /// Hands the plan over, without edges.
   Plan finish();
-  /// Hands the plan over without edges: enough to see whether it fits.
-  Plan finish_unordered();
 
  private:
   /// A task with what it reads and writes; not yet in the plan, so that copies come before it.
   Task make(TaskKind kind, BlockId block, int micro_batch, bool keeps, const Where& where,
             const Listing& listing = {});
   Task make_update(TaskKind kind, BlockId block, const UpdateInstances& instances);
+  void name_tasks();
   void drop_unread_copies();
   void drop_unused_instances();
   void place_host_activations(Bytes host_end, int gradient_slots);
@@ -118,7 +118,6 @@ class PlanBuilder {
   std::vector<ValueId> values_;  // [kind][block][micro-batch], the last two with "none" first
   IdVector<ValueId, InstanceId> latest_;         // of each value's instances
   IdVector<InstanceId, InstanceId> one_before_;  // of the same value
-  std::vector<int> copies_;                      // made so far: [value][to place], flat
   std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
   std::map<int, ResourceId> renewals_;  // by device

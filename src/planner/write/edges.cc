@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "base/short_vector.h"
+
 namespace ferry {
 namespace {
 
@@ -42,7 +44,7 @@ struct Segment {
     RunId run;
   };
   RunId writer = kNone;
-  std::vector<Reader> readers;  // since the writer, one per resource
+  ShortVector<Reader, 4> readers;  // since the writer, one per resource
 
   void read_by(ResourceId resource, RunId run) {
     for (Reader& reader : readers) {

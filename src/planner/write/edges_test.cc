@@ -22,7 +22,7 @@ class Sketch {
     plan.instances.push_back({static_cast<ValueId>(plan.values.size()) - 1, 0, {offset}, false});
     return static_cast<InstanceId>(plan.instances.size()) - 1;
   }
-  void task(ResourceId queue, std::vector<InstanceId> reads, std::vector<InstanceId> writes) {
+  void task(ResourceId queue, FewIds<InstanceId> reads, FewIds<InstanceId> writes) {
     Task made;
     made.resource = queue;
     made.reads = std::move(reads);
@@ -32,7 +32,7 @@ class Sketch {
   Plan plan;
 };
 
-using Ids = std::vector<TaskId>;
+using Ids = FewIds<TaskId>;
 
 TEST(Edges, AReaderWaitsForTheWriterAndTheNextStepForTheReader) {
   Sketch sketch;

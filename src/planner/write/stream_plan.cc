@@ -51,7 +51,7 @@ class StreamWriter {
     for (const TokenUse& use : token_uses_) ++uses_left_[use];
   }
 
-  Plan write() {
+  Plan write(TaskNames names) {
     set_stages();
     plan_visits();
     lay_out_devices();
@@ -64,8 +64,8 @@ class StreamWriter {
     for (const auto& [b, v] : waiting_) land(v, b);
     if (visits_.count() == visits_.first_again()) collect();
     if (train_ && residence_.updates_wait()) update_all();
-    builder_.settle(store_.end(), kHostGradientTurns);
-    return builder_.finish_unordered();
+    builder_.settle(store_.end(), kHostGradientTurns, names);
+    return builder_.finish();
   }
 
   /// Of the plan that was written.
@@ -510,7 +510,7 @@ class StreamWriter {
           return of_visit(v, access.value);
       }
     };
-    builder_.backward(b, m, d, saves(schedule_.policies, b), visits_.is_again(v), where);
+    builder_.backward(b, m, d, saves(schedule_.policies, b), where);
     if (saves(schedule_.policies, b)) devices_[d].let_go(saved(b, m));
     if (!is_head(b)) devices_[d].let_go(above);
     const bool reads_on = visits_.is_for_norm(v) && residence_.home(b).input_stays;
@@ -668,12 +668,12 @@ class StreamWriter {
 }  // namespace
 
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
-                       const StreamSchedule& schedule) {
+                       const StreamSchedule& schedule, TaskNames names) {
   FERRY_CHECK(schedule.activation_slots >= kLeastActivationSlots, "activation slots of a device");
   StreamWriter writer(question, chain, schedule, {});
-  Plan plan = writer.write();
+  Plan plan = writer.write(names);
   if (!writer.is_crowded()) return plan;
-  return StreamWriter(question, chain, schedule, writer.inputs()).write();
+  return StreamWriter(question, chain, schedule, writer.inputs()).write(names);
 }
 
 std::vector<Bytes> roomy_needs(const PlanQuestion& question, const Chain& chain,

@@ -6,6 +6,7 @@
 
 #include "plan/plan.h"
 #include "planner/costs/question.h"
+#include "planner/write/builder.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
@@ -15,7 +16,7 @@ namespace ferry {
 /// needs. Weights and states are at the same offsets of the same places in training and evaluation.
 /// Requires: the machine has drives when the schedule uses them.
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
-                       const StreamSchedule& schedule);
+                       const StreamSchedule& schedule, TaskNames names = TaskNames::given);
 
 /// By device: slots and workspace with a region that leaves any two neighbouring visits room.
 /// Writes no task: O(visits and blocks). Requires: as write_stream_plan().

@@ -113,7 +113,7 @@ TEST(UpdatesAhead, VerifyNamesWhatIsWrongWithThem) {
     const TaskId gone = task_named(plan, name);
     for (Task& task : plan.tasks) {
       for (auto* edges : {&task.after, &task.after_previous}) {
-        std::erase(*edges, gone);
+        erase(*edges, gone);
         for (TaskId& id : *edges) id = id > gone ? TaskId(id.number() - 1) : id;
       }
     }
