@@ -409,15 +409,4 @@ StreamSchedule StreamSearch::with(const Fill& fill, int kept, const HomeCounts& 
   return schedule;
 }
 
-/// Whether the devices have room for it and for any two neighbouring visits.
-bool StreamSearch::is_roomy(const StreamSchedule& schedule) {
-  const std::vector<Bytes> needs = needs_at_rest(schedule);
-  for (int d = 0; d < schedule.devices; ++d) {
-    if (needs[static_cast<std::size_t>(d)] <= device_limit(question_, d)) continue;
-    wants_memory_ = true;
-    return false;
-  }
-  return true;
-}
-
 }  // namespace ferry

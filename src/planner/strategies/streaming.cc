@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <utility>
 
@@ -30,39 +31,77 @@ bool leaves_device(ActivationPolicy policy) {
   return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
 }
 
-// Tells schedules of one strategy apart, whose homes are decided.
-std::string key_of(const StreamSchedule& schedule) {
-  std::string key =
-      std::to_string(schedule.activation_slots) + (schedule.updates_as_landed ? "l" : "b");
-  if (schedule.sums_leave_first > 0) key += 'g' + std::to_string(schedule.sums_leave_first);
-  if (schedule.updates_read_apart) key += 'w';
-  for (const BlockId b : schedule.leaving) key += 'e' + std::to_string(b.number());
-  if (schedule.straight) key += 'p';
-  key += 'n' + std::to_string(schedule.updates_ahead);
-  const StagingRoom& room = schedule.staging;
-  for (const int count : {room.states, room.weights, room.sums, room.activations}) {
-    key += 's' + std::to_string(count);
+// Numbers one behind the other, as they lie in memory: keys are made more often than plans.
+class ScheduleKey {
+ public:
+  template <std::integral Number>
+  void add(Number number) {
+    key_.append(reinterpret_cast<const char*>(&number), sizeof(number));
   }
-  if (std::ranges::any_of(schedule.policies, leaves_device))
-    key += "k" + std::to_string(schedule.saved_slots);
-  for (const ActivationPolicy policy : schedule.policies)
-    key += static_cast<char>('0' + static_cast<int>(policy));
-  for (const BlockHome& home : schedule.homes) {
+  void add(const std::vector<BlockHome>& homes) {
+    add(std::ssize(homes));
+    for (const BlockHome& home : homes) add_flags(home);
+  }
+  std::string take() { return std::move(key_); }
+
+ private:
+  void add_flags(const BlockHome& home) {
     int bits = 0;
     for (const bool bit :
          {home.on_device, home.weight_stays, home.sum_waits, home.input_stays, home.renews_at_once,
           home.weight_on_drive, home.state_on_drive, home.sum_passes}) {
       bits = 2 * bits + (bit ? 1 : 0);
     }
-    key += static_cast<char>('0' + bits);
+    key_ += static_cast<char>(bits);
   }
+
+  std::string key_;
+};
+
+// What tells schedules of one strategy apart, but for their homes.
+ScheduleKey key_without_homes(const StreamSchedule& schedule) {
+  ScheduleKey key;
+  const StagingRoom& room = schedule.staging;
+  const bool leaves = std::ranges::any_of(schedule.policies, leaves_device);
+  for (const int number :
+       {schedule.activation_slots, schedule.updates_as_landed ? 1 : 0, schedule.sums_leave_first,
+        schedule.updates_read_apart ? 1 : 0, schedule.straight ? 1 : 0, schedule.updates_ahead,
+        room.states, room.weights, room.sums, room.activations,
+        leaves ? schedule.saved_slots : 0}) {
+    key.add(number);
+  }
+  key.add(std::ssize(schedule.leaving));
+  for (const BlockId b : schedule.leaving) key.add(b.number());
+  key.add(std::ssize(schedule.policies));
+  for (const ActivationPolicy policy : schedule.policies) key.add(static_cast<int>(policy));
+  key.add(std::ssize(schedule.visits));
   for (const StageVisit& visit : schedule.visits) {
     for (const int part : {static_cast<int>(visit.direction), visit.device, visit.first, visit.end,
                            visit.first_batch, visit.end_batch}) {
-      key += ' ' + std::to_string(part);
+      key.add(part);
     }
   }
   return key;
+}
+
+// Tells schedules of one strategy apart, whose homes are decided.
+std::string key_of(const StreamSchedule& schedule) {
+  ScheduleKey key = key_without_homes(schedule);
+  key.add(schedule.homes);
+  return key.take();
+}
+
+// Tells schedules apart whose homes follow from what they ask for.
+std::string key_before_rest(const StreamSchedule& schedule) {
+  ScheduleKey key = key_without_homes(schedule);
+  const HomeCounts& on = schedule.on_devices;
+  for (const int count : {on.all, on.large, on.sums, on.weights, on.passing, on.all_elsewhere,
+                          on.sums_elsewhere, on.renewed}) {
+    key.add(count);
+  }
+  key.add(schedule.left_free.count);
+  key.add(schedule.chosen_homes);
+  return key.take();
 }
 
 // Whether no device's memory is full: what passes has all the room that is of use.
@@ -328,6 +367,19 @@ ActivationPolicies StreamSearch::asked_policies(const StreamSchedule& schedule) 
     return swap_all(chain_, kept_slots(chain_, schedule), ActivationPolicy::swap_to_drive);
   }
   return schedule.policies;
+}
+
+/// Whether the devices have room for it and for any two neighbouring visits.
+bool StreamSearch::is_roomy(const StreamSchedule& schedule) {
+  const auto [known, is_new] = roomy_needs_.try_emplace(key_before_rest(schedule));
+  std::vector<Bytes>& needs = known->second;
+  if (is_new) needs = needs_at_rest(schedule);
+  for (int d = 0; d < schedule.devices; ++d) {
+    if (needs[static_cast<std::size_t>(d)] <= device_limit(question_, d)) continue;
+    wants_memory_ = true;
+    return false;
+  }
+  return true;
 }
 
 // ---- refinement ----

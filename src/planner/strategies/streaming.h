@@ -5,10 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -263,11 +263,13 @@ class StreamSearch {
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;
-  std::ptrdiff_t tasks_ = 0;              // of that schedule's plan
-  std::map<std::string, Verdict> tried_;  // by key_of()
-  std::map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
-  std::ptrdiff_t written_ = 0;            // tasks of large plans
-  Drafts<StreamDraft> offered_;           // on the rung
+  std::ptrdiff_t tasks_ = 0;                        // of that schedule's plan
+  std::unordered_map<std::string, Verdict> tried_;  // by key_of()
+  std::unordered_map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
+  std::unordered_map<std::string, std::vector<Bytes>>
+      roomy_needs_;              // by key_before_rest() and device
+  std::ptrdiff_t written_ = 0;   // tasks of large plans
+  Drafts<StreamDraft> offered_;  // on the rung
   std::vector<StreamSchedule> regular_;
   std::vector<StreamSchedule> even_;  // visits that start() was given
   Bytes rung_;                        // of all devices that have the most; 0: as asked

@@ -97,26 +97,28 @@ std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence) 
 
 StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
                            std::span<const Bytes> landing, bool reads_apart) {
-  std::vector<Bytes> states, weights, sums;
-  sums.reserve(chain.size());
-  states.reserve(chain.size());
-  weights.reserve(chain.size());
-  for (const BlockId b : chain.blocks.ids()) {
-    const ChainBlock& block = chain.blocks[b];
-    const BlockHome home = home_of_block(schedule, b);
-    const auto passing = [](bool passes, Bytes size) {
-      return passes ? round_up(size, kHomeAlignment) : Bytes{};
-    };
-    states.push_back(passing(home.state_on_drive, block.states));
-    weights.push_back(passing(home.weight_on_drive, block.weights));
-    sums.push_back(home.sum_passes ? landing[b.index()] : Bytes{});
-  }
+  std::vector<Bytes> sizes(chain.size());
+  const auto room_for = [&](int count, bool BlockHome::*passes, const auto& size_of) {
+    bool any = false;
+    for (std::size_t b = 0; b < schedule.homes.size(); ++b) {
+      const bool passing = schedule.homes[b].*passes;
+      sizes[b] = passing ? size_of(b) : Bytes{};
+      any = any || passing;
+    }
+    return any ? room_for_neighbours(sizes, count) : Bytes{};
+  };
+  const auto pages_of = [&](Bytes ChainBlock::*bytes) {
+    return
+        [&chain, bytes](std::size_t b) { return round_up(chain.blocks[b].*bytes, kHomeAlignment); };
+  };
   const StagingRoom& room = schedule.staging;
   StagingBytes bytes;
-  bytes.states = room_for_neighbours(states, room.states);
-  bytes.weights = room_for_neighbours(weights, room.weights);
+  bytes.states = room_for(room.states, &BlockHome::state_on_drive, pages_of(&ChainBlock::states));
+  bytes.weights =
+      room_for(room.weights, &BlockHome::weight_on_drive, pages_of(&ChainBlock::weights));
   if (reads_apart) bytes.updated = bytes.weights;
-  bytes.sums = room_for_neighbours(sums, room.sums);
+  bytes.sums =
+      room_for(room.sums, &BlockHome::sum_passes, [&](std::size_t b) { return landing[b]; });
   if (std::ranges::count(schedule.activations_on_drive, true) > 0) {
     bytes.activations = round_up(chain.activation, kHomeAlignment) * room.activations;
   }
