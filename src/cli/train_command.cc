@@ -198,7 +198,8 @@ void show_end(const TrainCommand& command, const TrainSummary& summary, Micros p
   }
   std::fputs(summary_table(summary, predicted_step).c_str(), stdout);
   if (summary.checkpoint.empty()) {
-    std::printf("interrupted before the first step: nothing to save\n");
+    std::printf(summary.steps_done == 0 ? "interrupted before the first step: nothing to save\n"
+                                        : "no checkpoint was written (train.save_last)\n");
     return;
   }
   std::printf("model written to %s\n", summary.checkpoint.c_str());

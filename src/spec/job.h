@@ -55,6 +55,7 @@ struct TrainJob {
   int eval_every = 0;        // steps; 0: never
   int save_every = 0;        // steps; 0: not by steps
   double save_minutes = 30;  // 0: not by time
+  bool save_last = true;     // at the end of the run
   int keep = 2;              // checkpoints
   int log_every = 1;         // steps
   ReportTo report_to = ReportTo::none;

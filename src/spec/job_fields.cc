@@ -140,6 +140,11 @@ std::vector<Field> train_fields(TrainJob& train) {
        .member = Real{&train.save_minutes},
        .most = 1e6,
        .meaning = "write a checkpoint when the last one is so many minutes old; 0: not by time"},
+      {.name = "train.save_last",
+       .member = &train.save_last,
+       .meaning =
+           "write a checkpoint at the end of the run; false: what was learned since the last "
+           "one is lost, for runs whose times alone matter"},
       {.name = "train.keep",
        .member = &train.keep,
        .unit = "checkpoints",

@@ -58,12 +58,14 @@ Bytes plus(Bytes a, Bytes b) {
 
 /// How many more checkpoints than now the run will have at once at most.
 std::int64_t checkpoints_to_come(const Job& job, std::int64_t done) {
+  const TrainJob& train = job.train;
+  if (train.save_every == 0 && train.save_minutes == 0 && !train.save_last) return 0;
   const std::vector<fs::path> saved = saved_steps(checkpoints_in(job.out));
   const std::int64_t kept =
       std::ranges::count_if(saved, [&](const fs::path& path) { return *step_of(path) <= done; });
-  const std::int64_t most = std::max<std::int64_t>(job.train.keep + 1 - kept, 1);
-  const bool steps_known = job.train.steps > 0;
-  return steps_known ? std::clamp<std::int64_t>(job.train.steps - done, 1, most) : most;
+  const std::int64_t most = std::max<std::int64_t>(train.keep + 1 - kept, 1);
+  const bool steps_known = train.steps > 0;
+  return steps_known ? std::clamp<std::int64_t>(train.steps - done, 1, most) : most;
 }
 
 }  // namespace
@@ -211,10 +213,12 @@ void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
     same->what += ", and " + what;
     return *same;
   };
-  add(job.out, times(count, size),
-      std::to_string(count) + " more checkpoints of " + to_string(size) +
-          " (train.keep, and one being written)")
-      .leaving = size_of_unfinished(checkpoints_in(job.out));
+  if (count > 0) {
+    add(job.out, times(count, size),
+        std::to_string(count) + " more checkpoints of " + to_string(size) +
+            " (train.keep, and one being written)")
+        .leaving = size_of_unfinished(checkpoints_in(job.out));
+  }
   for (const SwapNeed& file : swap) {
     add(file.folder, file.size, "a swap file of " + to_string(file.size));
   }

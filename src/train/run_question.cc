@@ -46,6 +46,7 @@ constexpr std::array kTable = {
     Entry{"train.eval_every", nothing},
     Entry{"train.save_every", nothing},
     Entry{"train.save_minutes", nothing},
+    Entry{"train.save_last", nothing},
     Entry{"train.keep", nothing},
     Entry{"train.log_every", nothing},
     Entry{"train.report_to", nothing},

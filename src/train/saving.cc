@@ -50,7 +50,7 @@ void Saving::try_to_save(int done, std::optional<int> last_good) {
 }
 
 void Saving::save_the_rest(int done, std::optional<int> last_good) {
-  if (!is_unsaved(done)) return;
+  if (!is_left(done)) return;
   try {
     save(done, last_good);
   } catch (const std::exception& error) {

@@ -18,6 +18,7 @@ class Saving {
  public:
   struct Setup {
     SavingTimes::Rules rules;
+    bool at_end;                                           // of the run, too
     std::function<CheckpointContents(int done)> contents;  // of the state after so many steps
     const SavedSteps& saved;
     TrainObserver& observer;
@@ -30,8 +31,8 @@ class Saving {
   /// Whether the state after `done` steps is to be saved now.
   bool is_due(int done) const;
 
-  /// Whether the state after `done` steps is newer than what rests on the drive.
-  bool is_unsaved(int done) const { return times_.is_unsaved(done); }
+  /// Whether the state after `done` steps is to be saved when the run ends there.
+  bool is_left(int done) const { return setup_.at_end && times_.is_unsaved(done); }
 
   /// The checkpoint that was written last, or empty.
   const std::filesystem::path& newest() const { return newest_; }
@@ -45,7 +46,7 @@ class Saving {
   /// Tells the observer when it fails; then it is due again after a while.
   void try_to_save(int done, std::optional<int> last_good);
 
-  /// At the end of a run: saves what is not saved yet. Throws ResourceError that says what is lost.
+  /// At the end of a run: saves what is_left(). Throws ResourceError that says what is lost.
   void save_the_rest(int done, std::optional<int> last_good);
 
   /// A step has shown the state after `good` steps to be sound. When that is the newest checkpoint,

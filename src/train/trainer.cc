@@ -310,6 +310,7 @@ TrainSummary Run::execute() {
   restore();
   begin();
   saving_.emplace(Saving::Setup{.rules = {job_.train.save_every, job_.train.save_minutes},
+                                .at_end = job_.train.save_last,
                                 .contents = [this](int done) { return contents(done); },
                                 .saved = saved_,
                                 .observer = observer_},
@@ -489,7 +490,7 @@ std::string Run::save_before_divergence() {
     lost = state + " is gone: updates had begun; ";
   } else if (const auto bad = first_bad_state(setup_.model, states_)) {
     lost = state + " is of no use: " + *bad + " is not finite in it; ";
-  } else if (saving_->is_unsaved(done_)) {
+  } else if (saving_->is_left(done_)) {
     try {
       // The step may have shown that this state is bad already.
       saving_->save(done_, collapse_.last_good().value_or(done_ - 1));

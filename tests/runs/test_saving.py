@@ -57,6 +57,16 @@ def test_a_checkpoint_is_written_by_time(box):
     assert run.summary["state"] == "done"
 
 
+def test_a_run_whose_end_is_not_wanted_leaves_what_it_saved_before(box):
+    run = box.train("times", train__steps=3, train__save_last=False)
+    assert not list((run.out / "checkpoints").glob("*"))
+    assert run.summary["state"] == "done" and run.summary["checkpoint"] == ""
+    assert "no checkpoint was written (train.save_last)" in run.text
+    run = box.train("halfway", train__steps=3, train__save_every=2, train__save_last=False)
+    assert [path.name for path in (run.out / "checkpoints").iterdir()] == ["step-000002"]
+    assert run.checkpoint.name == "step-000002"
+
+
 def test_a_loss_that_is_not_finite_leaves_the_state_before_it(box):
     # lr x weight_decay = 1e6: weights grow by that factor every step, and overflow in forward first.
     rates = {"optim__lr": 1000, "optim__weight_decay": 1000, "strategy": "mobius"}

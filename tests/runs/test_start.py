@@ -114,3 +114,6 @@ def test_room_for_every_checkpoint_is_asked_for_in_bytes(ask, box):
     assert taken <= need / 1_000_001 <= 1.1 * taken
     # A run has no more checkpoints than steps: these fit.
     assert "ferry-torch: No such file" in ask("train.keep=1000000", "train.steps=3", expect=3)
+    # One that saves nothing needs no room.
+    unsaved = ("train.save_every=0", "train.save_minutes=0", "train.save_last=false")
+    assert "ferry-torch: No such file" in ask("train.keep=1000000", "train.steps=1000000000", *unsaved, expect=3)
