@@ -1,6 +1,6 @@
 """Proves and measures ferry on one GPU, or rehearses that on a simulated one, in parts that are kept.
 
-    scripts/gpu/run [DIR] [--device cuda:0|sim] [--build FOLDER] [--part NAME ...] [--again]
+    scripts/gpu/run [DIR] [--device cuda:0|sim] [--strategy NAME] [--build FOLDER] [--part NAME ...] [--again]
 
 A part that is done is not done again: what was interrupted goes on. Every part writes DIR/parts/NAME.json; the last one,
 `results`, makes DIR/results.json and DIR/results.md of them. docs/gpu.md says what each figure is.
@@ -56,6 +56,8 @@ GPU_SHAPES = [
     Shape("llama-3b", "llama", 2560, 8704, 32, 20, 4, 32000, 2048, 4, 2, 8, "24 GiB", "64 GiB"),
     Shape("qwen2.5-7b", "qwen2", 3584, 18944, 28, 28, 4, 152064, 2048, 4, 2, 6, "24 GiB", "120 GiB"),
 ]
+# Its states are more than a GPU's context and kernels leave of a GiB.
+GPU_LOSSES = Shape("llama-losses", "llama", 384, 1024, 16, 6, 3, 4096, 32, 2, 2, 200, "1 GiB", "2 GiB")
 SIM_SHAPES = [
     Shape("llama-sim", "llama", 64, 128, 4, 4, 2, 256, 32, 4, 2, 6, "600 KiB", "1 GiB"),
 ]
@@ -86,8 +88,11 @@ def parameters(shape: Shape) -> int:
     return sum(math.prod(size) for _, size in sizes(shape))
 
 
-def write_model(shape: Shape, folder: Path) -> None:
-    """config.json and model.safetensors in bf16, one tensor after the other: 7B needs no memory for all of them."""
+def write_model(shape: Shape, folder: Path, where: str) -> None:
+    """config.json and model.safetensors in bf16, one tensor after the other: 7B needs no memory for all of them.
+
+    `where`: the torch device that draws the weights; a GPU takes a hundredth of a processor's time.
+    """
     import torch
 
     if (folder / "config.json").exists():
@@ -100,15 +105,15 @@ def write_model(shape: Shape, folder: Path) -> None:
         begin = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(where).manual_seed(1)
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, size in sizes(shape):
-            values = torch.empty(size)
+            values = torch.empty(size, device=where)
             values.fill_(1.0) if "norm" in name else values.normal_(0, 0.02, generator=generator)
             if name.endswith("bias"):
                 values.zero_()
-            file.write(memoryview(values.bfloat16().view(torch.uint8).flatten().numpy()))
+            file.write(memoryview(values.bfloat16().view(torch.uint8).flatten().cpu().numpy()))
     config = {
         "architectures": ["Qwen2ForCausalLM" if shape.kind == "qwen2" else "LlamaForCausalLM"],
         "model_type": shape.kind,
@@ -140,6 +145,12 @@ def write_tokens(shape: Shape, file: Path, rows: int) -> None:
     learned = b"\1" * shape.sequence
     samples = [Sample([pick.randrange(shape.vocabulary) for _ in range(shape.sequence)], learned) for _ in range(rows)]
     token_file.write(file, shape.vocabulary, shape.vocabulary - 1, b"\2" * 32, samples)
+
+
+def rates_in(text: str, keys: tuple[str, ...]) -> dict[str, str]:
+    """Of a machine file's lines, the rates that are there."""
+    found = {key: re.search(rf"^ *{key}: (.+/s)$", text, re.MULTILINE) for key in keys}
+    return {key: rate[1] for key, rate in found.items() if rate}
 
 
 def bytes_of(budget: str) -> int:
@@ -190,6 +201,7 @@ class Kit:
         self.folder = Path(asked.dir).resolve()
         self.simulated = asked.device == "sim"
         self.device = asked.device
+        self.strategy = asked.strategy
         self.build_folder = Path(asked.build).resolve() if asked.build else self.folder / "build"
         self.builds = asked.build is None
         self.shapes = SIM_SHAPES if self.simulated else GPU_SHAPES
@@ -274,6 +286,7 @@ class Kit:
         return [self.build_folder / folder / f"{name}_test" for name, folder in folders.items()]
 
     def tests(self) -> dict:
+        """On a GPU its own tests alone, in processes without simulated devices: torch trains on one kind per process."""
         counts = {"passed": 0, "failed": 0, "skipped": 0, "on_gpu": 0, "failures": []}
         for program in self.test_programs():
             if not program.exists():
@@ -281,8 +294,8 @@ class Kit:
                     raise Missing(f"{program} was not built")
                 continue  # a developer's build may have some only
             report = self.folder / "tests" / f"{program.name}.json"
-            filters = [f"--gtest_filter={self.sim_filter(program.name)}"] if self.simulated else []
-            subprocess.run([program, f"--gtest_output=json:{report}", *filters], capture_output=True)
+            chosen = self.sim_filter(program.name) if self.simulated else "*cuda*:*Cuda*"
+            subprocess.run([program, f"--gtest_output=json:{report}", f"--gtest_filter={chosen}"], capture_output=True)
             for suite in json.loads(report.read_text())["testsuites"]:
                 for case in suite["testsuite"]:
                     state = self.state_of(case)
@@ -307,9 +320,9 @@ class Kit:
 
     def losses(self) -> dict:
         """Steps of a small model on the device, streamed through a small budget, and on the CPU, all of it in memory."""
-        shape = replace(SIM_SHAPES[0], steps=20 if self.simulated else 200)
+        shape = replace(SIM_SHAPES[0], steps=20) if self.simulated else GPU_LOSSES
         there = self.train(shape, "losses-device", self.machine(1), "mobius", shape.budget, "fp32")
-        here = self.train(shape, "losses-cpu", [{"kind": "sim", "memory": "1 GiB"}], "resident", shape.plenty, "fp32")
+        here = self.train(shape, "losses-cpu", [{"kind": "sim", "memory": "2 GiB"}], "resident", shape.plenty, "fp32")
         worst = worst_difference(there["losses"], here["losses"])
         holds = self.agree(there["losses"], here["losses"])
         return {"device": there["losses"], "cpu": here["losses"], "worst_difference": worst, "bar": self.bar(), "holds": holds}
@@ -333,27 +346,34 @@ class Kit:
         """The rates that `ferry doctor` measured of the device's link: of its item in the machine file."""
         items = self.result("machine")["machine_file"].partition("devices:")[2].split("\n  - ")
         mine = next(item for item in items if re.search(rf"^ *index: {self.index()}$", item, re.MULTILINE))
-        found = {key: re.search(rf"^ *{key}: (.+/s)$", mine, re.MULTILINE) for key in ("up", "down")}
-        return {key: rate[1] for key, rate in found.items() if rate}
+        return rates_in(mine, ("up", "down"))
+
+    def host(self) -> dict:
+        """The processor's cores, nine tenths of the memory that is free now, and beside a GPU the measured rates."""
+        free = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
+        found = {"cores": len(os.sched_getaffinity(0)), "memory": f"{free * 9 // 10} B"}
+        if self.simulated:
+            return found
+        described = self.result("machine")["machine_file"].partition("devices:")[0]
+        return found | rates_in(described, ("memory_bandwidth", "update_rate"))
 
     def train(self, shape: Shape, name: str, devices: list[dict], strategy: str, budget: str, precision: str) -> dict:
         base = self.folder / "models" / shape.name
         tokens = base.with_name(base.name + ".tokens")
-        write_model(shape, base)
+        write_model(shape, base, "cpu" if self.simulated else self.device)
         write_tokens(shape, tokens, shape.micro_batches * shape.micro_batch_size * shape.steps)
         out = self.folder / "runs" / name
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(parents=True, exist_ok=True)
-        host = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
-        cores = len(os.sched_getaffinity(0))
-        box = {"name": "kit", "host": {"cores": cores, "memory": f"{host * 9 // 10} B"}, "devices": devices}
+        box = {"name": "kit", "host": self.host(), "devices": devices}
         job = {
             "model": str(base),
             "data": {"train": str(tokens), "sequence": shape.sequence, "shuffle": False},
             "train": {"steps": shape.steps, "micro_batches": shape.micro_batches, "precision": precision,
-                      "micro_batch_size": shape.micro_batch_size, "save_minutes": 0},
+                      "micro_batch_size": shape.micro_batch_size, "save_minutes": 0, "save_last": False},
             "optim": {"lr": 1e-4, "clip": 1.0, "schedule": "constant", "warmup_steps": 0},
             "machine": str(out.with_name(f"{name}.machine.json")),
+            "plan": {"clipped": 1},  # as gradients of random weights are
             "budget": {"device": budget},
             "strategy": strategy,
             "out": str(out),
@@ -365,7 +385,6 @@ class Kit:
         log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
         steps = [line for line in log if "step_seconds" in line]
         summary = json.loads((out / "summary.json").read_text())
-        shutil.rmtree(out / "checkpoints", ignore_errors=True)  # of random weights: nobody wants it
         seconds = statistics.median(line["step_seconds"] for line in steps[WARM_UP:])
         trained = shape.sequence * shape.micro_batches * shape.micro_batch_size
         measured, predicted = (sum(size for place, size in summary[f"{kind}_peak_bytes"].items() if place != "host")
@@ -385,7 +404,7 @@ class Kit:
         count = parameters(shape)
         found = {"shape": asdict(shape), "parameters": count}
         for name, budget in (("capped", shape.budget), ("uncapped", shape.plenty)):
-            run = self.train(shape, f"{shape.name}-{name}", self.machine(1), "auto", budget, self.precision)
+            run = self.train(shape, f"{shape.name}-{name}", self.machine(1), self.strategy, budget, self.precision)
             run["share_of_matrix_rate"] = 6 * count * run["tokens_per_second"] / self.result("machine")["matrix_flops"]
             found[name] = run
         found["capped_over_uncapped"] = found["capped"]["tokens_per_second"] / found["uncapped"]["tokens_per_second"]
@@ -400,6 +419,10 @@ class Kit:
         """Against a plain loop of transformers in memory; or why there is none."""
         if self.simulated:
             return "not in a rehearsal"
+        # bf16 weights and gradients, their fp32 copies and two moments
+        needed, there = 20 * parameters(shape), self.result("machine")["memory_bytes"]
+        if needed > there:
+            return f"its states and gradients take {needed / 1e9:.0f} GB, the GPU has {there / 1e9:.0f}"
         base = self.folder / "models" / shape.name
         command = [sys.executable, ROOT / "bench/capped_vs_pytorch.py", "--as-pytorch", base, base.with_name(base.name + ".tokens")]
         command += ["--device", self.device, "--precision", self.precision]
@@ -493,6 +516,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", nargs="?", default="out/gpu", metavar="DIR")
     parser.add_argument("--device", default="cuda:0", help="cuda:K, or sim: a rehearsal with small models")
+    parser.add_argument("--strategy", default="auto", help="of the runs of one device; a named one is planned sooner")
     parser.add_argument("--build", metavar="FOLDER", help="a build that is there, build/release for example")
     parser.add_argument("--part", action="append", metavar="NAME", help="this part only; may be given again")
     parser.add_argument("--again", action="store_true", help="also what is done already")

@@ -124,9 +124,11 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   }
   if (job.machine) {
     plan.machine = read_machine(*job.machine);
+    hold_gpus_to_budgets(job, &plan.machine);
     if (plan.machine.host.shared) plan.shared = shared_memory(plan.machine);
   } else {
     const HostLimits limits = host_limits("/", cores_by_affinity());
+    hold_gpus_to_budgets(job, nullptr);
     plan.machine = machine_here(limits, listener);
     plan.shared = shared_memory(limits, own_memory(getpid()), simulated_devices(plan.machine));
   }

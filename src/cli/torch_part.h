@@ -24,6 +24,11 @@ struct TorchNeeded {
   bool watched = false;  // by a process that tells when the kernel kills it (watchdog.h)
 };
 
+/// Holds this process to the job's budgets on GPUs of this box (device/memory_limit.h); of a GPU
+/// that no budget limits, to the machine's memory. Requires: none was used yet. `machine`: the
+/// job's, null for the box itself.
+void hold_gpus_to_budgets(const Job& job, const Machine* machine);
+
 /// The GPUs of this box that torch can use.
 std::vector<FoundGpu> gpus_here();
 

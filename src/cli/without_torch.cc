@@ -12,6 +12,8 @@ int run_verify(const VerifyCommand& /*command*/) { throw TorchNeeded{.watched = 
 
 int run_doctor(const DoctorCommand& /*command*/) { throw TorchNeeded(); }
 
+void hold_gpus_to_budgets(const Job& /*job*/, const Machine* /*machine*/) {}  // it uses none
+
 std::vector<FoundGpu> gpus_here() { throw TorchNeeded(); }
 
 Machine machine_here(const HostLimits&, PhaseListener&) { throw TorchNeeded(); }

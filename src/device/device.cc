@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "device/allocator_settings.h"
 #include "device/driver_memory.h"
+#include "device/memory_limit.h"
 #include "simdev/simdev.h"
 
 namespace ferry {
@@ -27,10 +28,15 @@ int index_after(const std::string& prefix, const std::string& name) {
   return error == std::errc() && rest == end ? index : -1;
 }
 
-/// From the CUDA runtime that torch loaded, without its headers. Empty when it does not say.
+/// A function of the CUDA runtime that torch loaded, without its headers; null when it has none.
+template <typename Function>
+Function* cuda_function(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+/// Empty when the runtime does not say.
 std::string address_of_gpu(int index) {
-  const auto ask =
-      reinterpret_cast<int (*)(char*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));
+  const auto ask = cuda_function<int(char*, int, int)>("cudaDeviceGetPCIBusId");
   std::array<char, 32> text{};
   if (ask == nullptr || ask(text.data(), static_cast<int>(text.size()), index) != 0) return "";
   std::string address = text.data();  // "0000:3B:00.0"; sysfs writes small letters
@@ -63,6 +69,11 @@ class CudaPart {
     return driver_ ? driver_->used(address_of_gpu(index)) : std::nullopt;
   }
 
+  Bytes context(int index) const {
+    const auto found = contexts_.find(index);
+    return found == contexts_.end() ? Bytes{} : found->second;
+  }
+
  private:
   CudaPart() {
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
@@ -76,24 +87,51 @@ class CudaPart {
     } catch (const c10::Error&) {
       // A torch without them: it keeps more memory than it lends out.
     }
-    const auto count = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDeviceCount"));
+    const auto count = cuda_function<int(int*)>("cudaGetDeviceCount");
     int gpus = 0;
     if (!driver_ || count == nullptr || count(&gpus) != 0) return;
     for (int index = 0; index < gpus; ++index) {
       const std::string address = address_of_gpu(index);
       if (const auto used = driver_->used(address)) used_before_[address] = *used;
     }
+    if (gpu_share()) limit_allocator(gpus);
+  }
+
+  /// By the largest share of hold_gpus(), without the contexts, which are made for that. Where the
+  /// runtime refuses, torch will say why.
+  void limit_allocator(int gpus) {
+    const auto set_device = cuda_function<int(int)>("cudaSetDevice");
+    const auto memory_info = cuda_function<int(std::size_t*, std::size_t*)>("cudaMemGetInfo");
+    if (set_device == nullptr || memory_info == nullptr) return;
+    double part = 0;
+    for (int index = 0; index < gpus; ++index) {
+      const auto counts = driver_->counts(address_of_gpu(index));
+      if (!counts) continue;
+      const Bytes used{static_cast<std::int64_t>(counts->used)};
+      const Bytes free{static_cast<std::int64_t>(counts->total - counts->used)};
+      const std::optional<Bytes> most = gpu_share()(index, free);
+      if (!most) continue;
+      std::size_t now = 0, total = 0;
+      if (set_device(index) != 0 || memory_info(&now, &total) != 0) return;
+      contexts_[index] = std::max(used_now(index).value_or(used) - used, 0_B);
+      part = std::max(
+          part, static_cast<double>((*most - contexts_[index]).count) / static_cast<double>(total));
+    }
+    // A millionth is 24 KB of 24 GB: rounded up, so that a plan's last bytes are within it.
+    if (part > 0) {
+      set_allocator("per_process_memory_fraction", std::to_string(std::min(1.0, part + 1e-6)));
+    }
   }
 
   std::optional<DriverMemory> driver_ = DriverMemory::open();
   std::map<std::string, Bytes> used_before_;  // by PCI address
+  std::map<int, Bytes> contexts_;             // by index, of GPUs that have a share
 };
 
 /// cuBLAS has memory of its own for every stream on which it multiplied, for ever; torch can take
 /// it back. Not in the API that all builds of torch share.
 void drop_product_memory() {
-  const auto clear =
-      reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZN2at4cuda21clearCublasWorkspacesEv"));
+  const auto clear = cuda_function<void()>("_ZN2at4cuda21clearCublasWorkspacesEv");
   if (clear != nullptr) clear();
 }
 
@@ -170,6 +208,15 @@ Bytes Device::beside_tensors() const {
   return std::max(*now - *before - use.live - use.kept, 0_B);
 }
 
+Bytes Device::context() const {
+  return simulated() ? Bytes{} : CudaPart::get().context(device_.index());
+}
+
+void Device::attach_thread() const {
+  if (simulated()) return;
+  if (const auto set = cuda_function<int(int)>("cudaSetDevice")) set(device_.index());
+}
+
 void Device::reset_peak() const {
   c10::getDeviceAllocator(device_.type())->resetPeakStats(device_.index());
 }
@@ -198,8 +245,7 @@ std::vector<PresentGpu> present_gpus() {
 }
 
 std::optional<bool> has_peer_access(int index, int other) {
-  const auto ask =
-      reinterpret_cast<int (*)(int*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceCanAccessPeer"));
+  const auto ask = cuda_function<int(int*, int, int)>("cudaDeviceCanAccessPeer");
   int can = 0;
   if (ask == nullptr || ask(&can, index, other) != 0) return std::nullopt;
   return can != 0;
@@ -207,8 +253,7 @@ std::optional<bool> has_peer_access(int index, int other) {
 
 std::optional<int> compute_capability(int index) {
   constexpr int kCapabilityMajor = 75;  // cudaDevAttrComputeCapabilityMajor
-  const auto attribute =
-      reinterpret_cast<int (*)(int*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceGetAttribute"));
+  const auto attribute = cuda_function<int(int*, int, int)>("cudaDeviceGetAttribute");
   int major = 0;
   if (attribute == nullptr || attribute(&major, kCapabilityMajor, index) != 0) return std::nullopt;
   return major;

@@ -55,6 +55,14 @@ class Device {
   /// that was loaded so far. By the driver's count; 0 where that does not say, and on sim.
   Bytes beside_tensors() const;
 
+  /// Of that what the context took when it was made, before any kernel was loaded; 0 where
+  /// hold_gpus() (memory_limit.h) names no share of it, and on sim.
+  Bytes context() const;
+
+  /// Makes the device the calling thread's own, as some of CUDA's libraries want it before their
+  /// first call on a thread. Nothing on sim.
+  void attach_thread() const;
+
  private:
   Device(std::string name, c10::Device device) : name_(std::move(name)), device_(device) {}
 

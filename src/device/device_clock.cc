@@ -12,6 +12,7 @@ DeviceClock::DeviceClock(Device& device, std::function<Micros()> now, Micros lif
       next_{DeviceEvent(device, DeviceEvent::Timing::kOn), {}} {
   record(current_);
   current_.event.wait();
+  current_.at = now_();  // a stream's first event may take the driver long
 }
 
 void DeviceClock::record(Epoch& epoch) {

@@ -15,6 +15,7 @@
 #include "device/simulation.h"
 #include "device/straight_copy.h"
 #include "device/tensor_views.h"
+#include "device/testing.h"
 
 namespace ferry {
 namespace {
@@ -51,11 +52,9 @@ class DeviceOfAnyMake : public testing::TestWithParam<std::string> {
       options.hazards = options.poison = true;
       simdev_open(options);
     }
-    try {
-      device_.emplace(Device::open(GetParam()));
-    } catch (const ResourceError& error) {
-      GTEST_SKIP() << error.what();
-    }
+    const DeviceIfHere here(GetParam());
+    if (!here.device) GTEST_SKIP() << here.why_not;
+    device_ = here.device;
   }
   void TearDown() override {
     device_.reset();
@@ -79,7 +78,9 @@ TEST_P(DeviceOfAnyMake, ASlabTakesWhatIsKeptOfTensorsThatAreGone) {
   device().synchronize();
   EXPECT_GE(device().memory_use().kept, 24_MiB);
   const Tensor slab = device().slab(32_MiB);
-  EXPECT_EQ(device().memory_use().kept, 0_B);
+  // What torch takes of a GPU is a multiple of this.
+  const Bytes segment = device().simulated() ? 1_B : 20_MiB;
+  EXPECT_LT(device().memory_use().kept, segment);
 }
 
 // Host memory to a slot, a product on another stream, and back: ordered by events alone.

@@ -22,12 +22,17 @@ std::optional<DriverMemory> DriverMemory::open() {
   }
 }
 
-std::optional<Bytes> DriverMemory::used(const std::string& pci_address) const {
+std::optional<DriverMemory::Counts> DriverMemory::counts(const std::string& pci_address) const {
   void* device = nullptr;
   Counts counts{};
   if (device_by_address(pci_address.c_str(), &device) != 0) return std::nullopt;
   if (memory_info(device, &counts) != 0) return std::nullopt;
-  return Bytes{static_cast<std::int64_t>(counts.used)};
+  return counts;
+}
+
+std::optional<Bytes> DriverMemory::used(const std::string& pci_address) const {
+  const auto found = counts(pci_address);
+  return found ? std::optional(Bytes{static_cast<std::int64_t>(found->used)}) : std::nullopt;
 }
 
 }  // namespace ferry

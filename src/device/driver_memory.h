@@ -26,6 +26,7 @@ struct DriverMemory {
   /// What all programs together use of the GPU at a PCI address, "0000:3b:00.0"; nothing where the
   /// driver does not say. Makes no context.
   std::optional<Bytes> used(const std::string& pci_address) const;
+  std::optional<Counts> counts(const std::string& pci_address) const;
 };
 
 }  // namespace ferry

@@ -4,16 +4,14 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
-
-#include "device/allocator_settings.h"
+#include <utility>
 
 namespace ferry {
 namespace {
 
-Bytes memory_of(const Device& device) {
-  const c10::Device which = device.torch_device();
-  const auto [free, total] = c10::getDeviceAllocator(which.type())->getMemoryInfo(which.index());
-  return {static_cast<std::int64_t>(total)};
+GpuShare& share() {
+  static GpuShare given;
+  return given;
 }
 
 /// Whether an allocation that would go beyond the limit fails. It does not touch what it gets.
@@ -26,30 +24,22 @@ bool is_held(const MemoryLimit& limit) {
     return true;
   }
   c10::getDeviceAllocator(limit.device.torch_device().type())->emptyCache({0, 0});
+  limit.device.reset_peak();
   return false;
 }
 
 }  // namespace
 
+void hold_gpus(GpuShare given) { share() = std::move(given); }
+
+const GpuShare& gpu_share() { return share(); }
+
 std::string limit_memory(std::span<const MemoryLimit> limits) {
-  std::string why = "this torch takes no limit";
-  if (!limits.empty() && !limits.front().device.simulated()) {
-    double fraction = 0;
-    for (const auto& [device, most] : limits) {
-      fraction = std::max(
-          fraction, static_cast<double>(most.count) / static_cast<double>(memory_of(device).count));
-    }
-    try {
-      // A millionth is 24 KB of 24 GB: rounded up, so that a plan's last bytes are within it.
-      set_allocator("per_process_memory_fraction", std::to_string(std::min(1.0, fraction + 1e-6)));
-    } catch (const c10::Error& error) {
-      why += ": " + std::string(error.what_without_backtrace());
-    }
-  }
   const auto loose = std::ranges::find_if_not(limits, is_held);
   if (loose == limits.end()) return "";
   return "nothing holds " + loose->device.name() + " to " + to_string(loose->most) + ", since " +
-         (limits.size() > 1 ? "torch's limit is one for all devices, or " : "") + why;
+         (limits.size() > 1 ? "torch's limit is one for all devices, or " : "") +
+         "this torch takes no limit";
 }
 
 }  // namespace ferry

@@ -7,6 +7,8 @@
 #include <numbers>
 #include <vector>
 
+#include "model/fused.h"
+
 namespace ferry {
 namespace {
 
@@ -47,6 +49,11 @@ at::Tensor frequencies(const ModelSpec& model, at::Device device) {
 /// (a cos - b sin, b cos + a sin) for the halves a, b of the last dimension; `sign` -1 turns back.
 at::Tensor turn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, int sign) {
   const std::int64_t half = x.size(-1) / 2;
+  const FusedOperations* const fused = fused_operations();
+  if (fused != nullptr && half % kFusedGroup == 0 && fits_fused(x) && fits_fused(cosine) &&
+      fits_fused(sine)) {
+    return fused->rotate(x, cosine, sine, sign);
+  }
   const at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   at::Tensor y = at::empty(x.sizes(), x.options());
   at::Tensor y_a = y.narrow(-1, 0, half), y_b = y.narrow(-1, half, half);

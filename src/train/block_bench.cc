@@ -12,7 +12,24 @@
 namespace ferry {
 namespace {
 
-/// Small weights and valid token ids, so that nothing is slow or invalid by accident.
+/// Small random numbers: a GPU multiplies numbers that are all alike up to a seventh faster. Some
+/// come from the host, the others are copies of them on the device, without memory of their own.
+void fill_randomly(const at::Tensor& tensor) {
+  constexpr std::int64_t kDrawn = 1 << 16;
+  constexpr double kScale = 0.02;
+  static const at::Tensor drawn = at::randn({kDrawn}, at::detail::createCPUGenerator(1)) * kScale;
+  const at::Tensor flat = tensor.view(-1);
+  const std::int64_t all = flat.numel();
+  std::int64_t filled = std::min(all, kDrawn);
+  flat.narrow(0, 0, filled).copy_(drawn.narrow(0, 0, filled).to(flat.scalar_type()));
+  while (filled < all) {
+    const std::int64_t next = std::min(filled, all - filled);
+    flat.narrow(0, filled, next).copy_(flat.narrow(0, 0, next));
+    filled += next;
+  }
+}
+
+/// Values and token ids as training has them, so that nothing is slow or fast by accident.
 void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
   for (const InstanceId id : plan.instances.ids()) {
     const Value& value = plan.values[plan.instances[id].value];
@@ -20,14 +37,17 @@ void fill(const ModelSpec& model, const Plan& plan, const Binding& binding) {
     bytes.zero_();
     if (value.kind == ValueKind::weight) {
       for (at::Tensor& weight : weight_views(model, plan, binding, value.block, id)) {
-        weight.fill_(weight.dim() == 1 ? 1.0 : 0.01);
+        if (weight.dim() == 1) {
+          weight.fill_(1.0);
+        } else {
+          fill_randomly(weight);
+        }
       }
     } else if (value.kind == ValueKind::activation ||
                value.kind == ValueKind::activation_gradient) {
       const auto type = plan.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-      ferry::view(bytes, {},
-                  {value.bytes.count / static_cast<std::int64_t>(c10::elementSize(type))}, type)
-          .fill_(0.01);
+      const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+      fill_randomly(ferry::view(bytes, {}, {value.bytes.count / element}, type));
     }
   }
 }

@@ -7,9 +7,11 @@
 #include "base/check.h"
 #include "model/block.h"
 #include "model/embedding.h"
+#include "model/fused.h"
 #include "model/head.h"
 #include "model/saved_tensors.h"
 #include "train/device_update.h"
+#include "train/step_kernels.h"
 
 namespace ferry {
 
@@ -86,6 +88,8 @@ void BlockMath::enqueue(TaskId id, const StepNumbers& numbers) {
   const Operands& parts = operands_[id];
   const OnThisThread autograd;
   const at::NoGradGuard no_grad;  // blocks switch it on for their own recompute
+  const InstanceId weight = parts[Part::weight];
+  const UseFused fused(weight.valid() ? binding_.kernels(weight) : nullptr);
   switch (task.kind) {
     case TaskKind::forward:
       return forward(task, parts, numbers);

@@ -99,17 +99,6 @@ class Pieces {
     });
   }
 
-  /// Sets both moments of a parameter to 0.
-  void clear_moments(ParamPosition at, const ParamSpec& param, HomeStates& states) {
-    std::ranges::fill(values_, 0.0F);
-    for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
-      for_each(param.numel(), [&](std::int64_t first, std::size_t count) {
-        at.element = first;
-        states.write(part, at, std::span(values_).first(count));
-      });
-    }
-  }
-
   /// Writes one part of a parameter as the F32 tensor `name`.
   void write(const HomeStates& from, StatePart part, ParamPosition at, const ParamSpec& param,
              const std::string& name, SafetensorsWriter& to) {
@@ -223,7 +212,9 @@ void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
     pieces.read(checkpoint, weight_of(checkpoint, model, param), param, StatePart::master, at,
                 states);
-    pieces.clear_moments(at, param, states);
+    for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
+      states.clear_moment(part, at, param.numel());
+    }
   });
 }
 

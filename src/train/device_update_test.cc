@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "device/testing.h"
 #include "optim/split.h"
 #include "spec/layout.h"
 #include "train/kernels_on_cpu.h"
@@ -26,10 +27,10 @@ struct State {
     }
   }
 
-  State clone() const {
+  State copy_on(at::Device where) const {
     State copy = *this;
     for (at::Tensor* part : {&copy.master, &copy.hi, &copy.lo, &copy.m, &copy.v}) {
-      *part = part->clone();
+      *part = part->to(where, part->scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     }
     return copy;
   }
@@ -54,18 +55,16 @@ std::unique_ptr<StepKernels> kernels_of(By by) {
                                        [] { return nullptr; });
 }
 
-// Sizes around the piece in which the device update goes, and a few steps with clipping and decay.
-class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool, Sum, By>> {};
-
-TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
-  const auto [numel, split, sum, by] = GetParam();
-  const auto kernels = kernels_of(by);
-  at::manual_seed(11);
-  State host(numel), device = host.clone();
+/// A few steps with clipping and decay, by the host and by the device update on `where`.
+void expect_the_hosts_bits(std::int64_t numel, bool split, Sum sum, at::Device where,
+                           const StepKernels* kernels) {
+  at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
+  random.set_current_seed(11);
+  State host(numel), device = host.copy_on(where);
   for (std::int64_t step = 1; step <= 5; ++step) {
     const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .step = step};
     const at::Tensor gradient = at::randn({numel}), rounded = gradient.to(at::kBFloat16);
-    const at::Tensor scale = at::full({}, 0.37F);
+    const at::Tensor scale = at::full({}, 0.37F).to(where);
     Update update{.state = FullState{span_of<float>(host.master), span_of<float>(host.m),
                                      span_of<float>(host.v)},
                   .gradient = std::span<const float>(span_of<float>(gradient))};
@@ -82,21 +81,50 @@ TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
                        .lo = split ? device.lo : at::Tensor(),
                        .m = device.m,
                        .v = device.v,
-                       .gradient = sum == Sum::bf16 ? rounded : gradient,
+                       .gradient = (sum == Sum::bf16 ? rounded : gradient).to(where),
                        .rounds = sum != Sum::fp32},
-                      scale, kernels.get());
+                      scale, kernels);
   }
+  device = device.copy_on(at::kCPU);
   EXPECT_TRUE(at::equal(host.m, device.m));
   EXPECT_TRUE(at::equal(host.v, device.v));
   EXPECT_TRUE(split ? at::equal(host.hi, device.hi) && at::equal(host.lo, device.lo)
                     : at::equal(host.master, device.master));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sizes, DeviceUpdate,
-    testing::Combine(testing::Values(1, 63, kUpdatePieceElements, kUpdatePieceElements + 1001),
-                     testing::Bool(), testing::Values(Sum::fp32, Sum::fp32_to_round, Sum::bf16),
-                     testing::Values(By::operations, By::kernels)));
+// Around the piece in which the device update goes.
+constexpr std::int64_t kSizes[] = {1, 63, kUpdatePieceElements, kUpdatePieceElements + 1001};
+constexpr Sum kSums[] = {Sum::fp32, Sum::fp32_to_round, Sum::bf16};
+
+class DeviceUpdate : public testing::TestWithParam<std::tuple<std::int64_t, bool, Sum, By>> {};
+
+TEST_P(DeviceUpdate, EqualsTheHostKernelBitForBit) {
+  const auto [numel, split, sum, by] = GetParam();
+  expect_the_hosts_bits(numel, split, sum, at::kCPU, kernels_of(by).get());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DeviceUpdate,
+                         testing::Combine(testing::ValuesIn(kSizes), testing::Bool(),
+                                          testing::ValuesIn(kSums),
+                                          testing::Values(By::operations, By::kernels)));
+
+TEST(DeviceUpdate, OnCudaEqualsTheHostKernelBitForBit) {
+  const DeviceIfHere here("cuda:0");
+  if (!here.device) GTEST_SKIP() << here.why_not;
+  const auto kernels = StepKernels::open(*here.device, {}, nobody());
+  ASSERT_NE(kernels, nullptr);
+  for (const std::int64_t numel : kSizes) {
+    for (const bool split : {false, true}) {
+      for (const Sum sum : kSums) {
+        for (const bool fused : {false, true}) {
+          SCOPED_TRACE(std::to_string(numel) + (split ? " split" : "") + (fused ? " fused" : ""));
+          expect_the_hosts_bits(numel, split, sum, here.device->torch_device(),
+                                fused ? kernels.get() : nullptr);
+        }
+      }
+    }
+  }
+}
 
 // 1 + 2^-8 and 1 + 3 * 2^-8 lie halfway between two bf16 numbers; the even one is taken.
 TEST(DeviceUpdate, RoundsTiesToEven) {

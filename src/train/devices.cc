@@ -8,8 +8,11 @@
 #include <map>
 #include <utility>
 
+#include "base/error.h"
 #include "device/device.h"
+#include "device/memory_limit.h"
 #include "device/simulation.h"
+#include "spec/device_budgets.h"
 #include "spec/host_limits.h"
 #include "spec/nearest.h"
 #include "spec/shared_memory.h"
@@ -77,6 +80,12 @@ bool simulated(const MachineDevice& device) { return device.kind == DeviceKind::
 }  // namespace
 
 OpenDevices::OpenDevices(const Machine& machine, const SimulationChoices& choices) {
+  const auto count = std::ranges::count_if(machine.devices, &simulated);
+  if (count > 0 && count < std::ssize(machine.devices)) {
+    throw UserError("machine '" + machine.name +
+                    "' has simulated devices and GPUs: torch trains on one kind in a process"
+                    "\n  try: a machine file with one kind of device");
+  }
   bound_kernel_caches();
   Links links(machine);
   SimOptions options;
@@ -147,6 +156,31 @@ std::vector<FoundGpu> find_gpus() {
     found.push_back({gpu.index, gpu.memory, gpu.pci_address});
   }
   return found;
+}
+
+void hold_gpus_to(const Job& job, const Machine* machine) {
+  if (machine == nullptr) {  // its GPUs are known once they are used
+    std::optional<Bytes> most;
+    if (job.budget.device && job.budget.device->by_name.empty()) {
+      most = job.budget.device->each;
+      for (const Bytes size : job.budget.device->in_order) most = std::max(*most, size);
+    }
+    return hold_gpus([most](int, Bytes free) {
+      const Bytes ours = free - left_for_cuda(free);
+      return most ? std::min(*most, ours) : ours;
+    });
+  }
+  std::map<int, Bytes> shares;  // logical devices of one GPU have the sum of theirs
+  const std::vector<Budget> budgets = device_budgets(job, *machine);
+  for (std::size_t d = 0; d < budgets.size(); ++d) {
+    const MachineDevice& device = machine->devices[d];
+    if (!simulated(device)) shares[device.index] += budgets[d].bytes;
+  }
+  hold_gpus([shares](int index, Bytes) -> std::optional<Bytes> {
+    const auto found = shares.find(index);
+    if (found == shares.end()) return std::nullopt;
+    return found->second;
+  });
 }
 
 bool multiplies_bf16(int index) {

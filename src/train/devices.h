@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "spec/job.h"
 #include "spec/machine.h"
 
 namespace ferry {
@@ -25,7 +26,7 @@ struct SimulationChoices {
 };
 
 /// Keeps the devices of one machine open. One at a time; everything on them must be gone before it
-/// is.
+/// is. Throws UserError where some are simulated and some are not.
 class OpenDevices {
  public:
   OpenDevices(const Machine& machine, const SimulationChoices& choices);
@@ -51,6 +52,11 @@ std::string processors_of(const Machine& machine);
 
 /// The GPUs of this box, for this_machine().
 std::vector<FoundGpu> find_gpus();
+
+/// Holds this process to the job's budgets on GPUs, and to the machine's memory on those that no
+/// budget limits; without a machine to what is free but for left_for_cuda(). To be called before
+/// the first use of a GPU: device/memory_limit.h.
+void hold_gpus_to(const Job& job, const Machine* machine);
 
 /// Whether the matrix units of GPU cuda:`index` take bf16; those of unknown GPUs do.
 bool multiplies_bf16(int index);

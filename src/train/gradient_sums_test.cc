@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "device/testing.h"
 #include "train/kernels_on_cpu.h"
 
 namespace ferry {
@@ -20,21 +21,22 @@ struct Summed {
   double squared_norm = 0;
 };
 
-Summed summed(const StepKernels* kernels, bool tied) {
-  at::manual_seed(5);
+Summed summed(const StepKernels* kernels, bool tied, at::Device where = at::kCPU) {
+  at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
+  random.set_current_seed(5);
   const std::vector<std::vector<std::int64_t>> shapes = {{300, 17}, {64}, {1}, {513, 65}};
   Summed result;
-  for (const auto& shape : shapes) result.sums.push_back(at::full(shape, 1e30));
+  for (const auto& shape : shapes) result.sums.push_back(at::full(shape, 1e30).to(where));
   GradientSums sums(result.sums, kernels);
   for (int m = 0; m < 3; ++m) {
     std::vector<at::Tensor> found;
-    for (const auto& shape : shapes) found.push_back(at::randn(shape));
+    for (const auto& shape : shapes) found.push_back(at::randn(shape).to(where));
     found[0] = found[0].to(at::kBFloat16);
-    found[3] = at::randn({65, 513}).t();  // as products leave them: not contiguous
+    found[3] = at::randn({65, 513}).to(where).t();  // as products leave them: not contiguous
     sums.add(found, /*adds=*/m > 0, /*last=*/m == 2);
   }
-  if (tied) sums.add_to_first(at::randn(shapes[0]));
-  const at::Tensor total = at::full({}, 7.0, at::kDouble);
+  if (tied) sums.add_to_first(at::randn(shapes[0]).to(where));
+  const at::Tensor total = at::full({}, 7.0, at::kDouble).to(where);
   sums.squared_norm(total);
   result.squared_norm = total.item<double>();
   return result;
@@ -60,6 +62,20 @@ TEST_P(GradientSumsOf, HaveANormThatIsThatOfFp64) {
   }
   EXPECT_NEAR(plain.squared_norm / exact, 1.0, 1e-6);   // its root is in fp32
   EXPECT_NEAR(fused.squared_norm / exact, 1.0, 1e-14);  // fp64 all the way
+}
+
+TEST_P(GradientSumsOf, OnCudaAreThoseOfTheCpuBitForBit) {
+  const DeviceIfHere here("cuda:0");
+  if (!here.device) GTEST_SKIP() << here.why_not;
+  const StepKernels on_cpu = cpu_kernels();
+  const auto on_gpu = StepKernels::open(*here.device, {}, nobody());
+  ASSERT_NE(on_gpu, nullptr);
+  const Summed cpu = summed(&on_cpu, GetParam());
+  const Summed gpu = summed(on_gpu.get(), GetParam(), here.device->torch_device());
+  for (std::size_t i = 0; i < cpu.sums.size(); ++i) {
+    EXPECT_TRUE(at::equal(cpu.sums[i], gpu.sums[i].cpu())) << i;
+  }
+  EXPECT_EQ(cpu.squared_norm, gpu.squared_norm);
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, GradientSumsOf, testing::Bool(),

@@ -79,6 +79,11 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
   binding_.write(home.instance, home.offset, std::as_bytes(values));
 }
 
+void HomeStates::clear_moment(StatePart part, const ParamPosition& begin, std::int64_t count) {
+  const Range home = moment(part, begin, static_cast<std::size_t>(count));
+  binding_.clear(home.instance, home.offset, Bytes{count * 4});
+}
+
 void HomeStates::write_halves(const ParamPosition& begin, std::span<const float> values) {
   Halves halves(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {

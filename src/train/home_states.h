@@ -38,6 +38,9 @@ class HomeStates {
   /// besides, wherever the home is. Requires: the parameter has so many elements.
   void write(StatePart part, const ParamPosition& begin, std::span<const float> values);
 
+  /// Sets so many elements of a moment to 0.
+  void clear_moment(StatePart part, const ParamPosition& begin, std::int64_t count);
+
   /// Reads them back, exactly; the same holds.
   void read(StatePart part, const ParamPosition& begin, std::span<float> values) const;
 

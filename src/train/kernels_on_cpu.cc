@@ -26,10 +26,13 @@ struct Kernel {
   void (*run)(void** parameters);
 };
 
-const std::array<Kernel, 3> kKernels = {{
+const std::array<Kernel, 6> kKernels = {{
     {"adamw", [](void** parameters) { call(&adamw, parameters); }},
     {"add_gradient", [](void** parameters) { call(&add_gradient, parameters); }},
     {"add_squares", [](void** parameters) { call(&add_squares, parameters); }},
+    {"swiglu", [](void** parameters) { call(&swiglu, parameters); }},
+    {"swiglu_backward", [](void** parameters) { call(&swiglu_backward, parameters); }},
+    {"rotate", [](void** parameters) { call(&rotate, parameters); }},
 }};
 
 constexpr int kNotFound = 500;

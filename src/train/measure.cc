@@ -388,11 +388,7 @@ DeviceRates measure_device_rates(const std::string& device, Precision precision,
 }
 
 Bytes measure_beside_tensors(const std::string& device) {
-  // torch takes whole segments of 2 and 20 MiB for small and for large tensors of a stream: that of
-  // the slots and that which computes.
-  constexpr Bytes kSegments = 64_MiB;
-  const Bytes beside = Device::open(device).beside_tensors();
-  return beside > 0_B ? beside + kSegments : 0_B;
+  return Device::open(device).beside_tensors();
 }
 
 ProductRates measure_products(const std::string& device, std::int64_t hidden) {

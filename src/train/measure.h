@@ -54,9 +54,8 @@ struct DeviceRates {
 DeviceRates measure_device_rates(const std::string& device, Precision precision,
                                  std::int64_t parameters, const KernelFile& kernel_file);
 
-/// What the device's driver and torch hold of it beside tensors, once the kernels that train have
-/// run there: its context, kernels' code, and what segments are larger than the tensors in them. 0
-/// on sim, and where the driver does not say.
+/// What the device's driver holds of it beside tensors, once the kernels that train have run there:
+/// its context and kernels' code. 0 on sim, and where the driver does not say.
 Bytes measure_beside_tensors(const std::string& device);
 
 /// FLOP/s of matrix products; 0: no room to try.

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
 
-#include "base/error.h"
-#include "device/device.h"
 #include "device/simulation.h"
+#include "device/testing.h"
 #include "model/block.h"
 #include "model/testing.h"
 
@@ -19,12 +17,17 @@ using at::Tensor;
 
 class PackedRows : public testing::TestWithParam<std::string> {
  protected:
+  // torch trains on one kind of device per process, and simulated ones come first.
   PackedRows() {
+    if (!simulated()) return;
     SimOptions options;
     options.devices = {{64_MiB, 1, {}, {}, 0}};
     simdev_open(options);
   }
-  ~PackedRows() override { simdev_close(); }
+  ~PackedRows() override {
+    if (simulated()) simdev_close();
+  }
+  static bool simulated() { return GetParam() == "sim:0"; }
 };
 
 /// Output and gradients, in fp32 on the CPU. Runs where `x` lies.
@@ -39,16 +42,12 @@ std::vector<Tensor> results(const ModelSpec& model, const Tensor& x, const Tenso
 }
 
 TEST_P(PackedRows, HaveTheResultsOfTheCpu) {
-  std::optional<Device> device;
-  try {
-    device = Device::open(GetParam());
-  } catch (const ResourceError& error) {
-    GTEST_SKIP() << error.what();
-  }
+  const DeviceIfHere here(GetParam());
+  if (!here.device) GTEST_SKIP() << here.why_not;
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
   random.set_current_seed(6);  // at::manual_seed() asks simulated devices for theirs
   const ModelSpec model = small_model("llama");
-  const auto on_device = [&](const Tensor& x) { return x.to(device->torch_device()); };
+  const auto on_device = [&](const Tensor& x) { return x.to(here.device->torch_device()); };
   const std::vector<Tensor> weights = random_weights(
       *std::ranges::find(model.blocks, BlockKind::attention, &BlockSpec::kind), at::kBFloat16);
   std::vector<Tensor> there;

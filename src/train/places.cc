@@ -331,4 +331,17 @@ void Binding::write(InstanceId id, Bytes offset, std::span<const std::byte> from
   });
 }
 
+void Binding::clear(InstanceId id, Bytes offset, Bytes size) const {
+  if (!on_drive(id)) {
+    view(id, offset, {size.count}, at::kByte).zero_();
+    return;
+  }
+  const std::vector<std::byte> zeros(static_cast<std::size_t>(std::min(size, 1_MiB).count));
+  for (Bytes done; done < size;) {
+    const Bytes next = std::min(size_of(zeros), size - done);
+    write(id, offset + done, std::span(zeros).first(static_cast<std::size_t>(next.count)));
+    done += next;
+  }
+}
+
 }  // namespace ferry

@@ -126,6 +126,7 @@ class Binding {
   /// while nothing is in flight. Throws ResourceError when a drive fails.
   void read(InstanceId id, Bytes offset, std::span<std::byte> to) const;
   void write(InstanceId id, Bytes offset, std::span<const std::byte> from) const;
+  void clear(InstanceId id, Bytes offset, Bytes size) const;  // to zero
 
   /// Tells the hazard detector what the slot's bytes are called from now on; slots share bytes.
   void name_slot(InstanceId id) const;

@@ -49,7 +49,8 @@ TEST_P(StepKernelsOnArchitecture, CompileToItsMachineCode) {
   EXPECT_EQ(code.cubin.substr(0, 4),
             "\x7f"
             "ELF");
-  for (const char* kernel : {"adamw", "add_gradient", "add_squares"}) {
+  for (const char* kernel :
+       {"adamw", "add_gradient", "add_squares", "swiglu", "swiglu_backward", "rotate"}) {
     EXPECT_NE(code.ptx.find(".entry " + std::string(kernel)), std::string::npos) << kernel;
   }
 }

@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "train/operator_count.h"
 #include "train/step_kernel_source.h"
 
 namespace ferry {
@@ -62,19 +64,24 @@ std::unique_ptr<StepKernels> StepKernels::open(const Device& device, const Kerne
 StepKernels::StepKernels(std::unique_ptr<KernelLibrary> library, CurrentStream stream)
     : library_(std::move(library)), stream_(std::move(stream)) {}
 
+template <typename... Parameters>
+void StepKernels::launch(const char* kernel, std::int64_t threads, Parameters... parameters) const {
+  OperatorCount::note_launch();
+  library_->launch(stream_(), kernel, threads, parameters...);
+}
+
 void StepKernels::adamw(const AdamWFactors& f, const DeviceState& s,
                         const at::Tensor& scale) const {
   const bool split = s.lo.defined();
   const std::int64_t numel = s.m.numel();
   FERRY_CHECK(s.weight.numel() == numel && s.v.numel() == numel && s.gradient.numel() == numel,
               "the parts of a state have one length");
-  library_->launch(stream_(), "adamw", numel, split ? data<Half>(s.weight) : nullptr,
-                   data<Half>(s.lo), split ? nullptr : data<float>(s.weight), data<float>(s.m),
-                   data<float>(s.v), data_if<const float>(s.gradient, at::kFloat),
-                   data_if<const Half>(s.gradient, at::kBFloat16), static_cast<int>(s.rounds),
-                   data<const float>(scale), f.keep, f.beta1, f.one_minus_beta1, f.beta2,
-                   f.one_minus_beta2, f.inverse_root_bias2, f.eps, f.step_size,
-                   static_cast<long long>(numel));
+  launch("adamw", numel, split ? data<Half>(s.weight) : nullptr, data<Half>(s.lo),
+         split ? nullptr : data<float>(s.weight), data<float>(s.m), data<float>(s.v),
+         data_if<const float>(s.gradient, at::kFloat),
+         data_if<const Half>(s.gradient, at::kBFloat16), static_cast<int>(s.rounds),
+         data<const float>(scale), f.keep, f.beta1, f.one_minus_beta1, f.beta2, f.one_minus_beta2,
+         f.inverse_root_bias2, f.eps, f.step_size, static_cast<long long>(numel));
 }
 
 at::Tensor StepKernels::add_gradient(const at::Tensor& sum, const at::Tensor& gradient, bool adds,
@@ -87,10 +94,9 @@ at::Tensor StepKernels::add_gradient(const at::Tensor& sum, const at::Tensor& gr
   const std::int64_t columns = (sum.numel() + kSquaresPerSum - 1) / kSquaresPerSum;
   const at::Tensor parts =
       squares ? at::empty({columns}, sum.options().dtype(at::kDouble)) : at::Tensor();
-  library_->launch(stream_(), "add_gradient", columns, data<float>(sum),
-                   data_if<const float>(gradient, at::kFloat),
-                   data_if<const Half>(gradient, at::kBFloat16), static_cast<int>(adds),
-                   data<double>(parts), static_cast<long long>(sum.numel()));
+  launch("add_gradient", columns, data<float>(sum), data_if<const float>(gradient, at::kFloat),
+         data_if<const Half>(gradient, at::kBFloat16), static_cast<int>(adds), data<double>(parts),
+         static_cast<long long>(sum.numel()));
   return parts;
 }
 
@@ -99,12 +105,47 @@ void StepKernels::add_squares(at::Tensor parts, const at::Tensor& total) const {
   for (bool last = parts.numel() <= kSquaresPerSum;; last = parts.numel() <= kSquaresPerSum) {
     const std::int64_t groups = (parts.numel() + kSquaresPerSum - 1) / kSquaresPerSum;
     const at::Tensor sums = last ? total : at::empty({groups}, parts.options());
-    library_->launch(stream_(), "add_squares", groups, data<const double>(parts),
-                     data<double>(sums), static_cast<int>(last),
-                     static_cast<long long>(parts.numel()));
+    launch("add_squares", groups, data<const double>(parts), data<double>(sums),
+           static_cast<int>(last), static_cast<long long>(parts.numel()));
     if (last) return;
     parts = sums;
   }
+}
+
+at::Tensor StepKernels::swiglu(const at::Tensor& gate, const at::Tensor& up) const {
+  FERRY_CHECK(up.numel() == gate.numel(), "gate and up have one size");
+  const at::Tensor y = at::empty_like(gate);
+  const std::int64_t eights = gate.numel() / kFusedGroup;
+  launch("swiglu", eights, data<const Half>(gate), data<const Half>(up), data<Half>(y),
+         static_cast<long long>(eights));
+  return y;
+}
+
+std::pair<at::Tensor, at::Tensor> StepKernels::swiglu_backward(const at::Tensor& dy,
+                                                               const at::Tensor& gate,
+                                                               const at::Tensor& up) const {
+  FERRY_CHECK(dy.numel() == gate.numel() && up.numel() == gate.numel(),
+              "gate, up and their product's gradient have one size");
+  std::pair<at::Tensor, at::Tensor> found{at::empty_like(gate), at::empty_like(up)};
+  const std::int64_t eights = gate.numel() / kFusedGroup;
+  launch("swiglu_backward", eights, data<const Half>(dy), data<const Half>(gate),
+         data<const Half>(up), data<Half>(found.first), data<Half>(found.second),
+         static_cast<long long>(eights));
+  return found;
+}
+
+at::Tensor StepKernels::rotate(const at::Tensor& x, const at::Tensor& cosine,
+                               const at::Tensor& sine, int sign) const {
+  const std::int64_t length = x.size(1), heads = x.size(2), half = x.size(3) / 2;
+  const std::int64_t groups = half / kFusedGroup, count = x.numel() / (2 * kFusedGroup);
+  FERRY_CHECK(cosine.numel() == length * half && sine.numel() == length * half &&
+                  count <= std::numeric_limits<std::int32_t>::max(),
+              "a row of the table for every token of a row");
+  const at::Tensor y = at::empty_like(x);
+  launch("rotate", count, data<const Half>(x), data<const Half>(cosine), data<const Half>(sine),
+         data<Half>(y), static_cast<unsigned>(heads), static_cast<unsigned>(groups),
+         static_cast<unsigned>(length), static_cast<float>(sign), static_cast<long long>(count));
+  return y;
 }
 
 }  // namespace ferry

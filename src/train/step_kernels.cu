@@ -48,6 +48,10 @@ FERRY_FUNCTION float rounded_to_bf16(float value) {
   return from_bits((bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U);
 }
 
+FERRY_FUNCTION Half bf16_of(float value) {
+  return (Half)(bits_of(rounded_to_bf16(value)) >> 16);
+}
+
 /// One AdamW update of `numel` elements. The master is either hi and lo (optim/split.h) or
 /// `weight`; the gradient fp32 or bf16; the other pointers are null. `rounds`: the gradient, to
 /// bf16. `scale` may be null. The factors are those of AdamWFactors.
@@ -120,5 +124,102 @@ FERRY_KERNEL add_squares(const double* parts, double* totals, int adds, long lon
     double total = 0;
     for (long long i = begin; i < end; ++i) total = plus(total, parts[i]);
     totals[j] = adds ? plus(totals[j], total) : total;
+  }
+}
+
+/// Eight bf16 numbers, read and written at once.
+struct alignas(16) Eight {
+  unsigned words[4];
+};
+
+FERRY_FUNCTION float number(const Eight& eight, int k) {
+  return bf16_value((Half)(eight.words[k / 2] >> (16 * (k % 2))));
+}
+
+FERRY_FUNCTION Eight eight_of(const Half* numbers, long long i) {
+  return ((const Eight*)numbers)[i];
+}
+
+FERRY_FUNCTION void set_eight(Half* numbers, long long i, const Eight& eight) {
+  ((Eight*)numbers)[i] = eight;
+}
+
+/// Sets number k, of which the words have nothing yet, to the nearest bf16 number.
+FERRY_FUNCTION void put(Eight& eight, int k, float value) {
+  eight.words[k / 2] |= (unsigned)bf16_of(value) << (16 * (k % 2));
+}
+
+/// e^x to the last bit or two, between the smallest and the largest normal numbers.
+FERRY_FUNCTION float exponential(float x) {
+  x = x < -87.0F ? -87.0F : x > 88.0F ? 88.0F : x;  // NaN stays
+  const float turns = times(x, 1.44269504F);
+  const int n = (int)plus(turns, turns < 0 ? -0.5F : 0.5F);
+  // x - n ln 2, in two parts of which the first is exact
+  const float r = minus(minus(x, times((float)n, 0.693359375F)), times((float)n, -2.12194440e-4F));
+  float sum = 1.0F / 5040;
+  sum = plus(times(sum, r), 1.0F / 720);
+  sum = plus(times(sum, r), 1.0F / 120);
+  sum = plus(times(sum, r), 1.0F / 24);
+  sum = plus(times(sum, r), 1.0F / 6);
+  sum = plus(times(sum, r), 0.5F);
+  sum = plus(times(times(sum, r), r), plus(r, 1.0F));
+  return times(sum, from_bits((unsigned)(n + 127) << 23));
+}
+
+/// y = silu(gate) * up, with silu rounded to bf16.
+FERRY_KERNEL swiglu(const Half* gate, const Half* up, Half* y, long long eights) {
+  for (long long i = first_index(); i < eights; i += stride()) {
+    const Eight gates = eight_of(gate, i), ups = eight_of(up, i);
+    Eight found = {};
+    for (int k = 0; k < 8; ++k) {
+      const float g = number(gates, k);
+      const float silu = rounded_to_bf16(over(g, plus(1.0F, exponential(-g))));
+      put(found, k, times(silu, number(ups, k)));
+    }
+    set_eight(y, i, found);
+  }
+}
+
+/// The gradients of gate and up, by torch's formulas and with its roundings.
+FERRY_KERNEL swiglu_backward(const Half* dy, const Half* gate, const Half* up, Half* dgate,
+                             Half* dup, long long eights) {
+  for (long long i = first_index(); i < eights; i += stride()) {
+    const Eight dys = eight_of(dy, i), gates = eight_of(gate, i), ups = eight_of(up, i);
+    Eight of_gate = {}, of_up = {};
+    for (int k = 0; k < 8; ++k) {
+      const float d = number(dys, k), g = number(gates, k);
+      const float divisor = plus(1.0F, exponential(-g));
+      const float sigmoid = over(1.0F, divisor);
+      put(of_up, k, times(d, rounded_to_bf16(over(g, divisor))));
+      const float dsilu = rounded_to_bf16(times(d, number(ups, k)));
+      put(of_gate, k,
+          times(times(dsilu, sigmoid), plus(1.0F, times(g, minus(1.0F, sigmoid)))));
+    }
+    set_eight(dgate, i, of_gate);
+    set_eight(dup, i, of_up);
+  }
+}
+
+/// Of every head of every token its halves a and b, of `groups` eights each, become a cos - b sin
+/// and b cos + a sin, where `sign` is that of the sine. The table has a row for each of the
+/// `length` tokens of a row. `count`: groups of all halves a, below 2^31.
+FERRY_KERNEL rotate(const Half* x, const Half* cosine, const Half* sine, Half* y,
+                    unsigned heads, unsigned groups, unsigned length, float sign,
+                    long long count) {
+  for (long long i = first_index(); i < count; i += stride()) {
+    const unsigned head = (unsigned)i / groups, group = (unsigned)i % groups;
+    const unsigned angle = head / heads % length * groups + group;
+    const long long first = (long long)head * 2 * groups + group;
+    const Eight as = eight_of(x, first), bs = eight_of(x, first + groups);
+    const Eight cosines = eight_of(cosine, angle), sines = eight_of(sine, angle);
+    Eight y_a = {}, y_b = {};
+    for (int k = 0; k < 8; ++k) {
+      const float a = number(as, k), b = number(bs, k), c = number(cosines, k);
+      const float s = times(sign, number(sines, k));
+      put(y_a, k, minus(rounded_to_bf16(times(a, c)), times(b, s)));
+      put(y_b, k, plus(rounded_to_bf16(times(b, c)), times(a, s)));
+    }
+    set_eight(y, first, y_a);
+    set_eight(y, first + groups, y_b);
   }
 }

@@ -11,13 +11,14 @@
 #include "base/progress.h"
 #include "device/device.h"
 #include "device/kernel_library.h"
+#include "model/fused.h"
 #include "optim/adamw.h"
 #include "train/device_update.h"
 
 namespace ferry {
 
 /// Calls come from one thread at a time. Must outlive what it has enqueued.
-class StepKernels {
+class StepKernels final : public FusedOperations {
  public:
   /// The stream to launch on, as the driver knows it.
   using CurrentStream = std::function<void*()>;
@@ -43,7 +44,17 @@ class StepKernels {
   /// `total` is 0-dim, fp64.
   void add_squares(at::Tensor parts, const at::Tensor& total) const;
 
+  // What blocks compute by them.
+  at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) const override;
+  std::pair<at::Tensor, at::Tensor> swiglu_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                    const at::Tensor& up) const override;
+  at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine,
+                    int sign) const override;
+
  private:
+  template <typename... Parameters>
+  void launch(const char* kernel, std::int64_t threads, Parameters... parameters) const;
+
   std::unique_ptr<KernelLibrary> library_;
   CurrentStream stream_;
 };

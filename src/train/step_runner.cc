@@ -113,8 +113,9 @@ int StepRunner::launching_thread(const Device& device) {
   const auto known = std::ranges::find(launching_, device.torch_device());
   if (known != launching_.end()) return static_cast<int>(known - launching_.begin());
   launching_.push_back(device.torch_device());
-  return launch_threads_.add([simulated = device.simulated()] {
-    if (simulated) give_way();
+  return launch_threads_.add([device] {
+    if (device.simulated()) give_way();
+    device.attach_thread();
     simdev_host_thread("launches");
   });
 }

@@ -35,8 +35,8 @@ using StepFeed = std::function<StepNumbers(int step)>;
 
 class StepRunner final : public TaskRunner {
  public:
-  /// What may wait on a stream, in operators of torch. CUDA stops whoever launches more than about
-  /// 1000 kernels ahead; then the device's other streams would wait too.
+  /// What may wait on a stream, as OperatorCount counts. CUDA stops whoever launches more than
+  /// about 1000 kernels ahead; then the device's other streams would wait too.
   static constexpr long kMostLaunches = 700;
 
   struct Setup {

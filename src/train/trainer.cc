@@ -227,14 +227,14 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   check_peers(plans_, places_);
 }
 
-/// No kernel may take more beside the slots than the plan left for it.
+/// No kernel may take more beside the slots than the plan left for it, and for what CUDA loads.
 void Run::limit_devices() {
   std::map<std::string, MemoryLimit> limits;  // of accelerators
   for (const PlaceId id : places_.ids()) {
     const auto& device = places_[id].device;
     if (!device) continue;
     const auto [limit, is_new] =
-        limits.try_emplace(device->name(), MemoryLimit{*device, 0_B - device->beside_tensors()});
+        limits.try_emplace(device->name(), MemoryLimit{*device, 0_B - device->context()});
     Bytes budget;
     for (const Plan* plan : plans_) budget = std::max(budget, plan->places[id].budget);
     limit->second.most += budget;
