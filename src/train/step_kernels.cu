@@ -1,9 +1,11 @@
 // What a training step computes per element, each in one pass: the kernels of CUDA devices.
 //
 // NVRTC compiles this file for the GPU that is there, and the tests compile it as C++, where a
-// kernel is a loop. Every operation is one correctly rounded operation, in the order of
-// optim/adamw.h: so a GPU, the host's kernel and the tensor operations of device_update.cc agree
-// bit for bit. Indices are 64 bits: an embedding has more elements than 32 bits count.
+// kernel is a loop. Every operation is one correctly rounded operation: so a GPU and the tests
+// compute the same bits. Updates and sums are in the order of optim/adamw.h, and agree with the
+// host's kernel and the tensor operations of device_update.cc; what blocks use is in the order of
+// torch's operations (model/fused.h). Indices are 64 bits: an embedding has more elements than 32
+// bits count.
 
 #ifdef __CUDACC__
 #define FERRY_KERNEL extern "C" __global__ void
