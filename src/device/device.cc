@@ -75,6 +75,15 @@ class CudaPart {
   }
 
  private:
+  /// A torch that does not know a setting does without.
+  static void set_where_known(const std::string& name, const std::string& value) {
+    try {
+      set_allocator(name, value);
+    } catch (const c10::Error&) {
+      // It may keep more than a plan leaves it; a run says where no limit holds.
+    }
+  }
+
   CudaPart() {
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       throw ResourceError(std::string("the installed torch has no CUDA part: ") + dlerror());
@@ -82,11 +91,8 @@ class CudaPart {
     // cuDNN's attention gave NaN gradients on H100 and H200 from torch 2.11 on
     // (pytorch/pytorch#196678).
     at::globalContext().setSDPUseCuDNN(false);
-    try {  // else free pieces of many sizes would take what a plan leaves for kernels
-      set_allocator("expandable_segments", "True");
-    } catch (const c10::Error&) {
-      // A torch without them: it keeps more memory than it lends out.
-    }
+    // Else free pieces of many sizes would take what a plan leaves for kernels.
+    set_where_known("expandable_segments", "True");
     const auto count = cuda_function<int(int*)>("cudaGetDeviceCount");
     int gpus = 0;
     if (!driver_ || count == nullptr || count(&gpus) != 0) return;
@@ -119,7 +125,7 @@ class CudaPart {
     }
     // A millionth is 24 KB of 24 GB: rounded up, so that a plan's last bytes are within it.
     if (part > 0) {
-      set_allocator("per_process_memory_fraction", std::to_string(std::min(1.0, part + 1e-6)));
+      set_where_known("per_process_memory_fraction", std::to_string(std::min(1.0, part + 1e-6)));
     }
   }
 

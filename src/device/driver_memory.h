@@ -26,6 +26,8 @@ struct DriverMemory {
   /// What all programs together use of the GPU at a PCI address, "0000:3b:00.0"; nothing where the
   /// driver does not say. Makes no context.
   std::optional<Bytes> used(const std::string& pci_address) const;
+
+  /// The same with what is free, and all there is.
   std::optional<Counts> counts(const std::string& pci_address) const;
 };
 
