@@ -241,15 +241,15 @@ class Measurements {
   /// of many sizes: 6 and 10 % of two models' workspace on an H100.
   void count_kept(BlockProfile& costs) const {
     constexpr std::int64_t kBetweenTensors = 8;  // a part of so many
-    if (machine_device().kind == DeviceKind::cuda) {
-      for (const auto workspace : kWorkspaces) {
-        costs.*workspace += Bytes{(costs.*workspace).count / kBetweenTensors};
-      }
-    }
+    const bool is_gpu = machine_device().kind == DeviceKind::cuda;
     const Bytes kept =
         beside_tensors_ + rotary_bytes(model(), question_.job.data.sequence,
                                        Bytes{weight_element_bytes(question_.plan.precision)});
-    for (const auto workspace : kWorkspaces) costs.*workspace += kept;
+    for (const auto workspace : kWorkspaces) {
+      Bytes& size = costs.*workspace;
+      if (is_gpu) size += Bytes{size.count / kBetweenTensors};
+      size += kept;
+    }
   }
 
   /// A logical device counts its part, and what its streams have for themselves: torch takes whole

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "device/allocator_settings.h"
+#include "device/cuda_runtime.h"
 #include "device/driver_memory.h"
 #include "device/memory_limit.h"
 #include "simdev/simdev.h"
@@ -26,12 +27,6 @@ int index_after(const std::string& prefix, const std::string& name) {
   const char *begin = name.data() + prefix.size(), *end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(begin, end, index);
   return error == std::errc() && rest == end ? index : -1;
-}
-
-/// A function of the CUDA runtime that torch loaded, without its headers; null when it has none.
-template <typename Function>
-Function* cuda_function(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
 /// Empty when the runtime does not say.

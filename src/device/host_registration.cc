@@ -3,16 +3,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "device/cuda_runtime.h"
 #include "simdev/simdev.h"
 
 namespace ferry {
 namespace {
 
-// From the CUDA runtime that torch loaded, without its headers.
 constexpr unsigned kCudaHostRegisterPortable = 1;  // locked for all devices
 
 struct CudaRuntime {
@@ -24,7 +25,7 @@ struct CudaRuntime {
 
 template <typename Function>
 void find(const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  function = cuda_function<std::remove_pointer_t<Function>>(name);
   if (function == nullptr) {
     throw ResourceError(std::string("the CUDA runtime has no ") + name + ": " + dlerror());
   }

@@ -61,14 +61,18 @@ Stopwatch::Timing Stopwatch::run_after(const Work& between, const Work& work, in
     done.record(stream_);
   };
   Micros device;
-  const Work ahead = [&] {
-    work();
-    between();
-    timed();
-  };
   for (int i = 0; i < repeats; ++i) {
-    if (device_.simulated()) run(between, 1);
-    run(device_.simulated() ? Work(timed) : ahead, 1);
+    if (device_.simulated()) {
+      run(between, 1);
+      run(timed, 1);
+    } else {
+      const auto behind_another = [&] {
+        work();
+        between();
+        timed();
+      };
+      run(behind_another, 1);
+    }
     device += DeviceEvent::between(begun, done);
   }
   return {device, device * (warm.cores.count / std::max(warm.device.count, 1.0))};
