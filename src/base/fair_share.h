@@ -20,6 +20,8 @@ using PoolId = Id<struct PoolTag>;
 struct Draw {
   PoolId pool{0};
   double rate = 0;
+
+  friend bool operator==(const Draw&, const Draw&) = default;
 };
 
 /// One running activity. `draws` must stay valid during the call. Requires: weight > 0.

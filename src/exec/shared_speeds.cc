@@ -7,8 +7,9 @@
 namespace ferry {
 namespace {
 
-// Sets of running resources remembered per group. A strategy comes back to a few hundred.
-constexpr std::size_t kMostKnown = 1 << 14;
+// Sets of running resources remembered per group. A plan comes back to a few hundred; the plans
+// that a search makes for eight devices and four drives, to more.
+constexpr std::size_t kMostKnown = 1 << 15;
 
 constexpr std::size_t kBits = 64;
 
@@ -84,27 +85,41 @@ SharedSpeeds::SharedSpeeds(const Plan& plan)
     seats_[r] = {group, members.size()};
     members.push_back(r);
   }
+  stop_all();
+}
+
+void SharedSpeeds::stop_all() {
   for (Group& group : groups_) {
     group.now = state_of(group, Running((group.members.size() + kBits - 1) / kBits));
   }
 }
 
+bool SharedSpeeds::are_of(const Plan& plan) const {
+  return std::ranges::equal(capacities_, plan.pools, {}, {}, &Pool::capacity) &&
+         std::ranges::equal(draws_, plan.resources, {}, {}, &Resource::draws) &&
+         weights_ == weights_of(plan);
+}
+
 std::span<const SharedSpeeds::Change> SharedSpeeds::flip(ResourceId resource) {
   const Seat& seat = seats_[resource];
   Group& group = groups_[seat.group];
-  FlipId known = group.states[group.now].flips[seat.member];
-  if (!known.valid()) {
-    if (group.states.size() >= kMostKnown) forget(group);
-    Running running = group.states[group.now].running;
-    running[seat.member / kBits] ^= std::uint64_t{1} << (seat.member % kBits);
-    const StateId to = state_of(group, running);
-    State& from = group.states[group.now];
-    known = group.flips.add({to, changes_between(group, from, group.states[to])});
-    from.flips[seat.member] = known;
-  }
-  const Flip& flip = group.flips[known];
+  const Flip& flip = group.flips[flip_of(group, seat.member)];
   group.now = flip.to;
   return flip.changes;
+}
+
+SharedSpeeds::FlipId SharedSpeeds::flip_of(Group& group, std::size_t member) const {
+  for (const Way& way : group.states[group.now].ways) {
+    if (way.member == member) return way.flip;
+  }
+  if (group.states.size() >= kMostKnown) forget(group);
+  Running running = group.states[group.now].running;
+  running[member / kBits] ^= std::uint64_t{1} << (member % kBits);
+  const StateId to = state_of(group, running);
+  State& from = group.states[group.now];
+  const FlipId flip = group.flips.add({to, changes_between(group, from, group.states[to])});
+  from.ways.push_back({member, flip});
+  return flip;
 }
 
 /// All but what runs now.
@@ -119,8 +134,7 @@ void SharedSpeeds::forget(Group& group) const {
 SharedSpeeds::StateId SharedSpeeds::state_of(Group& group, const Running& running) const {
   const auto [known, is_new] = group.state_of.try_emplace(running, group.states.end_id());
   if (is_new) {
-    group.states.push_back(
-        {running, speeds_of(group, running), std::vector<FlipId>(group.members.size())});
+    group.states.push_back({running, speeds_of(group, running), {}});
   }
   return known->second;
 }
@@ -129,27 +143,28 @@ std::vector<SharedSpeeds::Change> SharedSpeeds::changes_between(const Group& gro
                                                                 const State& from,
                                                                 const State& to) {
   std::vector<Change> changes;
+  auto before = from.speeds.begin();
+  auto after = to.speeds.begin();
   for (std::size_t m = 0; m < group.members.size(); ++m) {
-    if (!runs(to.running, m) || from.speeds[m] == to.speeds[m]) continue;
-    changes.push_back({group.members[m], to.speeds[m]});
+    const double old_speed = runs(from.running, m) ? *before++ : 0;
+    if (!runs(to.running, m)) continue;
+    const double speed = *after++;
+    if (speed != old_speed) changes.push_back({group.members[m], speed});
   }
   return changes;
 }
 
 std::vector<double> SharedSpeeds::speeds_of(const Group& group, const Running& set) const {
   std::vector<Activity> running;
-  std::vector<std::size_t> members;
   for (std::size_t m = 0; m < group.members.size(); ++m) {
     if (!runs(set, m)) continue;
     const ResourceId resource = group.members[m];
     running.push_back({weights_[resource], draws_[resource]});
-    members.push_back(m);
   }
-  const std::vector<double> fair = fair_speeds(running, capacities_);
-  std::vector<double> speeds(group.members.size());
-  for (std::size_t i = 0; i < fair.size(); ++i) {
+  std::vector<double> speeds = fair_speeds(running, capacities_);
+  for (double& speed : speeds) {
     // Full speed is exactly 1, so that who has enough finishes exactly on time.
-    speeds[members[i]] = fair[i] >= 1.0 - 1e-12 ? 1.0 : fair[i];
+    if (speed >= 1.0 - 1e-12) speed = 1.0;
   }
   return speeds;
 }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/short_vector.h"
 #include "plan/plan.h"
 
 namespace ferry {
@@ -34,6 +35,10 @@ class SharedSpeeds {
   /// shares.
   std::span<const Change> start(ResourceId resource) { return flip(resource); }
   std::span<const Change> stop(ResourceId resource) { return flip(resource); }
+  void stop_all();
+
+  /// Whether the constructor would make the same of the plan, but for what they remember.
+  bool are_of(const Plan& plan) const;
 
  private:
   using GroupId = Id<struct GroupTag>;
@@ -47,10 +52,14 @@ class SharedSpeeds {
     StateId to;
     std::vector<Change> changes;
   };
+  struct Way {
+    std::size_t member;  // that starts or stops
+    FlipId flip;
+  };
   struct State {
     Running running;
-    std::vector<double> speeds;  // by member; 0: does not run
-    std::vector<FlipId> flips;   // likewise; none: not computed yet
+    std::vector<double> speeds;  // of the members that run
+    ShortVector<Way, 3> ways;    // that were gone from here
   };
   struct Group {
     std::vector<ResourceId> members;
@@ -67,6 +76,7 @@ class SharedSpeeds {
   std::span<const Change> flip(ResourceId resource);
   void forget(Group& group) const;
   StateId state_of(Group& group, const Running& running) const;
+  FlipId flip_of(Group& group, std::size_t member) const;
   static std::vector<Change> changes_between(const Group& group, const State& from,
                                              const State& to);
   std::vector<double> speeds_of(const Group& group, const Running& running) const;

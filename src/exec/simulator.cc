@@ -1,12 +1,13 @@
 #include "exec/simulator.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "exec/driver.h"
-#include "exec/shared_speeds.h"
 #include "plan/order.h"
 
 namespace ferry {
@@ -28,9 +29,9 @@ Work work_of(const Plan& plan, const Task& task) {
 
 class Simulator final : public TaskRunner {
  public:
-  /// Adds what ran to `timeline`, unless that is null.
-  Simulator(const Plan& plan, Timeline* timeline)
-      : plan_(plan), timeline_(timeline), speeds_(plan), lanes_(plan.resources.size()) {}
+  /// `speeds` are of the plan, and nothing runs. Adds what ran to `timeline`, unless that is null.
+  Simulator(const Plan& plan, SharedSpeeds& speeds, Timeline* timeline)
+      : plan_(plan), timeline_(timeline), speeds_(speeds), lanes_(plan.resources.size()) {}
 
   bool can_start(const Task& task) const override { return lanes_[task.resource].event == kNone; }
   bool takes_one_each() const override { return true; }
@@ -67,7 +68,7 @@ class Simulator final : public TaskRunner {
 
   const Plan& plan_;
   Timeline* const timeline_;
-  SharedSpeeds speeds_;
+  SharedSpeeds& speeds_;
   IdVector<ResourceId, Lane> lanes_;
   std::vector<Event> events_;  // of the lanes that run something, in no order
   double now_ = 0;
@@ -163,9 +164,10 @@ class StepClock final : public Observer {
 };
 
 // When each of so many steps ends.
-std::vector<Micros> run_steps(const Plan& plan, int steps, Timeline* timeline) {
+std::vector<Micros> run_steps(const Plan& plan, int steps, SharedSpeeds& speeds,
+                              Timeline* timeline) {
   FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
-  Simulator simulator(plan, timeline);
+  Simulator simulator(plan, speeds, timeline);
   StepClock clock(simulator);
   drive(plan, {.first = 0, .count = steps, .begins_next = steps > 1}, simulator, clock);
   return clock.ends();
@@ -234,7 +236,8 @@ Busiest find_busiest(const Plan& plan) {
 Simulation simulate(const Plan& plan, int steps) {
   Simulation simulation;
   simulation.timeline.spans.reserve(plan.tasks.size() * steps);
-  const std::vector<Micros> ends = run_steps(plan, steps, &simulation.timeline);
+  SharedSpeeds speeds(plan);
+  const std::vector<Micros> ends = run_steps(plan, steps, speeds, &simulation.timeline);
   simulation.first_step = ends.front();
   const Busiest busiest = find_busiest(plan);
   simulation.busiest = busiest.time;
@@ -248,8 +251,13 @@ Simulation simulate(const Plan& plan, int steps) {
   return simulation;
 }
 
-Micros simulate_step(const Plan& plan) {
-  return std::max(last_step(run_steps(plan, kSimulatedSteps, nullptr)), find_busiest(plan).time);
+Micros StepSimulator::step_of(const Plan& plan) const {
+  auto speeds = speeds_.take([&](const SharedSpeeds& spare) { return spare.are_of(plan); });
+  if (!speeds) speeds = std::make_unique<SharedSpeeds>(plan);
+  speeds->stop_all();
+  const Micros last = last_step(run_steps(plan, kSimulatedSteps, *speeds, nullptr));
+  speeds_.give_back(std::move(speeds));
+  return std::max(last, find_busiest(plan).time);
 }
 
 }  // namespace ferry

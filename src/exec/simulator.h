@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "base/spares.h"
+#include "exec/shared_speeds.h"
 #include "exec/timeline.h"
 #include "plan/plan.h"
 
@@ -41,7 +43,14 @@ inline constexpr int kSimulatedSteps = 3;
 /// ties in time are broken by task id. Requires: verify(plan) found nothing.
 Simulation simulate(const Plan& plan, int steps = kSimulatedSteps);
 
-/// `step` of simulate(plan) alone, in half the time: for searches.
-Micros simulate_step(const Plan& plan);
+/// `step` of simulate(plan) alone, in half the time: for searches. Of plans with the same resources
+/// and pools it computes only once how fast they run. For any threads.
+class StepSimulator {
+ public:
+  Micros step_of(const Plan& plan) const;
+
+ private:
+  mutable Spares<SharedSpeeds> speeds_;
+};
 
 }  // namespace ferry

@@ -305,6 +305,35 @@ task on_b kind=load on=b micros=5
   EXPECT_EQ(simulation.timeline.spans[1].run.task, 1);
 }
 
+TEST(Simulator, StepsAreTheSameWhateverWasSimulatedBefore) {
+  std::mt19937 random(11);
+  std::vector<Plan> plans;
+  for (int i = 0; i < 40; ++i) plans.push_back(random_plan(random, i % 2 == 0));
+  const StepSimulator simulator;
+  for (int round = 0; round < 2; ++round) {
+    for (const Plan& plan : plans) EXPECT_EQ(simulator.step_of(plan), simulate(plan).step);
+  }
+}
+
+TEST(SharedSpeeds, AreOfPlansWithTheSamePoolsAndResources) {
+  std::mt19937 random(12);
+  const Plan plan = random_plan(random, false);
+  const SharedSpeeds speeds(plan);
+  EXPECT_TRUE(speeds.are_of(plan));
+  Plan other = plan;
+  other.tasks.clear();
+  EXPECT_TRUE(speeds.are_of(other));
+  other = plan;
+  other.pools[PoolId(0)].capacity *= 2;
+  EXPECT_FALSE(speeds.are_of(other));
+  other = plan;
+  other.resources.push_back(other.resources.back());
+  EXPECT_FALSE(speeds.are_of(other));
+  other = plan;
+  for (Resource& resource : other.resources) resource.draws.clear();
+  EXPECT_FALSE(speeds.are_of(other));
+}
+
 TEST(SharedSpeeds, EqualFairSpeedsOfWhatRuns) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);

@@ -29,9 +29,9 @@ Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_s
   return step * (1 - share) + clipped_step * share;
 }
 
-Micros clipped_step(Plan plan) {
+Micros clipped_step(Plan plan, const StepSimulator& simulator) {
   if (std::ranges::find(plan.tasks, TaskKind::redo, &Task::kind) == plan.tasks.end()) return {};
-  return simulate_step(clipped(std::move(plan)));
+  return simulator.step_of(clipped(std::move(plan)));
 }
 
 std::vector<StageReport> stage_reports(const Machine& machine,

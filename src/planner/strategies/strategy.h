@@ -54,7 +54,7 @@ struct StrategyPlan {
 Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_step);
 
 /// What the plan predicts of a clipped step; 0: what it does of others.
-Micros clipped_step(Plan plan);
+Micros clipped_step(Plan plan, const StepSimulator& simulator);
 
 /// The place that lacks most for the strategy's plan of least memory.
 struct Shortage {

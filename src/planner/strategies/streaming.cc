@@ -10,7 +10,6 @@
 #include "planner/strategies/device_homes.h"
 #include "planner/strategies/homes.h"
 #include "planner/write/allocate.h"
-#include "planner/write/edges.h"
 #include "planner/write/stream_plan.h"
 #include "spec/drive_array.h"
 #include "spec/pass_names.h"
@@ -237,9 +236,9 @@ StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
     rated.draft.time = lost(rated.draft.schedule, plan) ? kNever : find_busiest(plan).time;
     if (rated.draft.time >= *faster_than) return rated;
   }
-  order_accesses(plan);
-  const Micros step = simulate_step(plan);
-  rated.draft.time = expected_step(question_, step, clipped_step(std::move(plan)));
+  accesses_.set(plan);
+  const Micros step = simulator_.step_of(plan);
+  rated.draft.time = expected_step(question_, step, clipped_step(std::move(plan), simulator_));
   rated.is_exact = true;
   return rated;
 }
@@ -523,8 +522,8 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
     ideal.step = kNever;
     return ideal;
   }
-  order_accesses(plan);
-  ideal.step = simulate_step(plan);
+  accesses_.set(plan);
+  ideal.step = simulator_.step_of(plan);
   return ideal;
 }
 
@@ -605,14 +604,14 @@ StrategyPlan StreamSearch::answer(const StreamDraft& draft, const std::string& r
   for (Place& place : plan.places) {
     if (place.kind == PlaceKind::device) place.budget = device_limit(asked_, device++);
   }
-  order_accesses(plan);
+  accesses_.set(plan);
   Simulation prediction = simulate(plan);
   StrategyPlan answer{std::move(plan), std::move(prediction), remark};
   answer.remark += ", " + std::to_string(draft.schedule.activation_slots) + " activation slots";
   if (draft.schedule.uses_drives()) answer.remark += ", drives";
   answer.report.stages = stage_reports(asked_.machine, draft.schedule.visits);
   answer.passes = passes_.reports();
-  answer.clipped_step = clipped_step(answer.plan);
+  answer.clipped_step = clipped_step(answer.plan, simulator_);
   return answer;
 }
 

@@ -16,6 +16,7 @@
 #include "planner/strategies/memory_rungs.h"
 #include "planner/strategies/passes.h"
 #include "planner/strategies/strategy.h"
+#include "planner/write/edges.h"
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
@@ -255,6 +256,8 @@ class StreamSearch {
   const PlanQuestion& asked_;
   PlanQuestion question_;  // with the devices of the rung
   const Chain& chain_;
+  const AccessOrder accesses_;
+  const StepSimulator simulator_;
   Passes passes_;
   const bool homes_;  // on devices too
   const bool sends_;  // some devices have p2p

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/short_vector.h"
@@ -59,12 +60,15 @@ struct Segment {
 
 class Replay {
  public:
-  explicit Replay(Plan& plan)
+  /// `clocks`: of any size and contents.
+  Replay(Plan& plan, std::vector<RunId>& clocks)
       : plan_(plan),
         count_(static_cast<RunId>(plan.tasks.size())),
         row_((plan.resources.size() + kLanes - 1) / kLanes * kLanes),
-        clocks_(std::make_unique_for_overwrite<RunId[]>(2 * plan.tasks.size() * row_)),
+        clocks_(clocks),
         queue_(plan.resources.size(), kNone) {
+    const std::size_t entries = 2 * plan.tasks.size() * row_;
+    if (clocks_.size() < entries) clocks_.resize(entries);
     resource_of_.reserve(plan.tasks.size());
     for (const Task& task : plan.tasks) resource_of_.push_back(task.resource);
     cut_places();
@@ -177,7 +181,7 @@ class Replay {
   TaskId task_of(RunId run) const { return TaskId(run < count_ ? run : run - count_); }
 
   // For each resource the last run that is known to come before: one logical clock per run.
-  RunId* clock_of(RunId run) { return clocks_.get() + static_cast<std::size_t>(run) * row_; }
+  RunId* clock_of(RunId run) { return clocks_.data() + static_cast<std::size_t>(run) * row_; }
 
   Plan& plan_;
   const RunId count_;
@@ -185,7 +189,7 @@ class Replay {
   IdVector<TaskId, ResourceId> resource_of_;
   std::vector<Segment> segments_;  // of all places, one behind the other
   IdVector<InstanceId, Range> ranges_;
-  std::unique_ptr<RunId[]> clocks_;    // by run, each written when the run is ordered
+  std::vector<RunId>& clocks_;         // by run, each written when the run is ordered
   IdVector<ResourceId, RunId> queue_;  // the last run of each resource
   std::vector<RunId> before_;
   std::vector<TaskId> after_;  // of the task in progress
@@ -194,6 +198,16 @@ class Replay {
 
 }  // namespace
 
-void order_accesses(Plan& plan) { Replay(plan).run(); }
+void order_accesses(Plan& plan) {
+  std::vector<RunId> clocks;
+  Replay(plan, clocks).run();
+}
+
+void AccessOrder::set(Plan& plan) const {
+  auto clocks = clocks_.take([](const auto&) { return true; });
+  if (!clocks) clocks = std::make_unique<std::vector<RunId>>();
+  Replay(plan, *clocks).run();
+  clocks_.give_back(std::move(clocks));
+}
 
 }  // namespace ferry

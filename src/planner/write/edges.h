@@ -1,6 +1,10 @@
 // The edges that make a plan's slots safe on concurrent queues.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
+#include "base/spares.h"
 #include "plan/plan.h"
 
 namespace ferry {
@@ -10,5 +14,15 @@ namespace ferry {
 /// step to the next. Edges that queue order or other edges imply are left out. Requires: run one
 /// after another in this order, the tasks are right.
 void order_accesses(Plan& plan);
+
+/// The same for plan after plan: what it works with, some times a plan's memory, comes from the
+/// system once. For any threads.
+class AccessOrder {
+ public:
+  void set(Plan& plan) const;
+
+ private:
+  mutable Spares<std::vector<std::int32_t>> clocks_;
+};
 
 }  // namespace ferry

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "plan/verify.h"
 #include "planner/sample_questions.h"
 
@@ -67,6 +69,29 @@ TEST(Edges, WhatAQueueOrAnotherEdgeImpliesIsLeftOut) {
   order_accesses(sketch.plan);
   EXPECT_EQ(sketch.plan.tasks[1].after, Ids{});
   EXPECT_EQ(sketch.plan.tasks[2].after, Ids{1});
+}
+
+TEST(Edges, AreTheSameWhateverWasOrderedBefore) {
+  std::vector<Plan> plans;
+  for (const int layers : {6, 2, 4}) {
+    SampleModel model;
+    model.layers = layers;
+    PlanQuestion question = sample_question(model, {}, 2);
+    question.strategy = "mobius";
+    plans.push_back(must_fit(question).plan);
+  }
+  const AccessOrder order;
+  for (int round = 0; round < 2; ++round) {
+    for (const Plan& plan : plans) {
+      Plan again = plan;
+      for (Task& task : again.tasks) task.after = task.after_previous = {};
+      order.set(again);
+      for (const TaskId id : plan.tasks.ids()) {
+        EXPECT_EQ(again.tasks[id].after, plan.tasks[id].after);
+        EXPECT_EQ(again.tasks[id].after_previous, plan.tasks[id].after_previous);
+      }
+    }
+  }
 }
 
 // No edge is there for nothing: without it two accesses are no longer ordered.
