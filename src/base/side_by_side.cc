@@ -23,6 +23,7 @@ class IdleCores {
     return idle > 0;
   }
   void give_back() { ++idle_; }
+  bool any() const { return idle_ > 0; }
 
  private:
   // Those that affinity leaves.
@@ -35,6 +36,16 @@ IdleCores& idle_cores() {
 }
 
 }  // namespace
+
+bool has_idle_cores() { return idle_cores().any(); }
+
+BusyCores::BusyCores() {
+  while (idle_cores().take()) ++taken_;
+}
+
+BusyCores::~BusyCores() {
+  for (; taken_ > 0; --taken_) idle_cores().give_back();
+}
 
 void side_by_side(std::span<const std::function<void()>> works,
                   const std::function<void(std::size_t work, std::size_t done)>& begins) {

@@ -18,6 +18,21 @@ namespace ferry {
 void side_by_side(std::span<const std::function<void()>> works,
                   const std::function<void(std::size_t work, std::size_t done)>& begins = {});
 
+/// Whether that would use more than the calling thread.
+bool has_idle_cores();
+
+/// While it lives no core is idle that was when it was made. For tests.
+class BusyCores {
+ public:
+  BusyCores();
+  ~BusyCores();
+  BusyCores(const BusyCores&) = delete;
+  BusyCores& operator=(const BusyCores&) = delete;
+
+ private:
+  int taken_ = 0;
+};
+
 /// A work and how reports call it.
 struct NamedWork {
   std::string name;

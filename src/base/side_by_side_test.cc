@@ -60,6 +60,17 @@ TEST(SideBySide, ItTellsWhichWorkBegins) {
   }
 }
 
+TEST(SideBySide, OnBusyCoresAllRunsOnTheCallingThread) {
+  const bool was_idle = has_idle_cores();
+  const BusyCores busy;
+  EXPECT_FALSE(has_idle_cores());
+  std::set<std::thread::id> threads;
+  side_by_side(Works(10, [&] { threads.insert(std::this_thread::get_id()); }));
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+  { const BusyCores none_left; }
+  EXPECT_EQ(was_idle, std::thread::hardware_concurrency() > 1);
+}
+
 // The last report, and how many there were.
 class Heard final : public PhaseListener {
  public:

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <random>
 #include <set>
 
 #include "base/check.h"
+#include "base/side_by_side.h"
 #include "planner/cuts/contiguous.h"
 
 namespace ferry {
@@ -320,10 +322,11 @@ class StageCountClimber {
   std::int64_t left_;
 };
 
-// Offers where climbs in evenly spread stage counts end. Each may use its share of what those
-// before it left over.
-void climb_stage_counts(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
-                        Climber& climber) {
+// Where climbs in evenly spread stage counts end. Each may use its share of what those before it
+// left over.
+std::vector<Ends> climb_stage_counts(const EvaluatorProblem& problem,
+                                     const std::vector<BlockCosts>& blocks) {
+  std::vector<Ends> found;
   const int count = static_cast<int>(blocks.size());
   const int stride = std::max(1, count / kStageCountsTried);
   std::int64_t left = kMostRated;
@@ -331,9 +334,10 @@ void climb_stage_counts(const EvaluatorProblem& problem, const std::vector<Block
     const int climbs = (count - stages + stride - 1) / stride;
     const std::int64_t share = left / climbs;
     StageCountClimber one(problem, blocks, share);
-    if (const auto found = one.climb(stages, 0)) climber.offer(found->ends);
+    if (auto best = one.climb(stages, 0)) found.push_back(std::move(best->ends));
     left -= share - one.ratings_left();
   }
+  return found;
 }
 
 PartitionResult with_gap(PartitionResult result) {
@@ -389,18 +393,23 @@ PartitionResult branch_and_bound(const EvaluatorProblem& problem,
 PartitionResult local_search(const EvaluatorProblem& problem, const std::vector<BlockCosts>& blocks,
                              int keep) {
   Climber climber(problem, blocks, keep);
-  const auto count = blocks.size();
-  const std::size_t devices = problem.devices;
-  Ends finest(count);
-  for (std::size_t b = 0; b < count; ++b) finest[b] = static_cast<int>(b) + 1;
-  climber.climb(finest);
-  // Stage counts that are multiples of the devices leave none of them idle in the last round.
-  const std::size_t stride = std::max<std::size_t>(1, count / devices / 12) * devices;
-  for (std::size_t stages = devices; stages < count; stages += stride) {
-    climber.climb(balanced_partition(problem, blocks, static_cast<int>(stages)));
-  }
-  climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
-  climb_stage_counts(problem, blocks, climber);
+  const auto climb_from_balanced = [&] {
+    const auto count = blocks.size();
+    const std::size_t devices = problem.devices;
+    Ends finest(count);
+    for (std::size_t b = 0; b < count; ++b) finest[b] = static_cast<int>(b) + 1;
+    climber.climb(finest);
+    // Stage counts that are multiples of the devices leave none of them idle in the last round.
+    const std::size_t stride = std::max<std::size_t>(1, count / devices / 12) * devices;
+    for (std::size_t stages = devices; stages < count; stages += stride) {
+      climber.climb(balanced_partition(problem, blocks, static_cast<int>(stages)));
+    }
+    climber.climb(balanced_partition(problem, blocks, problem.devices + 1));
+  };
+  std::vector<Ends> of_stage_counts;
+  const auto climb_each_count = [&] { of_stage_counts = climb_stage_counts(problem, blocks); };
+  side_by_side(std::vector<std::function<void()>>{climb_from_balanced, climb_each_count});
+  for (const Ends& ends : of_stage_counts) climber.offer(ends);
   PartitionResult result;
   result.best = climber.take();
   result.lower_bound = partition_lower_bound(problem, blocks);

@@ -64,7 +64,8 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
         has_more = true;
       }
     }
-    if (offers.mapping && improve(offers.mapping)) has_more = true;
+    const bool may_map = rung.is_landing || has_short_plans();
+    if (offers.mapping && may_map && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
     // Where the device computes most of the time rungs differ little, and single blocks gain 1 %.
@@ -124,6 +125,7 @@ std::vector<MemoryRung> StreamSearch::rungs() {
 /// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.
 void StreamSearch::stand_on(Bytes rung) {
   rung_ = rung;
+  seen_ahead_.clear();
   Bytes most;
   for (int d = 0; d < device_count(); ++d) {
     most = std::max(most, device_budget(asked_, d).bytes);

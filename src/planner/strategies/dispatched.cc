@@ -52,7 +52,13 @@ class Dispatched {
   StrategyAnswer run() {
     if (auto lacking = search_.start(schedule(finest_packs()))) return *lacking;
     const StreamDraft draft = search_.climb({[&] {
-      for (const Packs& packs : candidates()) offer(packs);
+      std::vector<StreamSchedule> schedules;
+      for (const Packs& packs : candidates()) {
+        for (std::vector<StageVisit>& visits : visits_to_try(packs)) {
+          schedules.push_back(schedule_of(std::move(visits)));
+        }
+      }
+      search_.offer(std::move(schedules));
       return false;
     }});
     return search_.answer(draft, std::to_string(stage_count(draft.schedule)) + " stages");
@@ -65,7 +71,9 @@ class Dispatched {
 
   virtual std::vector<StageVisit> visits(const Packs& packs) const = 0;
   virtual void adjust(StreamSchedule& /*schedule*/) const {}
-  virtual void offer(const Packs& packs) { search_.offer(schedule(packs)); }
+  virtual std::vector<std::vector<StageVisit>> visits_to_try(const Packs& packs) const {
+    return {visits(packs)};
+  }
 
   StreamSchedule schedule(const Packs& packs) const { return schedule_of(visits(packs)); }
 
@@ -188,10 +196,9 @@ class RoundPipe final : public Dispatched {
     return dispatch(packs, devices(), micro_batches(), round_, train());
   }
 
-  void offer(const Packs& packs) override {
-    Dispatched::offer(packs);
-    if (shorter_ == round_) return;
-    search().offer(schedule_of(dispatch(packs, devices(), micro_batches(), shorter_, train())));
+  std::vector<std::vector<StageVisit>> visits_to_try(const Packs& packs) const override {
+    if (shorter_ == round_) return {visits(packs)};
+    return {visits(packs), dispatch(packs, devices(), micro_batches(), shorter_, train())};
   }
 
   const int round_;

@@ -18,6 +18,8 @@
 namespace ferry {
 namespace {
 
+constexpr double kPromisingFill = 1.05;  // of the best step
+
 /// The largest of 0 to `most` that fits, where what is less than one that fits does, too; 0 does.
 template <typename Fits>
 int largest(int most, Fits fits) {
@@ -142,12 +144,13 @@ StreamDraft StreamSearch::best_passing(StreamDraft draft) {
   const StreamSchedule chosen = draft.schedule;
   for (const Fills rest : {Fills::sums, Fills::sums_and_leave}) {
     Fill fill = fill_of(chosen, draft, rest, whole_blocks(chosen.on_devices));
+    std::vector<StreamSchedule> schedules;
     for (const int passing : {0, 2, 3, 4}) {
       if (passing == chosen.on_devices.passing) continue;
       fill.whole.passing = passing;
-      const std::optional<int> most = most_kept(fill);
-      if (most) draft = faster_of(std::move(draft), filled(fill, *most));
+      if (auto full = filled(fill)) schedules.push_back(std::move(*full));
     }
+    draft = fastest_of(std::move(draft), schedules);
   }
   return draft;
 }
@@ -157,11 +160,12 @@ StreamDraft StreamSearch::best_elsewhere(StreamDraft draft) {
   const StreamSchedule chosen = draft.schedule;
   if (chosen.devices == 1) return draft;
   for (const Fills rest : {Fills::sums, Fills::sums_and_leave}) {
-    Fill fill = fill_of(chosen, draft, rest, whole_blocks(chosen.on_devices));
-    for (const int elsewhere : {0, 1, 2, 3}) {
-      fill.whole.all_elsewhere = elsewhere;
-      draft = best_fill(std::move(draft), fill);
+    std::vector<Fill> fills(4, fill_of(chosen, draft, rest, whole_blocks(chosen.on_devices)));
+    for (int elsewhere = 0; elsewhere < 4; ++elsewhere) {
+      fills[elsewhere].whole.all_elsewhere = elsewhere;
     }
+    look_ahead(fills, draft.step() * kPromisingFill);
+    for (const Fill& fill : fills) draft = best_fill(std::move(draft), fill);
   }
   return draft;
 }
@@ -172,7 +176,8 @@ StreamDraft StreamSearch::best_renewed(StreamDraft draft) {
   constexpr std::array kWholeShares = {1.0, 0.75, 0.5};
   constexpr std::array kRenewedShares = {1.0, 0.75};
   if (!may_renew_at_once(draft.schedule)) return draft;
-  const StreamSchedule chosen = draft.schedule;
+  const StreamSchedule& chosen = draft.schedule;
+  std::vector<StreamSchedule> schedules;
   for (const double share : kWholeShares) {
     HomeCounts whole = whole_blocks(chosen.on_devices);
     whole.all = static_cast<int>(whole.all * share);
@@ -190,35 +195,48 @@ StreamDraft StreamSearch::best_renewed(StreamDraft draft) {
                              [&](int count) { return is_roomy(with_renewed(count)); });
     for (const double part : kRenewedShares) {
       const int renewed = static_cast<int>(most * part);
-      if (renewed > 0) draft = faster_of(std::move(draft), with_renewed(renewed));
+      if (renewed > 0) schedules.push_back(with_renewed(renewed));
     }
   }
-  return draft;
+  return fastest_of(std::move(draft), schedules);
+}
+
+void StreamSearch::look_ahead(std::span<const Fill> fills, Micros faster_than) {
+  std::vector<StreamSchedule> schedules;
+  for (const Fill& fill : fills) {
+    if (auto full = filled(fill)) schedules.push_back(std::move(*full));
+  }
+  look_ahead(schedules.size(),
+             [&](std::size_t i, Sights& sights) { peek(schedules[i], faster_than, sights); });
 }
 
 /// Where the fill is nearly as fast as the draft: with some more whole blocks or fewer, and with
 /// less of what is kept.
 StreamDraft StreamSearch::best_fill(StreamDraft draft, Fill fill) {
-  constexpr double kPromising = 1.05;  // of the best step
   constexpr int kPart = 8;
   constexpr std::array kShares = {1.0, 0.875, 0.75, 0.5};
   constexpr int kPatience = 2;
   const int all = fill.whole.all;
   const int unit = 1 + all / kPart;
-  const Micros limit = draft.step() * kPromising;
+  const Micros limit = draft.step() * kPromisingFill;
   bool is_promising = false;
-  // Large stages pass only where little is left to pass, so the first that fits may have more.
+  std::vector<Fill> fills;
   for (const int by : {0, unit, 2 * unit, -unit, -2 * unit}) {
     fill.whole.all = all + by;
-    if (fill.whole.all < 0 || (by < 0 && !is_promising)) continue;
-    const std::optional<int> most = most_kept(fill);
+    if (fill.whole.all >= 0) fills.push_back(fill);
+  }
+  // Large stages pass only where little is left to pass, so the first that fits may have more.
+  for (std::size_t i = 0; i < fills.size(); ++i) {
+    if (fills[i].whole.all < all && !is_promising) continue;
+    const std::optional<int> most = most_kept(fills[i]);
     if (!most) continue;
     int failed = 0;
     for (const double share : kShares) {
       const Micros before = draft.step();
-      Attempt attempt = try_schedule(filled(fill, static_cast<int>(*most * share)),
+      Attempt attempt = try_schedule(filled(fills[i], static_cast<int>(*most * share)),
                                      is_promising ? before : limit);
       if (!is_promising && !attempt.draft) return draft;
+      if (!is_promising) look_ahead(std::span<const Fill>(fills).subspan(i + 1), before);
       is_promising = true;
       draft = faster(std::move(draft), std::move(attempt.draft));
       failed = draft.step() < before ? 0 : failed + 1;
@@ -243,34 +261,58 @@ void StreamSearch::crowded_homes(StreamDraft draft) {
 }
 
 /// As many whole blocks as fit beside the shortest rings, with some more of them where no embedding
-/// is, in the draft's visits and in regular ones: the fastest of each number of visits, if one is
-/// near the draft. What is counted out by is_roomy() leaves room for any two neighbouring visits,
-/// and so holds fewer.
+/// is, in the draft's visits and in regular ones: the fastest of each number of visits (of large
+/// plans, of all) if one is near the draft. What is counted out by is_roomy() leaves room for any
+/// two neighbouring visits, and so holds fewer.
 std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft) {
   constexpr double kPromising = 1.2;  // of the best step: with its own rings it gains much
   std::vector<StreamSchedule> visits = regular_;
   for (const StreamSchedule& each : even_) visits.push_back(staged(each));
   visits.push_back(draft.schedule);
-  std::map<std::size_t, StreamDraft> packed;
-  for (const StreamSchedule& each : visits) {
-    StreamSchedule tried = with_slots(each, kLeastActivationSlots);
-    tried.policies = {};
-    const HomeCounts most = DeviceHomes(chain_, tried).most();
+  std::vector<StreamSchedule> spreads;
+  for (StreamSchedule& each : visits) {
+    StreamSchedule bare = with_slots(std::move(each), kLeastActivationSlots);
+    bare.policies = {};
+    const HomeCounts most = DeviceHomes(chain_, bare).most();
     for (const int elsewhere : kElsewhere) {
       if (elsewhere > most.all_elsewhere) break;
-      largest(most.all, [&](int all) {
-        tried.on_devices = {.all = all, .all_elsewhere = elsewhere};
-        Attempt attempt = try_schedule(tried, draft.step() * kPromising);
-        if (attempt.draft) {
-          const auto [known, is_new] = packed.try_emplace(tried.visits.size(), *attempt.draft);
-          if (!is_new) known->second = faster(std::move(known->second), std::move(attempt.draft));
-        }
-        return !attempt.lacking;
-      });
+      bare.on_devices = {.all = most.all, .all_elsewhere = elsewhere};
+      spreads.push_back(bare);
     }
+  }
+  const auto pack = [](StreamSchedule spread, const auto& fits) {
+    largest(spread.on_devices.all, [&](int all) {
+      spread.on_devices.all = all;
+      return fits(spread);
+    });
+  };
+  const Micros limit = draft.step() * kPromising;
+  look_ahead(spreads.size(), [&](std::size_t i, Sights& sights) {
+    pack(spreads[i], [&](const StreamSchedule& tried) {
+      return !lacks_device_memory(tried) && !peek(tried, limit, sights);
+    });
+  });
+  std::map<std::size_t, StreamDraft> packed;
+  for (const StreamSchedule& spread : spreads) {
+    pack(spread, [&](const StreamSchedule& tried) {
+      if (lacks_device_memory(tried)) {
+        wants_memory_ = true;
+        return false;
+      }
+      Attempt attempt = try_schedule(tried, limit);
+      if (attempt.draft) {
+        const auto [known, is_new] = packed.try_emplace(tried.visits.size(), *attempt.draft);
+        if (!is_new) known->second = faster(std::move(known->second), std::move(attempt.draft));
+      }
+      return !attempt.lacking;
+    });
   }
   std::vector<StreamDraft> found;
   for (auto& [count, one] : packed) found.push_back(std::move(one));
+  if (!has_short_plans() && !found.empty()) {
+    std::ranges::swap(found.front(), *std::ranges::min_element(found, {}, &StreamDraft::step));
+    found.resize(1);
+  }
   return found;
 }
 
@@ -307,16 +349,17 @@ StreamDraft StreamSearch::neighbouring_homes(StreamDraft draft) {
   for (const auto kind : {&HomeCounts::all, &HomeCounts::sums, &HomeCounts::weights,
                           &HomeCounts::all_elsewhere, &HomeCounts::sums_elsewhere}) {
     for (int by = std::max(1, draft.schedule.on_devices.*kind / 4); by > 0; by /= 2) {
-      const StreamSchedule chosen = draft.schedule;
-      for (const int count : {chosen.on_devices.*kind - by, chosen.on_devices.*kind + by}) {
+      const int chosen = draft.schedule.on_devices.*kind;
+      std::vector<StreamSchedule> neighbours;
+      for (const int count : {chosen - by, chosen + by}) {
         if (count < 0 || count > most.*kind) continue;
-        StreamSchedule tried = chosen;
-        tried.on_devices.*kind = count;
-        draft = faster_of(std::move(draft), tried);
+        neighbours.push_back(draft.schedule);
+        neighbours.back().on_devices.*kind = count;
       }
+      draft = fastest_of(std::move(draft), neighbours);
     }
   }
-  beside_climb([&] { exchange_homes(draft); });
+  if (has_short_plans()) beside_climb([&] { exchange_homes(draft); });
   return draft;
 }
 
@@ -398,6 +441,11 @@ StreamSchedule StreamSearch::filled(const Fill& fill, int kept) {
   }
   most_of(&HomeCounts::weights);
   return with(fill, kept, counts);
+}
+
+std::optional<StreamSchedule> StreamSearch::filled(const Fill& fill) {
+  const std::optional<int> most = most_kept(fill);
+  return most ? std::optional(filled(fill, *most)) : std::nullopt;
 }
 
 StreamSchedule StreamSearch::with(const Fill& fill, int kept, const HomeCounts& counts) const {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "planner/costs/bounds.h"
 #include "planner/costs/queues.h"
@@ -162,15 +164,16 @@ class MobiusSearch {
   /// neighbouring slots change places.
   StreamDraft best_mapping(StreamDraft draft) {
     if (question_.options.devices || question_.options.map != MapRule::automatic) return draft;
-    const StreamSchedule chosen = draft.schedule;
+    const StreamSchedule& chosen = draft.schedule;
     const std::vector<int> slots = slots_of(chosen);
+    std::vector<StreamSchedule> mappings;
     for (std::size_t s = 0; s + 1 < slots.size(); ++s) {
       if (roots_[slots[s]] == roots_[slots[s + 1]]) continue;
       std::vector<int> swapped = slots;
       std::swap(swapped[s], swapped[s + 1]);
-      draft = search_.faster_of(std::move(draft), remapped(chosen, slots, swapped));
+      mappings.push_back(remapped(chosen, slots, swapped));
     }
-    return draft;
+    return search_.fastest_of(std::move(draft), mappings);
   }
 
   /// The draft's gain over the formula's mapping of its slots.
@@ -217,7 +220,9 @@ class MobiusSearch {
   /// Whether stages of other sizes would fit with more memory.
   bool offer_all() {
     const EvaluatorProblem problem = problem_of(search_.question(), chain_);
-    for (const auto& ends : candidates(problem)) search_.offer(schedule_of(ends));
+    std::vector<StreamSchedule> schedules;
+    for (const auto& ends : candidates(problem)) schedules.push_back(schedule_of(ends));
+    search_.offer(std::move(schedules));
     if (question_.options.stages) return false;
     for (const int first : {2, 3}) search_.offer_for_homes(schedule_of(stages_of_two(first)));
     double all = 0;

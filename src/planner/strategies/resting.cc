@@ -116,7 +116,20 @@ StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_driv
 
 /// By device, what it takes beside room for any two neighbouring visits.
 std::vector<Bytes> StreamSearch::needs_at_rest(const StreamSchedule& schedule) const {
-  return roomy_needs(question_, chain_, at_rest(schedule, false));
+  std::vector<Bytes> roomy;
+  for (const DeviceNeed& need : device_needs(question_, chain_, at_rest(schedule, false))) {
+    roomy.push_back(need.roomy);
+  }
+  return roomy;
+}
+
+/// Whether that is seen without writing a plan.
+bool StreamSearch::lacks_device_memory(const StreamSchedule& schedule) const {
+  const std::vector<DeviceNeed> needs = device_needs(question_, chain_, at_rest(schedule, false));
+  for (int d = 0; d < schedule.devices; ++d) {
+    if (needs[d].least > device_limit(question_, d)) return true;
+  }
+  return false;
 }
 
 /// With so much of DRAM left free. Returns whether that changes what rests where.

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <utility>
 
 #include "planner/costs/queues.h"
 #include "planner/strategies/device_homes.h"
 #include "planner/strategies/homes.h"
+#include "planner/strategies/schedule_key.h"
 #include "planner/write/allocate.h"
 #include "planner/write/stream_plan.h"
 #include "spec/drive_array.h"
@@ -22,120 +22,6 @@ namespace {
 constexpr std::size_t kRunnersUp = 5;
 constexpr std::size_t kSmallStep = 100;  // forward tasks
 constexpr double kWorthTrying = 0.001;   // of the step: goes on where that much was gained
-// A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
-// it ends, but for what has to be known, when so many tasks of large plans are written.
-constexpr std::ptrdiff_t kMostWritten = 4'000'000;
-
-bool leaves_device(ActivationPolicy policy) {
-  return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
-}
-
-// Numbers one behind the other, as they lie in memory: keys are made more often than plans.
-class ScheduleKey {
- public:
-  template <std::integral Number>
-  void add(Number number) {
-    key_.append(reinterpret_cast<const char*>(&number), sizeof(number));
-  }
-  void add(const std::vector<BlockHome>& homes) {
-    add(std::ssize(homes));
-    for (const BlockHome& home : homes) add_flags(home);
-  }
-  std::string take() { return std::move(key_); }
-
- private:
-  void add_flags(const BlockHome& home) {
-    int bits = 0;
-    for (const bool bit :
-         {home.on_device, home.weight_stays, home.sum_waits, home.input_stays, home.renews_at_once,
-          home.weight_on_drive, home.state_on_drive, home.sum_passes}) {
-      bits = 2 * bits + (bit ? 1 : 0);
-    }
-    key_ += static_cast<char>(bits);
-  }
-
-  std::string key_;
-};
-
-// What tells schedules of one strategy apart, but for their homes.
-ScheduleKey key_without_homes(const StreamSchedule& schedule) {
-  ScheduleKey key;
-  const StagingRoom& room = schedule.staging;
-  const bool leaves = std::ranges::any_of(schedule.policies, leaves_device);
-  for (const int number :
-       {schedule.activation_slots, schedule.updates_as_landed ? 1 : 0, schedule.sums_leave_first,
-        schedule.updates_read_apart ? 1 : 0, schedule.straight ? 1 : 0, schedule.updates_ahead,
-        room.states, room.weights, room.sums, room.activations,
-        leaves ? schedule.saved_slots : 0}) {
-    key.add(number);
-  }
-  key.add(std::ssize(schedule.leaving));
-  for (const BlockId b : schedule.leaving) key.add(b.number());
-  key.add(std::ssize(schedule.policies));
-  for (const ActivationPolicy policy : schedule.policies) key.add(static_cast<int>(policy));
-  key.add(std::ssize(schedule.visits));
-  for (const StageVisit& visit : schedule.visits) {
-    for (const int part : {static_cast<int>(visit.direction), visit.device, visit.first, visit.end,
-                           visit.first_batch, visit.end_batch}) {
-      key.add(part);
-    }
-  }
-  return key;
-}
-
-// Tells schedules of one strategy apart, whose homes are decided.
-std::string key_of(const StreamSchedule& schedule) {
-  ScheduleKey key = key_without_homes(schedule);
-  key.add(schedule.homes);
-  return key.take();
-}
-
-// Tells schedules apart whose homes follow from what they ask for.
-std::string key_before_rest(const StreamSchedule& schedule) {
-  ScheduleKey key = key_without_homes(schedule);
-  const HomeCounts& on = schedule.on_devices;
-  for (const int count : {on.all, on.large, on.sums, on.weights, on.passing, on.all_elsewhere,
-                          on.sums_elsewhere, on.renewed}) {
-    key.add(count);
-  }
-  key.add(schedule.left_free.count);
-  key.add(schedule.chosen_homes);
-  return key.take();
-}
-
-// Whether no device's memory is full: what passes has all the room that is of use.
-bool leaves_room(const Plan& plan) {
-  return std::ranges::all_of(plan.places.ids(), [&](PlaceId id) {
-    const Place& place = plan.places[id];
-    return place.kind != PlaceKind::device || peak_bytes(plan, id) < place.budget;
-  });
-}
-
-// The copies of sums that another device goes on with, which could go there straight: all but the
-// last of a block's way down, by which the host updates.
-IdVector<TaskId, bool> sums_for_devices(const Plan& plan) {
-  IdVector<TaskId, bool> found(plan.tasks.size());
-  IdVector<BlockId, bool> landed(plan.blocks.size());
-  for (TaskId id(static_cast<int>(plan.tasks.size())); id > TaskId(0);) {
-    id = TaskId(id.number() - 1);
-    const Task& task = plan.tasks[id];
-    if (task.kind != TaskKind::copy) continue;
-    const Instance& to = plan.instances[task.writes.front()];
-    const ValueKind kind = plan.values[to.value].kind;
-    if (kind != ValueKind::gradient && kind != ValueKind::rounded) continue;
-    const bool is_whole = plan.places[to.place].kind == PlaceKind::host &&
-                          plan.blocks[task.block].trainable && !landed[task.block];
-    if (is_whole) landed[task.block] = true;
-    found[id] = !is_whole;
-  }
-  return found;
-}
-
-Bytes limit_of(const PlanQuestion& question, const std::string& device) {
-  const auto& devices = question.machine.devices;
-  const auto at = std::ranges::find(devices, device, &MachineDevice::name) - devices.begin();
-  return device_limit(question, static_cast<int>(at));
-}
 
 }  // namespace
 
@@ -165,194 +51,20 @@ std::optional<Shortage> StreamSearch::start(StreamSchedule least_memory,
 
 // ---- attempts ----
 
-void StreamSearch::offer(StreamSchedule schedule) {
-  schedule = staged(std::move(schedule));
-  const Micros best = offered_.best().step();
-  Attempt attempt = try_longest_ring(schedule, kRoomyRing, best);
-  if (attempt.draft) offered_.offer(std::move(*attempt.draft));
+void StreamSearch::offer(std::vector<StreamSchedule> schedules) {
+  std::vector<RingTry> tries;
+  for (StreamSchedule& schedule : schedules) {
+    tries.push_back({staged(std::move(schedule)), kRoomyRing});
+  }
+  look_ahead(tries, offered_.best().step());
+  for (const RingTry& one : tries) {
+    Attempt attempt = try_longest_ring(one, offered_.best().step());
+    if (attempt.draft) offered_.offer(std::move(*attempt.draft));
+  }
 }
 
 void StreamSearch::offer_for_homes(StreamSchedule regular) {
   regular_.push_back(staged(std::move(regular)));
-}
-
-StreamDraft StreamSearch::faster_of(StreamDraft draft, const StreamSchedule& schedule) {
-  const Micros step = draft.step();
-  return faster(std::move(draft), try_schedule(schedule, step).draft);
-}
-
-std::optional<Micros> StreamSearch::step_of(const StreamSchedule& schedule, Bytes rung) {
-  stand_on(rung);
-  const Attempt attempt = try_schedule(schedule, {});
-  return attempt.draft ? std::optional(attempt.draft->step()) : std::nullopt;
-}
-
-// `faster_than`: slower plans are of no use. One at least is wanted at any time, so that the
-// strategy answers.
-StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
-                                                 std::optional<Micros> faster_than) {
-  StreamSchedule schedule = offered;
-  schedule.left_free = {};
-  schedule = as_asked(schedule);
-  const std::string key = key_of(schedule);
-  if (const auto known = tried_.find(key); known != tried_.end() && holds_here(known->second)) {
-    const Verdict& verdict = known->second;
-    if (verdict.lacking) return {std::nullopt, lacking_here(*verdict.lacking)};
-    if (faster_than && verdict.at_least >= *faster_than) return {};
-    if (verdict.is_exact) {
-      schedule.left_free = verdict.left_free;
-      schedule = as_asked(schedule);
-      return {StreamDraft{std::move(schedule), verdict.rung, verdict.at_least}, std::nullopt};
-    }
-  }
-  if (faster_than && is_tired()) return {};
-  Verdict& verdict = tried_[key];
-  verdict = {};
-  verdict.rung = rung_;
-  Rated rated = rate(std::move(schedule), faster_than);
-  written_ += rated.written;
-  verdict.left_free = rated.draft.schedule.left_free;
-  verdict.lacking = rated.lacking;
-  if (rated.lacking) return {std::nullopt, lacking_here(*rated.lacking)};
-  verdict.is_roomy = rated.is_roomy;
-  wants_memory_ = wants_memory_ || !verdict.is_roomy;
-  verdict.at_least = rated.draft.time;
-  verdict.is_exact = rated.is_exact;
-  if (!rated.is_exact) return {};
-  if (!rated.draft.schedule.straight) fastest_ = std::min(fastest_, rated.draft.step());
-  keep_best(rated);
-  return {std::move(rated.draft), std::nullopt};
-}
-
-StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
-                                       std::optional<Micros> faster_than) const {
-  Rated rated;
-  rated.draft = {std::move(schedule), rung_, {}};
-  Plan plan = settle(rated);
-  if (rated.lacking) return rated;
-  rated.is_roomy = leaves_room(plan);
-  rated.fits_asked = fits_asked(plan);
-  if (faster_than) {
-    rated.draft.time = lost(rated.draft.schedule, plan) ? kNever : find_busiest(plan).time;
-    if (rated.draft.time >= *faster_than) return rated;
-  }
-  accesses_.set(plan);
-  const Micros step = simulator_.step_of(plan);
-  rated.draft.time = expected_step(question_, step, clipped_step(std::move(plan), simulator_));
-  rated.is_exact = true;
-  return rated;
-}
-
-void StreamSearch::keep_best(const Rated& rated) {
-  if (rated.fits_asked && is_better(rated.draft)) best_ = rated.draft;
-}
-
-/// Of equals the first, but what spares links before what does not.
-bool StreamSearch::is_better(const StreamDraft& draft) const {
-  if (!best_ || draft.step() < best_->step()) return true;
-  const bool spares = draft.schedule.straight && !best_->schedule.straight;
-  return spares && draft.step() == best_->step();
-}
-
-Plan StreamSearch::write(const StreamSchedule& schedule, std::ptrdiff_t& written) const {
-  Plan plan = write_stream_plan(question_, chain_, schedule, TaskNames::none);
-  const bool counts = std::ssize(plan.tasks) > kLargePlan && !schedule.straight;
-  if (counts) written += std::ssize(plan.tasks);
-  return plan;
-}
-
-Plan StreamSearch::write(const StreamSchedule& schedule) { return write(schedule, written_); }
-
-bool StreamSearch::is_tired() const { return written_ > kMostWritten; }
-
-/// Of a verdict of a lower rung.
-bool StreamSearch::holds_here(const Verdict& verdict) const {
-  if (verdict.rung == rung_ || verdict.is_roomy) return true;
-  if (!verdict.lacking) return false;
-  const Shortage& lacking = *verdict.lacking;
-  return lacking.kind != PlaceKind::device || lacking.need > limit_of(question_, lacking.place);
-}
-
-Shortage StreamSearch::lacking_here(Shortage lacking) {
-  if (lacking.kind != PlaceKind::device) return lacking;
-  wants_memory_ = true;
-  lacking.have = limit_of(question_, lacking.place);
-  return lacking;
-}
-
-bool StreamSearch::fits_asked(const Plan& plan) const {
-  int device = 0;
-  for (const PlaceId id : plan.places.ids()) {
-    if (plan.places[id].kind != PlaceKind::device) continue;
-    if (peak_bytes(plan, id) > device_limit(asked_, device++)) return false;
-  }
-  return true;
-}
-
-/// The longest ring up to `slots` that fits beside the schedule's visits.
-StreamSearch::Attempt StreamSearch::try_longest_ring(const StreamSchedule& schedule, int slots,
-                                                     std::optional<Micros> faster_than) {
-  slots = std::min(slots, all_activations());
-  while (true) {
-    Attempt attempt = try_schedule(with_slots(schedule, slots), faster_than);
-    if (!attempt.lacking || slots <= kLeastActivationSlots) return attempt;
-    const std::int64_t missing = (attempt.lacking->need - attempt.lacking->have).count;
-    const std::int64_t too_many = missing / std::max<std::int64_t>(1, chain_.activation.count);
-    slots = static_cast<int>(
-        std::max<std::int64_t>(kLeastActivationSlots, slots - std::max<std::int64_t>(1, too_many)));
-  }
-}
-
-// Whether neither the plan nor any that refinement makes of its visits can be as fast as another
-// strategy's. More would be wrong to leave out: what is refined next is the fastest so far, so the
-// strategy would end elsewhere than it does alone, and auto could be slower than it. Refinement
-// changes rings, policies, homes, the order of updates, which device is which and what goes
-// straight between devices: it spares recompute and copies of activations and of sums for another
-// device; of weights, other sums and updates no more than devices can hold.
-bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const {
-  if (!question_.faster_than) return false;
-  const auto of_drive = [&](const Resource& resource) {
-    return plan.places[resource.place].kind == PlaceKind::drive;
-  };
-  double fastest_link = 0;
-  for (const Resource& resource : plan.resources) {
-    if (!of_drive(resource)) fastest_link = std::max(fastest_link, resource.rate);
-  }
-  IdVector<TaskId, bool> may_go_straight(plan.tasks.size());
-  if (sends_) may_go_straight = sums_for_devices(plan);
-  IdVector<ResourceId, Micros> busy(plan.resources.size());
-  IdVector<ResourceId, double> moved(plan.resources.size());
-  for (const TaskId id : plan.tasks.ids()) {
-    const Task& task = plan.tasks[id];
-    if (task.kind == TaskKind::copy) {
-      if (task.micro_batch >= 0 || may_go_straight[id]) continue;
-      moved[task.resource] += as_double(moved_bytes(task));
-    } else if (task.kind == TaskKind::backward) {
-      busy[task.resource] += may_keep() ? least_backward(chain_.blocks[task.block]) : task.micros;
-    } else if (task.kind == TaskKind::update &&
-               plan.places[plan.resources[task.resource].place].kind == PlaceKind::host) {
-      busy[task.resource] += chain_.blocks[task.block].host_update;
-    } else {
-      busy[task.resource] += task.micros;
-    }
-  }
-  const HomeSavings most = homes_ ? most_savings(chain_, schedule) : HomeSavings{};
-  double memory = 0;
-  for (int d = 0; d < device_count(); ++d) {
-    memory += static_cast<double>(device_limit(asked_, d).count);
-  }
-  for (const ResourceId id : plan.resources.ids()) {
-    const Resource& resource = plan.resources[id];
-    if (resource.kind == ResourceKind::host) {
-      busy[id] = busy[id] - most.updates * memory;
-    } else if (resource.kind == ResourceKind::copy && !of_drive(resource)) {
-      const Bytes limit = limit_of(asked_, plan.places[resource.place].name);
-      const double spared = most.copies * static_cast<double>(limit.count);
-      busy[id] = from_seconds(std::max(0.0, moved[id] - spared) / fastest_link);
-    }
-  }
-  const Micros drives = least_on_drives(memory * (1 + most.copies));
-  return std::max(drives, *std::ranges::max_element(busy)) >= *question_.faster_than;
 }
 
 // What a job asks of every block, wherever it can.
@@ -440,12 +152,15 @@ StreamDraft StreamSearch::best_rings(StreamDraft draft) {
   }
   const std::array lengths = {kLeastActivationSlots + 1, kRoomyRing / 2 + 2,    2 * kRoomyRing,
                               all_activations(),         kLeastActivationSlots, kRoomyRing};
+  std::vector<RingTry> tries;
   for (const int saved_slots : saved_rings) {
     chosen.saved_slots = saved_slots;
-    for (const int slots : lengths) {
-      const Micros step = draft.step();
-      draft = faster(std::move(draft), try_longest_ring(chosen, slots, step).draft);
-    }
+    for (const int slots : lengths) tries.push_back({chosen, slots});
+  }
+  look_ahead(tries, draft.step());
+  for (const RingTry& one : tries) {
+    const Micros step = draft.step();
+    draft = faster(std::move(draft), try_longest_ring(one, step).draft);
   }
   return neighbouring_rings(std::move(draft));
 }
@@ -455,17 +170,17 @@ StreamDraft StreamSearch::neighbouring_rings(StreamDraft draft) {
   Micros before = kNever;
   while (draft.step() < before * (1 - kWorthTrying)) {
     before = draft.step();
-    const StreamSchedule chosen = draft.schedule;
+    const StreamSchedule& chosen = draft.schedule;
+    std::vector<StreamSchedule> neighbours;
     for (const int by : {-1, 1}) {
       const int slots = chosen.activation_slots + by;
-      if (slots >= kLeastActivationSlots) {
-        draft = faster_of(std::move(draft), with_slots(chosen, slots));
-      }
+      if (slots >= kLeastActivationSlots) neighbours.push_back(with_slots(chosen, slots));
       if (!std::ranges::any_of(chosen.policies, leaves_device)) continue;
       StreamSchedule resized = chosen;
       resized.saved_slots += by;
-      if (resized.saved_slots >= 1) draft = faster_of(std::move(draft), resized);
+      if (resized.saved_slots >= 1) neighbours.push_back(std::move(resized));
     }
+    draft = fastest_of(std::move(draft), neighbours);
   }
   return draft;
 }
@@ -486,20 +201,27 @@ StreamDraft StreamSearch::best_policies_of(StreamDraft draft, StreamSchedule sch
   if (!saves_any(keep_all(chain_, slots))) return draft;
   const Ideal ideal = ideal_of(with_slots(schedule, kRoomyRing), to_drives, slots);
   if (ideal.step >= draft.step()) return draft;
+  std::vector<StreamSchedule> lean;
   for (ActivationPolicies& policies :
        streaming_policies(chain_, slots, question_.micro_batches, to_drives)) {
-    StreamSchedule lean = with_slots(schedule, kLeastActivationSlots);
-    lean.policies = std::move(policies);
-    if (!has_room_for(lean, slots, ideal.free_dram)) continue;
-    const StreamSchedule mixed = with_slots(lean, kRoomyRing);
-    const StreamSchedule roomy = with_roomy_saved_ring(mixed);
-    if (trials.rings == Rings::mixed) {
-      draft = faster_of(faster_of(std::move(draft), mixed), lean);
-      continue;
-    }
+    lean.push_back(with_slots(schedule, kLeastActivationSlots));
+    lean.back().policies = std::move(policies);
+    if (!has_room_for(lean.back(), slots, ideal.free_dram)) lean.pop_back();
+  }
+  const auto mixed = [&](const StreamSchedule& one) { return with_slots(one, kRoomyRing); };
+  if (trials.rings == Rings::mixed) {
+    std::vector<StreamSchedule> both;
+    for (const StreamSchedule& one : lean) both.insert(both.end(), {mixed(one), one});
+    return fastest_of(std::move(draft), both);
+  }
+  const auto roomy = [&](const StreamSchedule& one) { return with_roomy_saved_ring(mixed(one)); };
+  look_ahead(lean.size(), [&, step = draft.step()](std::size_t i, Sights& sights) {
+    if (peek(roomy(lean[i]), step, sights)) peek(lean[i], step, sights);
+  });
+  for (const StreamSchedule& one : lean) {
     const Micros step = draft.step();
-    Attempt attempt = try_schedule(roomy, step);  // best_rings() has other lengths
-    if (attempt.lacking) attempt = try_schedule(lean, step);
+    Attempt attempt = try_schedule(roomy(one), step);  // best_rings() has other lengths
+    if (attempt.lacking) attempt = try_schedule(one, step);
     draft = faster(std::move(draft), std::move(attempt.draft));
   }
   return draft;
@@ -558,7 +280,7 @@ std::optional<StreamDraft> StreamSearch::straight(const StreamDraft& draft,
   schedule.straight = true;
   const auto try_it = [&](const StreamSchedule& tried) {
     const auto limit = sent ? std::optional(sent->step()) : std::nullopt;
-    Attempt attempt = try_longest_ring(tried, tried.activation_slots, limit);
+    Attempt attempt = try_longest_ring({tried, tried.activation_slots}, limit);
     if (attempt.draft && !(sent && sent->step() <= attempt.draft->step())) {
       sent = std::move(attempt.draft);
     }

@@ -65,8 +65,8 @@ class StreamSearch {
   /// The question with the devices of the rung in progress.
   const PlanQuestion& question() const { return question_; }
 
-  /// Offers the schedule's plan with the longest activation rings that fit, up to a roomy length.
-  void offer(StreamSchedule schedule);
+  /// Offers each schedule's plan with the longest activation rings that fit, up to a roomy length.
+  void offer(std::vector<StreamSchedule> schedules);
 
   /// More visits to try homes with, whatever is the fastest of what was offered.
   void offer_for_homes(StreamSchedule regular);
@@ -74,6 +74,9 @@ class StreamSearch {
   /// The draft, or the schedule on the rung in progress, with its own ring lengths, when that is
   /// faster.
   StreamDraft faster_of(StreamDraft draft, const StreamSchedule& schedule);
+
+  /// The same of several in turn, which are rated side by side where cores are idle.
+  StreamDraft fastest_of(StreamDraft draft, std::span<const StreamSchedule> schedules);
 
   /// Of the schedule's plan for devices of a rung, if it fits; for climb() to have ended.
   std::optional<Micros> step_of(const StreamSchedule& schedule, Bytes rung);
@@ -112,10 +115,22 @@ class StreamSearch {
   struct Rated {
     StreamDraft draft;
     std::optional<Shortage> lacking;
+    Micros at_least;  // where there was a limit: what is seen without simulating
     bool is_exact = false;
     bool is_roomy = false;
     bool fits_asked = false;
     std::ptrdiff_t written = 0;  // tasks of large plans
+  };
+  /// What peek() saw.
+  struct Seen {
+    Micros limit;  // as try_schedule()'s `faster_than`
+    Rated rated;
+  };
+  using Sights = std::vector<std::pair<std::string, Seen>>;  // by key_of()
+  /// A schedule to be tried with a ring of so many slots, or the longest that fits.
+  struct RingTry {
+    StreamSchedule schedule;
+    int slots;
   };
   /// What is known of a schedule that was tried.
   struct Verdict {
@@ -166,8 +181,23 @@ class StreamSearch {
   Shortage lacking_here(Shortage lacking);
   bool fits_asked(const Plan& plan) const;
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
-  Attempt try_longest_ring(const StreamSchedule& schedule, int slots,
-                           std::optional<Micros> faster_than);
+  StreamSchedule settled_anew(StreamSchedule schedule) const;
+  const Verdict* known(const std::string& key, std::optional<Micros> faster_than) const;
+  Rated rate_once(const std::string& key, StreamSchedule schedule,
+                  std::optional<Micros> faster_than);
+  Attempt try_longest_ring(const RingTry& one, std::optional<Micros> faster_than);
+  int first_length(const RingTry& one) const;
+  int next_length(int slots, const Shortage& lacking) const;
+  /// What try_schedule() will find the schedule lacks; what else is seen goes to `sights`. For any
+  /// threads.
+  std::optional<Shortage> peek(const StreamSchedule& offered, Micros faster_than,
+                               Sights& sights) const;
+  /// Where cores are idle: probe(0) to probe(count - 1) side by side, which peek at what is tried
+  /// next whatever they see. It will say and do the same as without, and take no longer than to
+  /// remember.
+  void look_ahead(std::size_t count,
+                  const std::function<void(std::size_t i, Sights& sights)>& probe);
+  void look_ahead(std::span<const RingTry> tries, Micros faster_than);
   bool is_better(const StreamDraft& draft) const;
   bool lost(const StreamSchedule& schedule, const Plan& plan) const;
   Micros least_on_drives(double spared) const;
@@ -220,11 +250,14 @@ class StreamSearch {
   int most_whole(const Fill& fill);
   std::optional<int> most_kept(const Fill& fill);
   StreamSchedule filled(const Fill& fill, int kept);
+  std::optional<StreamSchedule> filled(const Fill& fill);
+  void look_ahead(std::span<const Fill> fills, Micros faster_than);
   StreamSchedule with(const Fill& fill, int kept, const HomeCounts& counts) const;
   bool may_keep() const;
   Fill fill_of(StreamSchedule visits, const StreamDraft& draft, Fills rest,
                const HomeCounts& whole) const;
   std::vector<Bytes> needs_at_rest(const StreamSchedule& schedule) const;
+  bool lacks_device_memory(const StreamSchedule& schedule) const;
   bool is_roomy(const StreamSchedule& schedule);
   StreamDraft refine_rings_and_updates(StreamDraft draft);
   StreamDraft best_policies(StreamDraft draft, PolicyTrials trials);
@@ -266,9 +299,10 @@ class StreamSearch {
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;
-  std::ptrdiff_t tasks_ = 0;                        // of that schedule's plan
-  std::unordered_map<std::string, Verdict> tried_;  // by key_of()
-  std::unordered_map<std::string, Ideal> ideals_;   // likewise, and whether it may swap to drives
+  std::ptrdiff_t tasks_ = 0;                          // of that schedule's plan
+  std::unordered_map<std::string, Verdict> tried_;    // by key_of()
+  std::unordered_map<std::string, Seen> seen_ahead_;  // on the rung, by key_of()
+  std::unordered_map<std::string, Ideal> ideals_;     // likewise, and whether it may swap to drives
   std::unordered_map<std::string, std::vector<Bytes>>
       roomy_needs_;              // by key_before_rest() and device
   std::ptrdiff_t written_ = 0;   // tasks of large plans

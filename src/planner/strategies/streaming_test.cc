@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "base/side_by_side.h"
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
@@ -51,6 +52,23 @@ TEST(StreamSearch, AByteMoreWorkspaceMakesNoPlanFaster) {
   EXPECT_LT(step.seconds(), 125);
   add_workspace(question, 1_B);
   EXPECT_GE(must_fit(question).expected.count, step.count * (1 - 1e-9));
+}
+
+TEST(StreamSearch, LooksAheadOnIdleCoresAndAnswersTheSame) {
+  for (const int layers : {6, 14}) {
+    PlanQuestion question = large_question(layers);
+    question.clips = true;
+    question.strategy = "mobius";
+    for (const int devices : {1, 2}) {
+      SCOPED_TRACE(std::to_string(layers) + " layers, devices: " + std::to_string(devices));
+      question.machine.devices.resize(devices, question.machine.devices.front());
+      question.machine.devices.back().name = "gpu" + std::to_string(devices - 1);
+      set_device_budgets(question, 24_GiB);
+      const Planned planned = must_fit(question);
+      const BusyCores busy;
+      EXPECT_EQ(to_text(must_fit(question).plan), to_text(planned.plan));
+    }
+  }
 }
 
 enum class Less { device, host, workspace, links, drives, speed };

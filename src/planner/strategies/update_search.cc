@@ -38,31 +38,26 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
     draft = faster_of(std::move(draft), turned);
   };
   without_and_with(&StreamSchedule::updates_read_apart);
-  for (std::vector<BlockId>& order : leaving_orders(chain_)) {
-    StreamSchedule turned = draft.schedule;
-    turned.leaving = std::move(order);
-    draft = faster_of(std::move(draft), turned);
-  }
+  const auto try_each = [&](const auto& choices, auto choose) {
+    std::vector<StreamSchedule> turned(std::size(choices), draft.schedule);
+    for (std::size_t i = 0; i < turned.size(); ++i) choose(turned[i], choices[i]);
+    draft = fastest_of(std::move(draft), turned);
+  };
+  try_each(leaving_orders(chain_),
+           [](StreamSchedule& schedule, const auto& order) { schedule.leaving = order; });
   constexpr std::array kShares = {0.0, 0.25, 0.5, 0.75, 1.0};
-  for (const double share : kShares) {
-    if (!sums_wait(question_)) break;
-    StreamSchedule turned = draft.schedule;
-    turned.sums_leave_first = static_cast<int>(share * static_cast<double>(chain_.size()));
-    draft = faster_of(std::move(draft), turned);
+  if (sums_wait(question_)) {
+    try_each(kShares, [&](StreamSchedule& schedule, double share) {
+      schedule.sums_leave_first = static_cast<int>(share * static_cast<double>(chain_.size()));
+    });
   }
-  for (const int count : kNeighbours) {
-    StreamSchedule resized = draft.schedule;
-    for (const auto kind : kStagingKinds) resized.staging.*kind = count;
-    draft = faster_of(std::move(draft), resized);
-  }
+  try_each(kNeighbours, [](StreamSchedule& schedule, int count) {
+    for (const auto kind : kStagingKinds) schedule.staging.*kind = count;
+  });
   if (!has_short_plans()) return draft;
   for (const auto kind : kStagingKinds) {
-    const StreamSchedule chosen = draft.schedule;
-    for (const int count : kNeighbours) {
-      StreamSchedule resized = chosen;
-      resized.staging.*kind = count;
-      draft = faster_of(std::move(draft), resized);
-    }
+    try_each(kNeighbours,
+             [&](StreamSchedule& schedule, int count) { schedule.staging.*kind = count; });
   }
   return draft;
 }
@@ -83,17 +78,21 @@ bool StreamSearch::may_renew_at_once(const StreamSchedule& schedule) const {
 StreamDraft StreamSearch::best_ahead(StreamDraft draft) {
   if (!may_update_ahead(draft.schedule)) return draft;
   return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
-    const auto turn = [&](int count) {
-      StreamSchedule turned = given.schedule;
-      turned.updates_ahead = count;
-      given = faster_of(std::move(given), turned);
+    const auto try_each = [&](const std::vector<int>& counts) {
+      std::vector<StreamSchedule> turned(counts.size(), given.schedule);
+      for (std::size_t i = 0; i < counts.size(); ++i) turned[i].updates_ahead = counts[i];
+      given = fastest_of(std::move(given), turned);
     };
     const int blocks = static_cast<int>(chain_.size());
-    for (int count = blocks; count > 0; count /= 2) turn(count);
+    std::vector<int> counts;
+    for (int count = blocks; count > 0; count /= 2) counts.push_back(count);
+    try_each(counts);
     for (int by = (given.schedule.updates_ahead + 1) / 2; by > 0; by /= 2) {
       const int chosen = given.schedule.updates_ahead;
-      if (chosen - by > 0) turn(chosen - by);
-      if (chosen + by < blocks) turn(chosen + by);
+      counts.clear();
+      if (chosen - by > 0) counts.push_back(chosen - by);
+      if (chosen + by < blocks) counts.push_back(chosen + by);
+      try_each(counts);
     }
     return given;
   });

@@ -16,6 +16,10 @@ namespace ferry {
 
 enum class ActivationPolicy { keep, swap_to_host, swap_to_drive, recompute };
 
+inline bool leaves_device(ActivationPolicy policy) {
+  return policy == ActivationPolicy::swap_to_host || policy == ActivationPolicy::swap_to_drive;
+}
+
 /// Of each block; empty: every block recomputes.
 using ActivationPolicies = IdVector<BlockId, ActivationPolicy>;
 

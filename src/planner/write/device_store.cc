@@ -81,7 +81,7 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
                        leaving * schedule.saved_slots + scalars + needs.inputs;
   const Bytes left = needs.limit - beside;
   const RegionSizes sizes = region_sizes(visits_);
-  roomy_need_ = beside + sizes.full;
+  needs_ = {beside + sizes.least, beside + sizes.full};
   const Bytes region = std::clamp(left, sizes.least, sizes.full);
   roomy_ = region > sizes.least;
   lay_out_visits(visits_, builder_.values(), region_, region);

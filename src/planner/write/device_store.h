@@ -45,8 +45,8 @@ class DeviceStore {
   void lay_out(const Needs& needs, const StreamSchedule& schedule, const KeptSlots& kept_slots,
                const std::vector<bool>& runs);
 
-  /// What the device would take with a region for any two neighbouring visits. After lay_out().
-  Bytes roomy_need() const { return roomy_need_; }
+  /// After lay_out().
+  DeviceNeed needs() const { return needs_; }
 
   /// Where W.b, G.b or R.b is from step to step, if it stays; of G.b from lay_out() on.
   std::optional<InstanceId> staying(ValueKind kind, int block);
@@ -101,7 +101,7 @@ class DeviceStore {
   Bytes inputs_first_;
   std::map<ValueId, Bytes> held_;  // by one of the pools
   bool roomy_ = false;
-  Bytes roomy_need_;
+  DeviceNeed needs_;
 };
 
 }  // namespace ferry

@@ -83,11 +83,11 @@ class StreamWriter {
     return false;
   }
 
-  std::vector<Bytes> roomy_needs() {
+  std::vector<DeviceNeed> device_needs() {
     plan_visits();
     lay_out_devices();
-    std::vector<Bytes> needs;
-    for (const DeviceStore& device : devices_) needs.push_back(device.roomy_need());
+    std::vector<DeviceNeed> needs;
+    for (const DeviceStore& device : devices_) needs.push_back(device.needs());
     return needs;
   }
 
@@ -676,9 +676,9 @@ Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
   return StreamWriter(question, chain, schedule, writer.inputs()).write(names);
 }
 
-std::vector<Bytes> roomy_needs(const PlanQuestion& question, const Chain& chain,
-                               const StreamSchedule& schedule) {
-  return StreamWriter(question, chain, schedule, {}).roomy_needs();
+std::vector<DeviceNeed> device_needs(const PlanQuestion& question, const Chain& chain,
+                                     const StreamSchedule& schedule) {
+  return StreamWriter(question, chain, schedule, {}).device_needs();
 }
 
 }  // namespace ferry

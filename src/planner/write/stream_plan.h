@@ -18,9 +18,8 @@ namespace ferry {
 Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
                        const StreamSchedule& schedule, TaskNames names = TaskNames::given);
 
-/// By device: slots and workspace with a region that leaves any two neighbouring visits room.
-/// Writes no task: O(visits and blocks). Requires: as write_stream_plan().
-std::vector<Bytes> roomy_needs(const PlanQuestion& question, const Chain& chain,
-                               const StreamSchedule& schedule);
+/// By device. Writes no task: O(visits and blocks). Requires: as write_stream_plan().
+std::vector<DeviceNeed> device_needs(const PlanQuestion& question, const Chain& chain,
+                                     const StreamSchedule& schedule);
 
 }  // namespace ferry

@@ -194,4 +194,11 @@ Bytes saved_bytes(const Chain& chain, const StreamSchedule& schedule, const Kept
 /// A backward task's input, the gradient it reads and the one it writes.
 inline constexpr int kLeastActivationSlots = 3;
 
+/// What a schedule's plan takes of a device, slots and workspace, as far as it is seen before it is
+/// written: but for inputs that stay or come straight.
+struct DeviceNeed {
+  Bytes least;  // with a region that the largest visit fills
+  Bytes roomy;  // with one that leaves any two neighbouring visits room
+};
+
 }  // namespace ferry
