@@ -34,7 +34,7 @@ class Spares {
   }
 
  private:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 16;
 
   std::mutex using_;
   std::vector<std::unique_ptr<Thing>> spares_;  // what was given back last comes first
