@@ -145,10 +145,7 @@ std::optional<Shortage> StreamSearch::peek(const StreamSchedule& offered, Micros
   StreamSchedule schedule = settled_anew(offered);
   const std::string key = key_of(schedule);
   if (const Verdict* verdict = known(key, faster_than)) {
-    if (!verdict->lacking) return std::nullopt;
-    Shortage lacking = *verdict->lacking;
-    if (lacking.kind == PlaceKind::device) lacking.have = limit_of(question_, lacking.place);
-    return lacking;
+    return verdict->lacking ? std::optional(as_here(*verdict->lacking)) : std::nullopt;
   }
   const auto seen = seen_ahead_.find(key);
   if (seen != seen_ahead_.end() && seen->second.limit >= faster_than) {
@@ -232,11 +229,14 @@ bool StreamSearch::holds_here(const Verdict& verdict) const {
   return lacking.kind != PlaceKind::device || lacking.need > limit_of(question_, lacking.place);
 }
 
-Shortage StreamSearch::lacking_here(Shortage lacking) {
-  if (lacking.kind != PlaceKind::device) return lacking;
-  wants_memory_ = true;
-  lacking.have = limit_of(question_, lacking.place);
+Shortage StreamSearch::as_here(Shortage lacking) const {
+  if (lacking.kind == PlaceKind::device) lacking.have = limit_of(question_, lacking.place);
   return lacking;
+}
+
+Shortage StreamSearch::lacking_here(Shortage lacking) {
+  wants_memory_ = wants_memory_ || lacking.kind == PlaceKind::device;
+  return as_here(std::move(lacking));
 }
 
 bool StreamSearch::fits_asked(const Plan& plan) const {

@@ -178,6 +178,7 @@ class StreamSearch {
   bool is_tired() const;
   bool has_short_plans() const { return tasks_ <= kShortPlan; }
   bool holds_here(const Verdict& verdict) const;
+  Shortage as_here(Shortage lacking) const;
   Shortage lacking_here(Shortage lacking);
   bool fits_asked(const Plan& plan) const;
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
