@@ -55,6 +55,36 @@ void add_saving(PlanQuestion& question, std::mt19937_64& random) {
   }
 }
 
+// Whether the next step makes it anew, and nobody reads what a step leaves.
+bool ends_with_step(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::activation:
+    case ValueKind::activation_gradient:
+    case ValueKind::saved:
+    case ValueKind::tokens:
+    case ValueKind::gradient:
+    case ValueKind::rounded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// That no copy of what ends with the step is written over, or left, before somebody has read it.
+void expect_copies_are_read(const Plan& plan) {
+  IdVector<InstanceId, TaskId> unread(plan.instances.size());
+  for (const TaskId id : plan.tasks.ids()) {
+    const Task& task = plan.tasks[id];
+    for (const InstanceId read : task.reads) unread[read] = TaskId();
+    if (task.kind != TaskKind::copy) continue;
+    const InstanceId to = task.writes.front();
+    if (!ends_with_step(plan.values[plan.instances[to].value].kind)) continue;
+    EXPECT_FALSE(unread[to].valid()) << plan.tasks[unread[to]].name << " is written over";
+    unread[to] = id;
+  }
+  for (const TaskId id : unread) EXPECT_FALSE(id.valid()) << plan.tasks[id].name << " is left";
+}
+
 }  // namespace
 
 ModelSpec sample_model(const SampleModel& shape) {
@@ -186,6 +216,7 @@ void expect_promises_hold(const Planned& planned) {
     if (plan == nullptr) continue;
     const auto violation = verify(*plan);
     EXPECT_FALSE(violation) << violation->message;
+    expect_copies_are_read(*plan);
   }
   for (const PlaceId id : planned.plan.places.ids()) {
     EXPECT_LE(peak_bytes(planned, id), planned.plan.places[id].budget);

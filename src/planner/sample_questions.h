@@ -52,8 +52,8 @@ std::uint64_t random_share(std::uint64_t usually);
 /// of them.
 void expect_enough(std::uint64_t found, std::uint64_t least);
 
-/// Expects that the plan, and evaluation if there is one, is verified, no faster than its lower
-/// bound and nowhere above a budget, nor are both together.
+/// Expects that the plan, and evaluation if there is one, is verified and copies nothing in vain,
+/// is no faster than its lower bound and nowhere above a budget, nor are both together.
 void expect_promises_hold(const Planned& planned);
 
 /// The plan, or an empty one after a test failure that says what does not fit.

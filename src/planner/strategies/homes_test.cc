@@ -357,6 +357,22 @@ Bytes bytes_in(const Plan& plan, PlaceKind place, ValueKind kind) {
   return bytes;
 }
 
+// A sum that the next device goes on with is still in DRAM then: the drive gets whole ones alone.
+TEST(Homes, SumsThatDevicesPassOnAreNotWrittenToTheDrive) {
+  for (const char* strategy : {"zero", "harmony-dp"}) {
+    SCOPED_TRACE(strategy);
+    PlanQuestion question = question_beside_slow_drive(0.75);
+    question.machine.devices = sample_machine({.devices = 2}).devices;
+    question.micro_batches = 2;
+    question.clips = true;
+    question.strategy = strategy;
+    question.options.activations = ActivationRule::recompute;
+    const Planned planned = must_fit(with_estimated_profile(question));
+    expect_promises_hold(planned);
+    EXPECT_GT(bytes_in(planned.plan, PlaceKind::drive, ValueKind::gradient), 0_B);
+  }
+}
+
 // Beside states of 12 bytes per parameter sums take 4.
 TEST(HomesWithoutDrives, SumsThatWaitForNothingPassThroughDramInTurn) {
   for (const bool clips : {false, true}) {

@@ -42,6 +42,20 @@ std::string shared_name(const Plan& plan, const Task& task) {
   return "clip";
 }
 
+// Whether the next step makes it anew.
+bool ends_with_step(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::activation:
+    case ValueKind::activation_gradient:
+    case ValueKind::saved:
+    case ValueKind::gradient:
+    case ValueKind::rounded:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string block_kind_name(const ChainBlock& block) { return to_string(block.kind); }
 
 }  // namespace
@@ -63,8 +77,8 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
   }
-  // Every pass is a task, forward and backward, and has rarely more than three copies.
-  plan_.tasks.reserve(8 * chain.size() * static_cast<std::size_t>(question.micro_batches));
+  // Every pass is a task, forward and backward, and has rarely more than five copies.
+  plan_.tasks.reserve(12 * chain.size() * static_cast<std::size_t>(question.micro_batches));
   const DriveArray array = drives ? drive_array(question, chain) : DriveArray{};
   queues_ = add_queues(plan_, question, devices, drives ? &array : nullptr);
 }
@@ -296,24 +310,27 @@ void PlanBuilder::name_tasks() {
 }
 
 // A checkpoint, or what was kept, whose device slot survived until backward went to the host, and
-// from there to the drives, in vain.
+// from there to the drives, in vain; and so did a sum to the drives that was still in DRAM when
+// another device went on with it.
 void PlanBuilder::drop_unread_copies() {
-  const auto drop = [&] {
-    IdVector<InstanceId, bool> read(plan_.instances.size(), false);
-    for (const Task& task : plan_.tasks) {
-      for (const InstanceId id : task.reads) read[id] = true;
-    }
-    return std::erase_if(plan_.tasks, [&](const Task& task) {
-      if (task.kind != TaskKind::copy) return false;
-      const Instance& to = plan_.instances[task.writes.front()];
-      const ValueKind kind = plan_.values[to.value].kind;
-      const bool activation = kind == ValueKind::activation || kind == ValueKind::saved ||
-                              kind == ValueKind::activation_gradient;
-      const bool at_device = plan_.places[to.place].kind == PlaceKind::device;
-      return activation && !at_device && !read[task.writes.front()];
-    });
+  IdVector<InstanceId, bool> is_read(plan_.instances.size(), false);  // before it is written again
+  const auto passes_in_vain = [&](const Task& task) {
+    if (task.kind != TaskKind::copy) return false;
+    const InstanceId to = task.writes.front();
+    const Instance& written = plan_.instances[to];
+    return !is_read[to] && plan_.places[written.place].kind != PlaceKind::device &&
+           ends_with_step(plan_.values[written.value].kind);
   };
-  while (drop() > 0) continue;
+  IdVector<TaskId, bool> in_vain(plan_.tasks.size(), false);
+  for (TaskId id = plan_.tasks.end_id(); id > TaskId(0);) {
+    const Task& task = plan_.tasks[--id];
+    in_vain[id] = passes_in_vain(task);
+    if (in_vain[id]) continue;
+    for (const InstanceId written : task.writes) is_read[written] = false;
+    for (const InstanceId read : task.reads) is_read[read] = true;
+  }
+  auto drops = in_vain.begin();
+  std::erase_if(plan_.tasks, [&](const Task&) { return bool(*drops++); });
 }
 
 void PlanBuilder::drop_unused_instances() {

@@ -87,10 +87,10 @@ class PlanBuilder {
   /// The same where weights and states are at home.
   void update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale);
 
-  /// Removes copies of activations that nobody reads, then instances and values that nothing uses,
-  /// and gives the host's activations at kUnplaced their slots from `host_end` on, and behind them
-  /// its slots from kBehind on. Then sets the workspaces.
-  /// `gradient_slots`: how many dA.b.m of one micro-batch are on the host at once.
+  /// Removes copies of activations and sums that nobody reads, then instances and values that
+  /// nothing uses, and gives the host's activations at kUnplaced their slots from `host_end` on,
+  /// and behind them its slots from kBehind on. Then sets the workspaces. `gradient_slots`: how
+  /// many dA.b.m of one micro-batch are on the host at once.
   void settle(Bytes host_end, int gradient_slots, TaskNames names);
 
   /// Hands the plan over, without edges.
