@@ -1,6 +1,7 @@
 #include "exec/simulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <utility>
@@ -40,6 +41,15 @@ class Simulator final : public TaskRunner {
   void drain() override;
 
   Micros now() const { return {now_}; }
+
+  /// Where a lane stands when `step` has ended.
+  struct Standing {
+    TaskId last;         // that it has started; none: no task at all
+    int ahead = 0;       // so many steps behind `step` is that one
+    double due = 0;      // from now on, until what runs ends or begins to draw; 0: nothing runs
+    bool leads = false;  // what runs has yet to begin to draw
+  };
+  IdVector<ResourceId, Standing> standing(int step) const;
 
  private:
   static constexpr std::size_t kNone = -1;
@@ -127,6 +137,19 @@ void Simulator::remove_event(std::size_t event) {
   events_.pop_back();
 }
 
+IdVector<ResourceId, Simulator::Standing> Simulator::standing(int step) const {
+  IdVector<ResourceId, Standing> found;
+  for (const Lane& lane : lanes_) {
+    Standing& stands = found.emplace_back();
+    if (!lane.run.task.valid()) continue;
+    stands = {.last = lane.run.task, .ahead = lane.run.step - step};
+    if (lane.event == kNone) continue;
+    stands.due = events_[lane.event].at - now_;
+    stands.leads = lane.drawn_later > 0;
+  }
+  return found;
+}
+
 TaskRun Simulator::wait_any() {
   while (true) {
     const ResourceId next = next_lane();
@@ -150,31 +173,61 @@ void Simulator::drain() {
   while (!events_.empty()) remove_event(events_.size() - 1);
 }
 
-// Notes when each step ends.
+// Notes when each step ends, and which is the first that leaves behind what the one before it did:
+// so will all that follow, since a queue's place and what is left of its task say how it goes on.
 class StepClock final : public Observer {
  public:
   explicit StepClock(const Simulator& simulator) : simulator_(simulator) {}
 
-  void step_finished(int /*step*/) override { ends_.push_back(simulator_.now()); }
-  const std::vector<Micros>& ends() const { return ends_; }
+  void step_finished(int step) override {
+    ends_.push_back(simulator_.now());
+    IdVector<ResourceId, Simulator::Standing> standing = simulator_.standing(step);
+    const bool repeats = std::ranges::equal(standing, before_, [&](const auto& a, const auto& b) {
+      return a.last == b.last && a.ahead == b.ahead && a.leads == b.leads &&
+             std::abs(a.due - b.due) <= kRounding * simulator_.now().count;
+    });
+    if (repeats && steady_ == 0) steady_ = ends_.size();
+    before_ = std::move(standing);
+  }
+
+  bool is_steady() const { return steady_ > 0; }
+
+  /// Of the steady state, or the last.
+  Micros step() const {
+    const std::size_t end = is_steady() ? steady_ : ends_.size();
+    return end == 1 ? ends_.front() : ends_[end - 1] - ends_[end - 2];
+  }
+  Micros first_end() const { return ends_.front(); }
 
  private:
+  static constexpr double kRounding = 1e-12;
+
   const Simulator& simulator_;
   std::vector<Micros> ends_;
+  std::size_t steady_ = 0;  // so many steps until it is seen; 0: it is not
+  IdVector<ResourceId, Simulator::Standing> before_;
 };
 
-// When each of so many steps ends.
-std::vector<Micros> run_steps(const Plan& plan, int steps, SharedSpeeds& speeds,
-                              Timeline* timeline) {
+// Of sums of times their last digits are rounding, which is not to decide between two plans.
+Micros without_rounding(Micros time) {
+  constexpr int kBits = 40;
+  int exponent = 0;
+  const double part = std::frexp(time.count, &exponent);
+  return {std::ldexp(std::round(std::ldexp(part, kBits)), exponent - kBits)};
+}
+
+struct SimulatedSteps {
+  Micros first_step;
+  Micros step;  // of the steady state, or the last
+  bool is_steady = false;
+};
+
+SimulatedSteps run_steps(const Plan& plan, int steps, SharedSpeeds& speeds, Timeline* timeline) {
   FERRY_CHECK(steps >= 1, "a simulation needs at least one step");
   Simulator simulator(plan, speeds, timeline);
   StepClock clock(simulator);
   drive(plan, {.first = 0, .count = steps, .begins_next = steps > 1}, simulator, clock);
-  return clock.ends();
-}
-
-Micros last_step(const std::vector<Micros>& ends) {
-  return ends.size() == 1 ? ends.front() : ends.back() - ends[ends.size() - 2];
+  return {clock.first_end(), without_rounding(clock.step()), clock.is_steady()};
 }
 
 Micros critical_path(const Plan& plan) {
@@ -237,12 +290,12 @@ Simulation simulate(const Plan& plan, int steps) {
   Simulation simulation;
   simulation.timeline.spans.reserve(plan.tasks.size() * steps);
   SharedSpeeds speeds(plan);
-  const std::vector<Micros> ends = run_steps(plan, steps, speeds, &simulation.timeline);
-  simulation.first_step = ends.front();
+  const SimulatedSteps simulated = run_steps(plan, steps, speeds, &simulation.timeline);
+  simulation.first_step = simulated.first_step;
   const Busiest busiest = find_busiest(plan);
   simulation.busiest = busiest.time;
   simulation.busiest_name = busiest.name;
-  simulation.step = std::max(last_step(ends), simulation.busiest);
+  simulation.step = std::max(simulated.step, simulation.busiest);
   std::erase_if(simulation.timeline.spans,
                 [&](const Span& span) { return span.run.step >= steps; });
   simulation.use = last_step_use(plan, simulation.timeline, steps - 1, simulation.step);
@@ -254,10 +307,13 @@ Simulation simulate(const Plan& plan, int steps) {
 Micros StepSimulator::step_of(const Plan& plan) const {
   auto speeds = speeds_.take([&](const SharedSpeeds& spare) { return spare.are_of(plan); });
   if (!speeds) speeds = std::make_unique<SharedSpeeds>(plan);
-  speeds->stop_all();
-  const Micros last = last_step(run_steps(plan, kSimulatedSteps, *speeds, nullptr));
+  SimulatedSteps simulated;
+  for (int steps = 2; steps <= kSimulatedSteps && !simulated.is_steady; ++steps) {
+    speeds->stop_all();
+    simulated = run_steps(plan, steps, *speeds, nullptr);
+  }
   speeds_.give_back(std::move(speeds));
-  return std::max(last, find_busiest(plan).time);
+  return std::max(simulated.step, find_busiest(plan).time);
 }
 
 }  // namespace ferry

@@ -16,7 +16,9 @@ namespace ferry {
 struct Simulation {
   Timeline timeline;  // of all simulated steps
   Micros first_step;  // end of the first step, from a cold start
-  Micros step;  // steady state: between the ends of the last two steps, and never below `busiest`
+  // Steady state: between the ends of the first two steps that leave the same for the next one's
+  // time, or of the last two; and never below `busiest`.
+  Micros step;
   // Of the last step's tasks; utilisation: busy / step.
   IdVector<ResourceId, ResourceUse> use;
   Micros busiest;  // per step: the busiest pool or resource, a lower bound of `step`
@@ -43,8 +45,9 @@ inline constexpr int kSimulatedSteps = 3;
 /// ties in time are broken by task id. Requires: verify(plan) found nothing.
 Simulation simulate(const Plan& plan, int steps = kSimulatedSteps);
 
-/// `step` of simulate(plan) alone, in half the time: for searches. Of plans with the same resources
-/// and pools it computes only once how fast they run. For any threads.
+/// `step` of simulate(plan) alone, in a third of the time: for searches. It simulates no step
+/// behind the first steady one, and of plans with the same resources and pools it computes only
+/// once how fast they run. For any threads.
 class StepSimulator {
  public:
   Micros step_of(const Plan& plan) const;

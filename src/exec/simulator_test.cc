@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -275,6 +277,28 @@ TEST(Simulator, OverlappingStepsTakeAtLeastTheirWorkToo) {
                 full_speed_time(plan, task).count * kRounding - 1e-3);
     }
   }
+}
+
+// The third step's time is told, whether or not the second is seen to leave what the first left.
+TEST(Simulator, ASteadyStepIsSeenWhereThereIsOne) {
+  int steady = 0, changing = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Plan plan = random_plan(random, false);
+    const Simulation simulation = simulate(plan, 3);
+    Micros ends[3];
+    for (const Span& span : simulation.timeline.spans) {
+      for (int step = span.run.step; step < 3; ++step) ends[step] = std::max(ends[step], span.end);
+    }
+    const Micros second = ends[1] - ends[0], third = ends[2] - ends[1];
+    const double rounding = 1e-9 * ends[2].count;
+    EXPECT_NEAR(simulation.step.count, std::max(third, simulation.busiest).count, rounding);
+    EXPECT_NEAR(StepSimulator().step_of(plan).count, simulation.step.count, rounding);
+    ++(std::abs((third - second).count) <= rounding ? steady : changing);
+  }
+  EXPECT_GT(steady, 50);
+  EXPECT_GT(changing, 10);
 }
 
 TEST(Simulator, EqualPlansGiveEqualTimelines) {
