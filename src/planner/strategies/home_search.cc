@@ -292,7 +292,7 @@ std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft) {
       return !lacks_device_memory(tried) && !peek(tried, limit, sights);
     });
   });
-  std::map<std::size_t, StreamDraft> packed;
+  std::map<std::size_t, StreamDraft> packed;  // by kind
   for (const StreamSchedule& spread : spreads) {
     pack(spread, [&](const StreamSchedule& tried) {
       if (lacks_device_memory(tried)) {
@@ -301,18 +301,15 @@ std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft) {
       }
       Attempt attempt = try_schedule(tried, limit);
       if (attempt.draft) {
-        const auto [known, is_new] = packed.try_emplace(tried.visits.size(), *attempt.draft);
+        const std::size_t kind = has_short_plans() ? tried.visits.size() : 0;
+        const auto [known, is_new] = packed.try_emplace(kind, *attempt.draft);
         if (!is_new) known->second = faster(std::move(known->second), std::move(attempt.draft));
       }
       return !attempt.lacking;
     });
   }
   std::vector<StreamDraft> found;
-  for (auto& [count, one] : packed) found.push_back(std::move(one));
-  if (!has_short_plans() && !found.empty()) {
-    std::ranges::swap(found.front(), *std::ranges::min_element(found, {}, &StreamDraft::step));
-    found.resize(1);
-  }
+  for (auto& [kind, one] : packed) found.push_back(std::move(one));
   return found;
 }
 

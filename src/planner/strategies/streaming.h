@@ -267,6 +267,13 @@ class StreamSearch {
   bool has_room_for(const StreamSchedule& schedule, const KeptSlots& slots, Bytes dram);
   StreamDraft best_rings(StreamDraft draft);
   StreamDraft neighbouring_rings(StreamDraft draft);
+  /// The draft, or the fastest of what choose(schedule, choice) makes of its schedule.
+  template <typename Choices, typename Choose>
+  StreamDraft fastest_by(StreamDraft draft, const Choices& choices, Choose choose) {
+    std::vector<StreamSchedule> chosen(std::size(choices), draft.schedule);
+    for (std::size_t i = 0; i < chosen.size(); ++i) choose(chosen[i], choices[i]);
+    return fastest_of(std::move(draft), chosen);
+  }
   StreamDraft best_updates(StreamDraft draft);
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);

@@ -39,9 +39,7 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   };
   without_and_with(&StreamSchedule::updates_read_apart);
   const auto try_each = [&](const auto& choices, auto choose) {
-    std::vector<StreamSchedule> turned(std::size(choices), draft.schedule);
-    for (std::size_t i = 0; i < turned.size(); ++i) choose(turned[i], choices[i]);
-    draft = fastest_of(std::move(draft), turned);
+    draft = fastest_by(std::move(draft), choices, choose);
   };
   try_each(leaving_orders(chain_),
            [](StreamSchedule& schedule, const auto& order) { schedule.leaving = order; });
@@ -79,9 +77,9 @@ StreamDraft StreamSearch::best_ahead(StreamDraft draft) {
   if (!may_update_ahead(draft.schedule)) return draft;
   return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
     const auto try_each = [&](const std::vector<int>& counts) {
-      std::vector<StreamSchedule> turned(counts.size(), given.schedule);
-      for (std::size_t i = 0; i < counts.size(); ++i) turned[i].updates_ahead = counts[i];
-      given = fastest_of(std::move(given), turned);
+      given = fastest_by(std::move(given), counts, [](StreamSchedule& schedule, int count) {
+        schedule.updates_ahead = count;
+      });
     };
     const int blocks = static_cast<int>(chain_.size());
     std::vector<int> counts;
