@@ -9,10 +9,12 @@ median ratio, and all ratios; the bar is a median within 10 % of 1.
 
 With --budgets N `auto` trains on 1, 2 and 4 devices with N budgets each, from the least that fits to one for everything at home. The
 profile is measured once per number of devices, so that predicted steps differ in the budget alone: none may be longer than with less.
+Since that is soon minutes old, every run is followed by another profile and prediction, behind which the ratio to that one stands.
 """
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -29,8 +31,9 @@ DOES_NOT_FIT = 4
 STRATEGIES = "resident mobius harmony-dp harmony-pp roundpipe zero gpipe 1f1b interleaved mixed-pipe auto".split()
 
 
-def ferry(*arguments: str, folder: Path, expected: int = 0) -> str:
-    done = subprocess.run([FERRY, *arguments], cwd=folder, capture_output=True, text=True)
+def ferry(*arguments: str, folder: Path, expected: int = 0, cache: str = ".cache") -> str:
+    environment = os.environ | {"FERRY_CACHE": str(folder / cache)}
+    done = subprocess.run([FERRY, *arguments], cwd=folder, capture_output=True, text=True, env=environment)
     if done.returncode != expected:
         sys.exit(f"ferry {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -83,6 +86,12 @@ def measure_anew(folder: Path) -> None:
     shutil.rmtree(folder / ".cache" / "measured", ignore_errors=True)
 
 
+def predict_anew(folder: Path, job: str) -> float:
+    """Seconds per step by a profile of now."""
+    shutil.rmtree(folder / ".now", ignore_errors=True)
+    return json.loads(ferry("plan", job, "--json", folder=folder, cache=".now"))["step_seconds"]
+
+
 def compare_strategies(folder: Path, asked: argparse.Namespace) -> None:
     for devices in (2, 4):
         for strategy in asked.strategies:
@@ -115,10 +124,13 @@ def sweep_budgets(folder: Path, asked: argparse.Namespace) -> None:
         before = float("inf")
         for i in range(asked.budgets):
             budget = least + (most - least) * i // max(1, asked.budgets - 1)
-            ratio, predicted, measured = run(folder, write_job(folder, "auto", devices, asked, budget))
+            job = write_job(folder, "auto", devices, asked, budget)
+            ratio, predicted, measured = run(folder, job)
+            now = predict_anew(folder, job)
             verdict = "SLOWER than with less" if predicted > before * (1 + 1e-9) else ""
             before = min(before, predicted)
-            print(f"{devices} {budget / (1 << 20):8.1f} MiB {predicted:8.3f} s {measured:8.3f} s {ratio:6.3f} {verdict}", flush=True)
+            print(f"{devices} {budget / (1 << 20):8.1f} MiB {predicted:8.3f} s {measured:8.3f} s {ratio:6.3f}", end="  ")
+            print(f"now {now:8.3f} s {measured / now:6.3f} {verdict}", flush=True)
 
 
 def main() -> None:
