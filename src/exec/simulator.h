@@ -45,7 +45,7 @@ inline constexpr int kSimulatedSteps = 3;
 /// ties in time are broken by task id. Requires: verify(plan) found nothing.
 Simulation simulate(const Plan& plan, int steps = kSimulatedSteps);
 
-/// `step` of simulate(plan) alone, in a third of the time: for searches. It simulates no step
+/// `step` of simulate(plan) alone, in about half the time: for searches. It simulates no step
 /// behind the first steady one, and of plans with the same resources and pools it computes only
 /// once how fast they run. For any threads.
 class StepSimulator {

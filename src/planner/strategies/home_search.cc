@@ -292,7 +292,7 @@ std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft) {
       return !lacks_device_memory(tried) && !peek(tried, limit, sights);
     });
   });
-  std::map<std::size_t, StreamDraft> packed;  // by kind
+  std::map<std::size_t, StreamDraft> packed;  // by number of visits; those of large plans under 0
   for (const StreamSchedule& spread : spreads) {
     pack(spread, [&](const StreamSchedule& tried) {
       if (lacks_device_memory(tried)) {

@@ -357,7 +357,8 @@ Bytes bytes_in(const Plan& plan, PlaceKind place, ValueKind kind) {
   return bytes;
 }
 
-// A sum that the next device goes on with is still in DRAM then: the drive gets whole ones alone.
+// A sum that the next device goes on with is still in DRAM then, where micro-batches need one round
+// of the devices: the drive gets whole ones alone.
 TEST(Homes, SumsThatDevicesPassOnAreNotWrittenToTheDrive) {
   for (const char* strategy : {"zero", "harmony-dp"}) {
     SCOPED_TRACE(strategy);
