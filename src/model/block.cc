@@ -1,9 +1,11 @@
 #include "model/block.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -144,6 +146,20 @@ struct SavedForward {
   torch::autograd::edge_list inputs;      // likewise, where it ends
 };
 
+namespace {
+
+/// Autograd runs a graph on the stream that made it, whichever is current, and joins the two by
+/// events: right, but slow. True on a CPU, which has none.
+bool is_of_current_stream(const SavedForward& saved, c10::Device device) {
+  const auto is_of_it = [&](const torch::autograd::Edge& edge) {
+    const auto made_on = edge.function->stream();
+    return !made_on || *made_on == c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  };
+  return std::ranges::all_of(saved.outputs, is_of_it);
+}
+
+}  // namespace
+
 at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                    std::span<const at::Tensor> weights, const Positions& positions) {
   check_call(model, block, x, weights, positions);
@@ -222,6 +238,7 @@ SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, cons
 BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                               std::span<const at::Tensor> weights, const at::Tensor& dy,
                               const at::Tensor& slot, const SavedForward& saved) {
+  FERRY_CHECK(is_of_current_stream(saved, x.device()), "a graph of another stream's forward");
   const at::NoGradGuard no_graph;
   const ResidualWeights split = split_weights(model, block, weights);
   const at::Tensor input = leaf(x);

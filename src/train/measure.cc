@@ -30,6 +30,9 @@ constexpr Bytes kLargestCache = 128_MiB;  // of a processor, about, or a GPU
 
 constexpr Micros kLeastPerBlock{2e6};
 
+/// One to be ahead of, and a pair (train/stopwatch.h).
+constexpr double kRunsPerRound = 3;
+
 /// A block that would take longer than there is time.
 struct TooSlow {
   Micros expected;
@@ -154,14 +157,27 @@ Bytes backward_peak(const BlockRuns& runs) {
   return std::max(runs.first_backward.peak, runs.last_backward.peak);
 }
 
+/// By runs that are timed alike. A backward that finds what was kept does less than one that makes
+/// it: whatever else is measured is noise.
+PassTimes times_of(const BlockRuns& runs, Micros Stopwatch::Timing::*when) {
+  const auto time = [&](const Seen& seen) { return seen.timing.*when; };
+  const Micros backward = (time(runs.first_backward) + time(runs.last_backward)) * 0.5;
+  return {time(runs.forward), backward, std::min(time(runs.saved_backward), backward)};
+}
+
+PassTimes shorter(const PassTimes& one, const PassTimes& other) {
+  return {std::min(one.forward, other.forward), std::min(one.backward, other.backward),
+          std::min(one.saved_backward, other.saved_backward)};
+}
+
 BlockProfile costs_of(const Measuring& measuring) {
   const BlockRuns& runs = measuring.runs;
   BlockProfile costs;
   costs.saved = measuring.bench->saved;
-  costs.forward = runs.forward.timing.device;
-  costs.backward = (runs.first_backward.timing.device + runs.last_backward.timing.device) * 0.5;
-  // It does less than backward: whatever else is measured is noise.
-  costs.saved_backward = std::min(runs.saved_backward.timing.device, costs.backward);
+  const PassTimes times = times_of(runs, &Stopwatch::Timing::device);
+  costs.forward = times.forward;
+  costs.backward = times.backward;
+  costs.saved_backward = times.saved_backward;
   costs.forward_workspace = runs.forward.peak;
   costs.saving_workspace = runs.saving_forward.peak;
   costs.backward_workspace = backward_peak(runs);
@@ -189,9 +205,10 @@ void continue_to(std::int64_t all, const Measuring& part, const MeasureRequest& 
   line(costs.forward_workspace, less.forward_workspace);
   line(costs.backward_workspace, less.backward_workspace);
   const double factor = static_cast<double>(all) / static_cast<double>(rows);
-  costs.backward = costs.backward * factor;
-  if (part.model->blocks[part.block].kind != BlockKind::embedding) {
-    costs.forward = costs.forward * factor;
+  const bool looks_up = part.model->blocks[part.block].kind == BlockKind::embedding;
+  for (Micros* each : {&costs.backward, &result.again.backward}) *each = *each * factor;
+  for (Micros* each : {&costs.forward, &result.again.forward}) {
+    if (!looks_up) *each = *each * factor;
   }
   result.remark = "measured on " + std::to_string(rows) + " of its " + std::to_string(all) +
                   " rows, and continued";
@@ -301,10 +318,19 @@ class BlockMeasurements {
     const Micros most = request_.time * share;
     Micros once;
     for (const Seen* each : seen) once += each->timing.device;
-    if (once * 2 < most) time(works, most, seen);
+    if (once * kRunsPerRound < most) time(works, most, seen);
     for (Measuring& measuring : measuring_) take(measuring);
     measuring_.clear();
     together_ = {};
+  }
+
+  /// Autograd takes a backward to the stream of its forward, whichever is current: without this,
+  /// saved backwards would hop from the stream that is timed to their own and back.
+  void keep_on(const Stopwatch& watch) const {
+    for (const Measuring& measuring : measuring_) {
+      const TaskId keeping = measuring.bench->made.saving_forward;
+      if (keeping.valid()) watch.run(measuring.bench->work(keeping), 1);
+    }
   }
 
   void time(const std::vector<Stopwatch::Work>& works, Micros most,
@@ -312,6 +338,7 @@ class BlockMeasurements {
     const BlockBench& bench = *measuring_.front().bench;
     for (const Bytes others : {bytes_between_runs(), 0_B}) {
       try {
+        keep_on(bench.watch);
         const auto timings = bench.watch.time(works, most, touching(bench.device, others));
         for (std::size_t i = 0; i < timings.size(); ++i) seen[i]->timing = timings[i];
         return;
@@ -323,11 +350,13 @@ class BlockMeasurements {
 
   void take(Measuring& measuring) {
     MeasuredBlock& result = results_[measuring.place];
+    const PassTimes cold = times_of(measuring.runs, &Stopwatch::Timing::device);
     result.costs = costs_of(measuring);
+    result.again = shorter(times_of(measuring.runs, &Stopwatch::Timing::again), cold);
     const Stopwatch::Timing &forward = measuring.runs.forward.timing,
                             &backward = measuring.runs.last_backward.timing;
     result.cores = (forward.cores + backward.cores).count /
-                   std::max((forward.device + backward.device).count, 1.0);
+                   std::max((forward.again + backward.again).count, 1.0);
     measuring.bench.reset();
     if (measuring.model->vocab < request_.model.vocab) {
       continue_to(request_.model.vocab, measuring, request_, result);

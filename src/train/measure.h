@@ -30,10 +30,16 @@ struct MeasureRequest {
       60e6};  // a block that would take more than half of what is left of it is not measured
 };
 
+/// What a block's tasks take, one micro-batch.
+struct PassTimes {
+  Micros forward, backward, saved_backward;
+};
+
 /// A block, or why it has none.
 struct MeasuredBlock {
-  BlockProfile costs;
-  double cores = 0;  // of the host, busy while the device runs forward and backward
+  BlockProfile costs;  // its times: when caches hold other blocks' bytes
+  PassTimes again;     // right behind the same task of another micro-batch; none is longer
+  double cores = 0;    // of the host, busy while the device runs forward and backward
   bool measured = true;
   std::string remark = {};  // how, when not as a whole; or why it could not be measured
 };

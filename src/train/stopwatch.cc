@@ -24,6 +24,11 @@ Micros since(Clock::time_point start) {
   return {std::chrono::duration<double, std::micro>(Clock::now() - start).count()};
 }
 
+/// How often a work is repeated in a round.
+int repeats_of(Micros length) {
+  return static_cast<int>(std::clamp(kRoundLength.count / std::max(length.count, 1.0), 1.0, 200.0));
+}
+
 /// What the process has used of the cores so far.
 Micros core_time() {
   timespec used{};
@@ -47,42 +52,48 @@ Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
     for (int i = 0; i < repeats; ++i) work();
   });
   device_.synchronize();
-  return {since(start), core_time() - used};
+  const Micros device = since(start);
+  return {device, device, core_time() - used};
 }
 
-// A work is enqueued while it runs, as in training; on a GPU behind one that still runs, since
-// there training is kernels ahead. Cores are those of works that follow each other.
+// Cores are not seen: what `between` uses is among them.
 Stopwatch::Timing Stopwatch::run_after(const Work& between, const Work& work, int repeats) const {
-  const Timing warm = run(work, repeats);
-  DeviceEvent begun(device_, DeviceEvent::Timing::kOn), done(device_, DeviceEvent::Timing::kOn);
-  const auto timed = [&] {
-    begun.record(stream_);
-    work();
-    done.record(stream_);
+  struct Pair {
+    explicit Pair(const Device& device)
+        : begun(device, DeviceEvent::Timing::kOn),
+          half(device, DeviceEvent::Timing::kOn),
+          done(device, DeviceEvent::Timing::kOn) {}
+    DeviceEvent begun, half, done;
   };
-  Micros device;
-  for (int i = 0; i < repeats; ++i) {
-    if (device_.simulated()) {
-      run(between, 1);
-      run(timed, 1);
-    } else {
-      const auto behind_another = [&] {
-        work();
-        between();
-        timed();
-      };
-      run(behind_another, 1);
+  std::vector<Pair> pairs;
+  for (int i = 0; i < repeats; ++i) pairs.emplace_back(device_);
+  const auto one_ahead = [&] {
+    work();  // the first pair is enqueued meanwhile
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (i >= 2) pairs[i - 2].begun.wait();
+      between();
+      pairs[i].begun.record(stream_);
+      work();
+      pairs[i].half.record(stream_);
+      work();
+      pairs[i].done.record(stream_);
     }
-    device += DeviceEvent::between(begun, done);
+  };
+  run(one_ahead, 1);
+  Timing all;
+  for (const Pair& pair : pairs) {
+    all.device += DeviceEvent::between(pair.begun, pair.half);
+    all.again += DeviceEvent::between(pair.half, pair.done);
   }
-  return {device, device * (warm.cores.count / std::max(warm.device.count, 1.0))};
+  return all;
 }
 
 std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, Micros most,
                                                const Work& between) const {
   struct Samples {
     int repeats = 1;
-    std::vector<double> device, cores;
+    double busy = 0;  // cores, while works follow each other
+    std::vector<double> device = {}, again = {}, cores = {};
   };
   std::vector<Samples> samples;
   Micros left = most, round_length, before_each;
@@ -91,13 +102,19 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, M
     before_each = run(between, 1).device;
   }
   for (const Work& work : works) {
-    Micros once = run(work, 1).device;
-    left = left - once;
-    for (int i = 0; i < kWarmUps && once < kRoundLength; ++i) once = run(work, 1).device;
-    if (between) once += once + before_each;
-    const double repeats = std::clamp(kRoundLength.count / std::max(once.count, 1.0), 1.0, 200.0);
-    samples.push_back({static_cast<int>(repeats), {}, {}});
-    round_length += once * samples.back().repeats;
+    Timing once = run(work, 1);
+    left = left - once.device;
+    for (int i = 0; i < kWarmUps && once.device < kRoundLength; ++i) once = run(work, 1);
+    Micros length = once.device;
+    Samples& found = samples.emplace_back();
+    if (between) {
+      const int repeats = repeats_of(length);
+      if (repeats > 1) once = run(work, repeats);
+      found.busy = once.cores.count / std::max(once.device.count, 1.0);
+      length = length * 3 + before_each;
+    }
+    found.repeats = repeats_of(length);
+    round_length += length * found.repeats;
   }
   const int rounds = static_cast<int>(
       std::clamp(left.count / std::max(round_length.count, 1.0), 1.0, double{kRounds}));
@@ -107,12 +124,16 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, M
       const Timing taken =
           between ? run_after(between, works[i], found.repeats) : run(works[i], found.repeats);
       found.device.push_back(taken.device.count / found.repeats);
-      found.cores.push_back(taken.cores.count / found.repeats);
+      found.again.push_back(taken.again.count / found.repeats);
+      const Micros cores = between ? taken.again * found.busy : taken.cores;
+      found.cores.push_back(cores.count / found.repeats);
     }
   }
   std::vector<Timing> timings;
   for (Samples& found : samples) {
-    timings.push_back({{median(std::move(found.device))}, {median(std::move(found.cores))}});
+    timings.push_back({{median(std::move(found.device))},
+                       {median(std::move(found.again))},
+                       {median(std::move(found.cores))}});
   }
   return timings;
 }

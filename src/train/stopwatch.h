@@ -19,10 +19,12 @@ class Stopwatch {
   using Work = std::function<void()>;
   static constexpr Micros kUnlimited{1e15};
 
-  /// What one `work` takes when several follow each other.
+  /// What a work takes, or several that follow each other.
   struct Timing {
     Micros device;  // until the device has done it
-    Micros cores;   // of host cores meanwhile: what enqueues it and, if simulated, computes it
+    Micros again;   // right behind itself
+    Micros cores;   // of host cores, right behind itself: what enqueues it and, if simulated,
+                    // computes it
   };
 
   Stopwatch(Device& device, c10::Stream stream) : device_(device), stream_(stream) {}
@@ -33,7 +35,9 @@ class Stopwatch {
   /// The medians over a number of rounds in which every work has its turn: a bad moment of
   /// a shared machine meets one round of each, not most rounds of one. There are fewer rounds, one
   /// at least, where all together would take longer than `most`. `between`, if there is one, is
-  /// done before every single work and not counted: it leaves caches as a work shall find them.
+  /// done before every pair of a work and the same again, and not counted: it leaves caches as the
+  /// first of them shall find them. The host is ahead of the device then, and enqueues the next
+  /// pair meanwhile, as training does.
   std::vector<Timing> time(const std::vector<Work>& works, Micros most = kUnlimited,
                            const Work& between = {}) const;
 
