@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 
 #include "base/error.h"
 #include "planner/planner.h"
@@ -60,6 +61,22 @@ TEST(AskedStages, EveryStrategyRefusesTheSameMistakesByTheirKey) {
     question.options.devices.reset();
     question.options.stages = {{1, 1}};
     EXPECT_EQ(key_of_error([&] { make_plan(question); }), "plan.stages") << strategy;
+  }
+}
+
+// One large stage waits for all of its weights, so any other cut is faster.
+TEST(AskedStages, NoOtherStagesArePlannedHoweverSlowTheyAre) {
+  for (const char* strategy :
+       {"mobius", "roundpipe", "harmony-pp", "harmony-dp", "zero", "fuyou"}) {
+    PlanQuestion question = sample_question({.layers = 3}, {.link_rate = 1e8}, 2);
+    question.strategy = strategy;
+    const int blocks = static_cast<int>(question.model.blocks.size());
+    question.options.stages = {{2, blocks - 3, 1}};
+    const Planned planned = must_fit(question);
+    for (const BlockId b : planned.plan.blocks.ids()) {
+      const int stage = b < BlockId(2) ? 0 : b < BlockId(blocks - 1) ? 1 : 2;
+      EXPECT_EQ(planned.plan.blocks[b].stage, stage) << strategy << ", block " << b.index();
+    }
   }
 }
 

@@ -50,7 +50,8 @@ class Dispatched {
   virtual ~Dispatched() = default;
 
   StrategyAnswer run() {
-    if (auto lacking = search_.start(schedule(finest_packs()))) return *lacking;
+    const Packs least_memory = are_given() ? given_packs() : finest_packs();
+    if (auto lacking = search_.start(schedule(least_memory))) return *lacking;
     const StreamDraft draft = search_.climb({[&] {
       std::vector<StreamSchedule> schedules;
       for (const Packs& packs : candidates()) {
@@ -99,7 +100,7 @@ class Dispatched {
   /// Backward cut evenly into a few multiples of the devices, forward into as many stages, or as
   /// many fewer as it is shorter (RoundPipe, asymmetric partition); the finest cut of both.
   std::vector<Packs> candidates() const {
-    if (question_.options.stages || question_.options.backward_stages) return {given_packs()};
+    if (are_given()) return {given_packs()};
     std::vector<Packs> result;
     const auto add = [&](Packs packs) {
       if (std::find(result.begin(), result.end(), packs) == result.end()) {
@@ -125,6 +126,8 @@ class Dispatched {
     add(finest_packs());
     return result;
   }
+
+  bool are_given() const { return question_.options.stages || question_.options.backward_stages; }
 
   Packs given_packs() const {
     const auto& stages = question_.options.stages;

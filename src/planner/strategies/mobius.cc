@@ -117,9 +117,9 @@ class MobiusSearch {
   /// Stages of a layer each are evener: where attention and MLP alternate, half of the devices may
   /// have no MLP.
   std::optional<Shortage> start() {
-    std::vector<StreamSchedule> even;
-    if (!question_.options.stages) even.push_back(schedule_of(stages_of_two(1)));
-    return search_.start(schedule_of(finest_partition(chain_)), even);
+    if (const auto asked = asked_stages()) return search_.start(schedule_of(*asked));
+    return search_.start(schedule_of(finest_partition(chain_)),
+                         std::vector{schedule_of(stages_of_two(1))});
   }
 
   /// Requires: start() returned nothing, here and in what follows.
@@ -144,6 +144,10 @@ class MobiusSearch {
   bool spares_dram() const { return search_.spares_dram(); }
 
  private:
+  std::optional<std::vector<int>> asked_stages() const {
+    return asked_ends(question_, static_cast<int>(chain_.size()));
+  }
+
   /// By plan.devices or plan.map, else cross mapping.
   std::vector<int> mapping(int stages) const {
     const auto& asked = question_.options.stages;
@@ -231,7 +235,7 @@ class MobiusSearch {
   }
 
   std::vector<std::vector<int>> candidates(const EvaluatorProblem& problem) const {
-    if (auto asked = asked_ends(question_, static_cast<int>(chain_.size()))) return {*asked};
+    if (const auto asked = asked_stages()) return {*asked};
     std::vector<std::vector<int>> result;
     const auto add = [&](const std::vector<int>& ends) {
       if (ends.empty() || std::find(result.begin(), result.end(), ends) != result.end()) return;
