@@ -31,6 +31,7 @@ constexpr double kWorthPacking = 0.97;   // likewise: little is as often lost ag
 StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
+  std::optional<StreamDraft> held;   // likewise, with rings that hold every block's input
   std::vector<Found> bests;          // by rung; of some several
   std::vector<Found> straights;      // likewise, of `sent`
   std::vector<Found> renewed;        // likewise, with weights that come up at once
@@ -57,7 +58,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     };
     if (homes_ && improve(neighbours)) has_more = true;
     if (homes_ && rung.is_landing) {
-      for (StreamDraft& packed : packed_homes(*draft)) {
+      for (StreamDraft& packed : packed_homes(*draft, kLeastActivationSlots)) {
         packed = neighbours(std::move(packed));
         if (packed.step() > draft->step() * kWorthPacking) continue;
         draft = std::move(packed);
@@ -71,6 +72,10 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     // Where the device computes most of the time rungs differ little, and single blocks gain 1 %.
     if (rung.is_landing || !question_.norm_first) {
       for (StreamDraft& start : starts(*draft)) bests.push_back({rung.memory, std::move(start)});
+    }
+    if (may_hold_inputs(*draft)) {
+      held = holding_inputs(*draft, std::move(held), rung.is_landing);
+      if (held && held->step() < draft->step()) bests.push_back({rung.memory, *held});
     }
     const auto renew = [&](const StreamDraft& given) {
       StreamDraft renewing = with_renewals(given);
@@ -187,6 +192,32 @@ StreamDraft StreamSearch::with_renewals(StreamDraft draft) {
                         [&](StreamDraft given) { return best_renewed(std::move(given)); });
   });
   return draft;
+}
+
+/// Whether the inputs of all blocks would take so much of the step on the links that rings which
+/// hold them may be worth more than what is at home.
+bool StreamSearch::may_hold_inputs(const StreamDraft& draft) const {
+  constexpr double kWorthHolding = 0.1;
+  if (!homes_ || !has_short_plans()) return false;
+  const double inputs =
+      as_double(chain_.activation) * static_cast<double>(chain_.size()) * question_.micro_batches;
+  return inputs / joint_rates(question_).up > draft.step().seconds() * kWorthHolding;
+}
+
+/// Rings for the inputs of all blocks, and as many whole blocks as fit beside them, or what went
+/// before on the rung below. It may be the answer (best_); what the climb goes on from has shorter
+/// rings, so that all that is tried without these is tried with them.
+std::optional<StreamDraft> StreamSearch::holding_inputs(const StreamDraft& draft,
+                                                        std::optional<StreamDraft> held,
+                                                        bool lands) {
+  beside_climb([&] {
+    if (held) held = neighbouring(std::move(*held), lands);
+    for (StreamDraft& packed : packed_homes(draft, all_activations())) {
+      packed = neighbouring(std::move(packed), lands);
+      if (!held || packed.step() < held->step()) held = std::move(packed);
+    }
+  });
+  return held;
 }
 
 /// With a little more memory than where the draft was the best.

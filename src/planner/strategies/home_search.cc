@@ -260,18 +260,18 @@ void StreamSearch::crowded_homes(StreamDraft draft) {
   if (draft.step() < fastest_ * kPromising) refine_rings_and_updates(std::move(draft));
 }
 
-/// As many whole blocks as fit beside the shortest rings, with some more of them where no embedding
-/// is, in the draft's visits and in regular ones: the fastest of each number of visits (of large
-/// plans, of all) if one is near the draft. What is counted out by is_roomy() leaves room for any
-/// two neighbouring visits, and so holds fewer.
-std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft) {
+/// As many whole blocks as fit beside rings of so many slots, with some more of them where no
+/// embedding is, in the draft's visits and in regular ones: the fastest of each number of visits
+/// (of large plans, of all) if one is near the draft. What is counted out by is_roomy() leaves room
+/// for any two neighbouring visits, and so holds fewer.
+std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft, int slots) {
   constexpr double kPromising = 1.2;  // of the best step: with its own rings it gains much
   std::vector<StreamSchedule> visits = regular_;
   for (const StreamSchedule& each : even_) visits.push_back(staged(each));
   visits.push_back(draft.schedule);
   std::vector<StreamSchedule> spreads;
   for (StreamSchedule& each : visits) {
-    StreamSchedule bare = with_slots(std::move(each), kLeastActivationSlots);
+    StreamSchedule bare = with_slots(std::move(each), slots);
     bare.policies = {};
     const HomeCounts most = DeviceHomes(chain_, bare).most();
     for (const int elsewhere : kElsewhere) {

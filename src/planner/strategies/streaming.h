@@ -41,10 +41,10 @@ class StreamSearch {
   StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes = Homes::on_host);
 
   /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
-  /// per visit): returns what it lacks, with the shortest rings and everything at rest on the
-  /// drives if there are some. Otherwise decides where states rest. Without drives the devices hold
-  /// what DRAM does not, maybe in the visits of `even`, which also are among those whose whole
-  /// blocks are packed.
+  /// per visit, or the stages that the job asks for): returns what it lacks, with the shortest
+  /// rings and everything at rest on the drives if there are some. Otherwise decides where states
+  /// rest. Without drives the devices hold what DRAM does not, maybe in the visits of `even`, which
+  /// also are among those whose whole blocks are packed.
   std::optional<Shortage> start(StreamSchedule least_memory,
                                 std::span<const StreamSchedule> even = {});
 
@@ -160,6 +160,9 @@ class StreamSearch {
   bool offer_all(const Offers& offers);
   StreamDraft refined();
   StreamDraft neighbouring(StreamDraft draft, bool lands);
+  bool may_hold_inputs(const StreamDraft& draft) const;
+  std::optional<StreamDraft> holding_inputs(const StreamDraft& draft,
+                                            std::optional<StreamDraft> held, bool lands);
   /// What the tries find may be the answer (best_); the climb goes on as if there were none.
   template <typename Tries>
   void beside_climb(Tries tries) {
@@ -224,7 +227,7 @@ class StreamSearch {
   StreamDraft neighbouring_homes(StreamDraft draft);
   void exchange_homes(const StreamDraft& draft);
   void crowded_homes(StreamDraft draft);
-  std::vector<StreamDraft> packed_homes(const StreamDraft& draft);
+  std::vector<StreamDraft> packed_homes(const StreamDraft& draft, int slots);
   StreamDraft most_at_home(StreamDraft draft);
   /// What takes the memory that forward's outputs leave: sums that wait, then weights; weights
   /// alone; or the first, and what is not kept leaves for DRAM in place of being computed again.

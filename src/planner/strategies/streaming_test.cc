@@ -136,6 +136,27 @@ TEST(StreamSearch, ALittleLessOfAnythingMakesNoPlanNoticeablyFaster) {
   expect_enough(compared, 200);
 }
 
+// All inputs take 0.9 s on the link and 17 MiB on the device; compute takes 0.7 s. With twice the
+// slots that the climb's best has, and as many blocks at home as fit beside them, they do not cross
+// it.
+TEST(StreamSearch, RingsHoldInputsThatTheLinkHasNoTimeFor) {
+  PlanQuestion question =
+      sample_question({.layers = 10, .hidden = 192, .vocab = 512}, {.link_rate = 2e7}, 8);
+  question.sequence = 128;
+  question.profile = estimate_profile(question.model, question.machine, question.precision,
+                                      {question.micro_batch_size, question.sequence});
+  use_round_costs(question);
+  question.profile.update_rate = 1e9;
+  question.profile.device_update_rate = 1e8;
+  question.strategy = "mobius";
+  const auto step_with = [&](Bytes memory) {
+    set_device_budgets(question, memory);
+    return must_fit(question).expected.seconds();
+  };
+  EXPECT_LT(step_with(72_MiB), 1.1);  // 1.34 with shorter rings
+  EXPECT_LT(step_with(84_MiB), 0.9);  // likewise
+}
+
 std::vector<std::string> passes_of(const PlanQuestion& question) {
   std::vector<std::string> names;
   const Planned planned = must_fit(question);
