@@ -67,8 +67,9 @@ std::string with_vocabulary(int rows, bool tied) {
 TEST(Measure, SaysWhatIsKeptUnlessRoomIsShort) {
   const ModelSpec model = parse_model_spec(kSampleConfig, "config");
   const Profile estimate = estimate_profile(model, sample_machine(1), Precision::fp32, {8, 64});
-  Bytes need, saved;                                                    // of the MLP
-  for (const MeasuredBlock& block : measured({.time = Micros{2e6}})) {  // for several rounds
+  constexpr Micros kSeveralRounds{2e6};
+  Bytes need, saved;  // of the MLP
+  for (const MeasuredBlock& block : measured({.time = kSeveralRounds})) {
     const BlockProfile& costs = block.costs;
     EXPECT_TRUE(block.measured) << block.remark;
     EXPECT_EQ(costs.saved, find_block(estimate, costs.key)->saved) << costs.key;
