@@ -30,8 +30,8 @@ constexpr Bytes kLargestCache = 128_MiB;  // of a processor, about, or a GPU
 
 constexpr Micros kLeastPerBlock{2e6};
 
-/// One to be ahead of, and a pair (train/stopwatch.h).
-constexpr double kRunsPerRound = 3;
+/// One to be ahead of, a pair, and what is enqueued beside it (train/stopwatch.cc).
+constexpr double kRunsPerRound = 5;
 
 /// A block that would take longer than there is time.
 struct TooSlow {

@@ -56,7 +56,8 @@ Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
   return {device, device, core_time() - used};
 }
 
-// Cores are not seen: what `between` uses is among them.
+// A step enqueues while it computes, which takes cores, and caches, from a simulated device. Cores
+// are not seen: what `between` uses is among them.
 Stopwatch::Timing Stopwatch::run_after(const Work& between, const Work& work, int repeats) const {
   struct Pair {
     explicit Pair(const Device& device)
@@ -69,14 +70,16 @@ Stopwatch::Timing Stopwatch::run_after(const Work& between, const Work& work, in
   for (int i = 0; i < repeats; ++i) pairs.emplace_back(device_);
   const auto one_ahead = [&] {
     work();  // the first pair is enqueued meanwhile
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if (i >= 2) pairs[i - 2].begun.wait();
+    for (Pair& pair : pairs) {
       between();
-      pairs[i].begun.record(stream_);
+      pair.begun.record(stream_);
       work();
-      pairs[i].half.record(stream_);
+      pair.half.record(stream_);
       work();
-      pairs[i].done.record(stream_);
+      pair.done.record(stream_);
+      pair.begun.wait();
+      work();  // enqueued beside the pair, as much as runs meanwhile
+      work();
     }
   };
   run(one_ahead, 1);
@@ -111,7 +114,7 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, M
       const int repeats = repeats_of(length);
       if (repeats > 1) once = run(work, repeats);
       found.busy = once.cores.count / std::max(once.device.count, 1.0);
-      length = length * 3 + before_each;
+      length = length * 5 + before_each;
     }
     found.repeats = repeats_of(length);
     round_length += length * found.repeats;

@@ -36,8 +36,8 @@ class Stopwatch {
   /// a shared machine meets one round of each, not most rounds of one. There are fewer rounds, one
   /// at least, where all together would take longer than `most`. `between`, if there is one, is
   /// done before every pair of a work and the same again, and not counted: it leaves caches as the
-  /// first of them shall find them. The host is ahead of the device then, and enqueues the next
-  /// pair meanwhile, as training does.
+  /// first of them shall find them. The host is ahead of the device then, and enqueues as
+  /// much again meanwhile, as training does.
   std::vector<Timing> time(const std::vector<Work>& works, Micros most = kUnlimited,
                            const Work& between = {}) const;
 
