@@ -30,9 +30,6 @@ constexpr Bytes kLargestCache = 128_MiB;  // of a processor, about, or a GPU
 
 constexpr Micros kLeastPerBlock{2e6};
 
-/// One to be ahead of, a pair, and what is enqueued beside it (train/stopwatch.cc).
-constexpr double kRunsPerRound = 5;
-
 /// A block that would take longer than there is time.
 struct TooSlow {
   Micros expected;
@@ -318,7 +315,7 @@ class BlockMeasurements {
     const Micros most = request_.time * share;
     Micros once;
     for (const Seen* each : seen) once += each->timing.device;
-    if (once * kRunsPerRound < most) time(works, most, seen);
+    if (once * Stopwatch::kWorksPerRound < most) time(works, most, seen);
     for (Measuring& measuring : measuring_) take(measuring);
     measuring_.clear();
     together_ = {};

@@ -114,7 +114,7 @@ std::vector<Stopwatch::Timing> Stopwatch::time(const std::vector<Work>& works, M
       const int repeats = repeats_of(length);
       if (repeats > 1) once = run(work, repeats);
       found.busy = once.cores.count / std::max(once.device.count, 1.0);
-      length = length * 5 + before_each;
+      length = length * kWorksPerRound + before_each;
     }
     found.repeats = repeats_of(length);
     round_length += length * found.repeats;

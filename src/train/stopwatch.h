@@ -18,6 +18,9 @@ class Stopwatch {
  public:
   using Work = std::function<void()>;
   static constexpr Micros kUnlimited{1e15};
+  /// With something between works a round takes so many of one: a first to be ahead of, the pair
+  /// that is timed, and as much that is enqueued beside it.
+  static constexpr int kWorksPerRound = 5;
 
   /// What a work takes, or several that follow each other.
   struct Timing {
