@@ -210,24 +210,26 @@ class Measurements {
     }
   }
 
+  MeasureRequest request() {
+    return {.model = model(),
+            .micro_batch_size = question_.job.train.micro_batch_size,
+            .sequence = question_.job.data.sequence,
+            .precision = question_.plan.precision,
+            .device = device(),
+            .kernel_file = kernel_file,
+            .memory = room()};
+  }
+
   void measure_missing() {
     std::vector<BlockId> missing;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (!found_[i]) missing.push_back(blocks_[i]);
     }
     if (missing.empty()) return;
-    const Precision precision = question_.plan.precision;
     const ProductRates rates = products();
-    const std::vector<MeasuredBlock> measured =
-        measure_blocks({.model = model(),
-                        .micro_batch_size = question_.job.train.micro_batch_size,
-                        .sequence = question_.job.data.sequence,
-                        .precision = precision,
-                        .device = device(),
-                        .kernel_file = kernel_file,
-                        .memory = room(),
-                        .flops = precision == Precision::bf16 ? rates.bf16 : rates.fp32},
-                       missing, listener_);
+    MeasureRequest asked = request();
+    asked.flops = question_.plan.precision == Precision::bf16 ? rates.bf16 : rates.fp32;
+    const std::vector<MeasuredBlock> measured = measure_blocks(asked, missing, listener_);
     for (std::size_t i = 0, next = 0; i < blocks_.size(); ++i) {
       if (found_[i]) continue;
       found_[i] = measured[next++];
@@ -258,6 +260,10 @@ class Measurements {
     const double time = count * (costs.forward + costs.backward).count;
     time_ += time;
     core_time_ += time * block.cores;
+    if (time > most_time_) {
+      most_time_ = time;
+      heaviest_ = blocks_[i];
+    }
     result.profile.blocks.push_back(costs);
     count_kept(result.profile.blocks.back());
   }
@@ -328,7 +334,43 @@ class Measurements {
     profile.update_rate = host.at("update");
     profile.device_update_rate = rates.at("update");
     profile.task_overhead = profile.copy_overhead = {rates.at("task_us")};
-    if (time_ > 0) profile.compute_cores = core_time_ / time_;
+    if (time_ > 0) profile.compute_cores = std::max(core_time_ / time_, cores_beside_others());
+  }
+
+  /// The cores of which each of the simulated devices would take so much that all together are as
+  /// slow as they were seen to be: processor time does not tell of execution units, caches and
+  /// memory that cores share. 0: together they are as fast as one alone, or there is one.
+  double cores_beside_others() {
+    constexpr double kSlower = 1.05;  // than alone; less is noise
+    if (machine_device().kind != DeviceKind::sim) return 0;
+    const std::vector<std::size_t> equal = equal_devices();
+    const auto count = static_cast<double>(equal.size());
+    if (count < 2) return 0;
+    const std::string key =
+        key_of(heaviest_) + "; on " + std::to_string(equal.size()) + " devices at once";
+    const auto figures = kept_figures(key, {"slowdown"}, [&] {
+      MeasureRequest asked = request();
+      asked.memory = Bytes{asked.memory.count / std::ssize(equal)};
+      std::vector<std::string> names;
+      for (const std::size_t d : equal) names.push_back(opened_->names()[d]);
+      return std::map<std::string, double>{{"slowdown", measure_slowdown(asked, heaviest_, names)}};
+    });
+    const double slowdown = figures.at("slowdown");
+    if (slowdown < kSlower) return 0;
+    const double cores = std::max(1, question_.plan.machine.host.cores);
+    return std::min(slowdown, count) * cores / count;
+  }
+
+  /// The accelerators that compute with the same kernels and threads as this one, itself included.
+  std::vector<std::size_t> equal_devices() const {
+    const std::vector<MachineDevice>& devices = question_.plan.machine.devices;
+    std::vector<std::size_t> equal;
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      const bool counted = std::ranges::any_of(
+          equal, [&](std::size_t other) { return same_hardware(devices[other], devices[d]); });
+      if (!counted && device_key(question_, devices[d]) == device_key_) equal.push_back(d);
+    }
+    return equal;
   }
 
   /// Of the size that updates on the device mostly have: caches make small ones faster.
@@ -369,6 +411,8 @@ class Measurements {
   std::vector<std::optional<MeasuredBlock>> found_;  // of each
   Bytes beside_tensors_;
   double time_ = 0, core_time_ = 0;  // of a micro-batch through measured blocks
+  double most_time_ = 0;             // of a kind of block
+  BlockId heaviest_;                 // of that kind
 };
 
 }  // namespace
