@@ -83,6 +83,7 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
       renewed.push_back({rung.memory, std::move(renewing)});
     };
     renew(*draft);
+    if (auto fewer = with_states_out(*draft)) bests.push_back({rung.memory, std::move(*fewer)});
     // It may be the answer (best_). The climb goes on from what goes through the host, so that all
     // that is tried without p2p is tried with it.
     if (sends_ && draft->schedule.devices > 1) sent = straight(*draft, std::move(sent));

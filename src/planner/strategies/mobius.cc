@@ -14,11 +14,15 @@
 #include "planner/costs/bounds.h"
 #include "planner/costs/queues.h"
 #include "planner/cuts/asked_stages.h"
+#include "planner/cuts/contiguous.h"
 #include "planner/cuts/mapping.h"
 #include "planner/cuts/mip.h"
 #include "planner/cuts/partition.h"
+#include "planner/orders/orders.h"
+#include "planner/orders/pipeline.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
+#include "planner/write/pipeline_schedule.h"
 #include "planner/write/stream_schedule.h"
 #include "spec/pass_names.h"
 
@@ -124,6 +128,7 @@ class MobiusSearch {
 
   /// Requires: start() returned nothing, here and in what follows.
   StrategyPlan run() {
+    if (may_pipeline()) search_.offer_pipeline(pipeline());
     const StreamDraft draft =
         search_.climb({[&] { return offer_all(); },
                        [&](StreamDraft given) {
@@ -154,14 +159,40 @@ class MobiusSearch {
     return asked_slots(question_, asked ? static_cast<int>(asked->size()) : stages);
   }
 
-  /// The device of each slot: the first N forward visits are of slots 0 to N - 1.
+  /// The device of each slot, in the order in which stages first run.
   std::vector<int> slots_of(const StreamSchedule& schedule) const {
     std::vector<int> slots;
     for (const StageVisit& visit : schedule.visits) {
-      if (visit.direction != Direction::forward) break;
-      if (static_cast<int>(slots.size()) < schedule.devices) slots.push_back(visit.device);
+      if (std::ranges::find(slots, visit.device) == slots.end()) slots.push_back(visit.device);
     }
     return slots;
+  }
+
+  bool may_pipeline() const {
+    const PlanJob& options = question_.options;
+    return question_.mode == PlanMode::train && !options.stages &&
+           options.partition != Partitioner::mip;
+  }
+
+  /// 1F1B of a stage for each device, which take equally long.
+  StreamSchedule pipeline() const {
+    const int blocks = static_cast<int>(chain_.size());
+    const int devices = static_cast<int>(question_.machine.devices.size());
+    std::vector<int> slots = mapping(std::min(devices, blocks));
+    const int stages = std::min(static_cast<int>(slots.size()), blocks);
+    slots.resize(static_cast<std::size_t>(stages));
+    std::vector<double> times;
+    for (const BlockCosts& block : blocks_) {
+      times.push_back(block.forward_time + block.backward_time);
+    }
+    PipelineSchedule schedule;
+    schedule.ends = min_max_cuts(times, stages);
+    schedule.device_of_stage = std::move(slots);
+    schedule.spare_slots = stages > 1 ? 1 : 0;
+    const Pipeline cut =
+        cut_pipeline(chain_, schedule.ends, schedule.device_of_stage, question_.micro_batches);
+    schedule.order = sequence_of(cut, pipeline_orders(OrderRule::one_f_one_b, cut));
+    return visits_of(question_, chain_, schedule, "mobius");
   }
 
   /// The formula treats all uploads as equal; here the simulator's own contention decides whether
@@ -215,10 +246,9 @@ class MobiusSearch {
 
   static std::size_t stage_count(const StreamSchedule& schedule) {
     const auto& visits = schedule.visits;
-    const auto forwards = std::count_if(visits.begin(), visits.end(), [](const StageVisit& visit) {
-      return visit.direction == Direction::forward;
+    return std::ranges::count_if(visits, [](const StageVisit& visit) {
+      return visit.direction == Direction::forward && visit.first_batch == 0;
     });
-    return forwards;
   }
 
   /// Whether stages of other sizes would fit with more memory.

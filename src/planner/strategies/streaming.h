@@ -71,6 +71,10 @@ class StreamSearch {
   /// More visits to try homes with, whatever is the fastest of what was offered.
   void offer_for_homes(StreamSchedule regular);
 
+  /// A pipeline with everything at home, to be tried with weights and sums there and as many states
+  /// as fit.
+  void offer_pipeline(StreamSchedule pipeline) { pipeline_ = std::move(pipeline); }
+
   /// The draft, or the schedule on the rung in progress, with its own ring lengths, when that is
   /// faster.
   StreamDraft faster_of(StreamDraft draft, const StreamSchedule& schedule);
@@ -163,6 +167,7 @@ class StreamSearch {
   bool may_hold_inputs(const StreamDraft& draft) const;
   std::optional<StreamDraft> holding_inputs(const StreamDraft& draft,
                                             std::optional<StreamDraft> held, bool lands);
+  std::optional<StreamDraft> with_states_out(const StreamDraft& draft);
   /// What the tries find may be the answer (best_); the climb goes on as if there were none.
   template <typename Tries>
   void beside_climb(Tries tries) {
@@ -185,6 +190,7 @@ class StreamSearch {
   Shortage lacking_here(Shortage lacking);
   bool fits_asked(const Plan& plan) const;
   Attempt try_schedule(const StreamSchedule& offered, std::optional<Micros> faster_than);
+  Attempt try_fewest_out(const StreamSchedule& pipeline, Micros faster_than);
   StreamSchedule settled_anew(StreamSchedule schedule) const;
   const Verdict* known(const std::string& key, std::optional<Micros> faster_than) const;
   Rated rate_once(const std::string& key, StreamSchedule schedule,
@@ -320,10 +326,11 @@ class StreamSearch {
   Drafts<StreamDraft> offered_;  // on the rung
   std::vector<StreamSchedule> regular_;
   std::vector<StreamSchedule> even_;  // visits that start() was given
-  Bytes rung_;                        // of all devices that have the most; 0: as asked
-  bool wants_memory_ = false;         // something that was tried on the rung
-  Micros fastest_;                    // of all that was tried
-  std::optional<StreamDraft> best_;   // of what the devices hold
+  std::optional<StreamSchedule> pipeline_;
+  Bytes rung_;                       // of all devices that have the most; 0: as asked
+  bool wants_memory_ = false;        // something that was tried on the rung
+  Micros fastest_;                   // of all that was tried
+  std::optional<StreamDraft> best_;  // of what the devices hold
 };
 
 /// Whether simulations are so short that more schedules can be tried and refined.
