@@ -6,8 +6,8 @@
 
 The model is a Llama with random weights (--hidden, --layers), the tokens are random; the drive is a folder (--drive), whose
 rates are measured anew for every run, as the blocks' times are. A row is the median of --rounds runs, all rows in turns,
-since a shared machine's speed moves. `step` is half the median over a run's pairs of neighbouring steps, after the first two:
-where steps overlap they end in pairs, and blocks' times are medians too. `bound` is that of any plan of the row's strategy,
+since a shared machine's speed moves; what each run took is on stderr. `step` is half the median over a run's pairs of
+neighbouring steps, after the first two: where steps overlap they end in pairs, and blocks' times are medians too. `bound` is that of any plan of the row's strategy,
 `busiest` of any order of this plan's tasks. `capped` wants root.
 """
 
@@ -192,9 +192,12 @@ class Bench:
     def table(self, rows: dict[str, dict]) -> None:
         hosts = {name: self.host_of(row) for name, row in rows.items()}
         runs: dict[str, list[Outcome]] = {name: [] for name in rows}
-        for _ in range(self.asked.rounds):
+        for number in range(1, self.asked.rounds + 1):
             for name, row in rows.items():
-                runs[name].append(self.run(self.job(row, hosts[name])))
+                run = self.run(self.job(row, hosts[name]))
+                runs[name].append(run)
+                ratio = run.step / run.predicted
+                print(f"round {number}, {name}: {run.step:.3f} s, {ratio:.3f} of its prediction", file=sys.stderr, flush=True)
         print("| placement | DRAM, GiB | read, written per step, GiB | as predicted | step | predicted | ratio | bound | step / bound | busiest | step / busiest |")
         print("|---|---|---|---|---|---|---|---|---|---|---|")
         for name, found in runs.items():
