@@ -39,15 +39,16 @@ StreamSchedule BlockMoves::neighbour(StreamSchedule here) {
 void BlockMoves::change(StreamSchedule& schedule) {
   using Change = void (BlockMoves::*)(StreamSchedule&);
   constexpr int kWithoutDrives = 12;  // the first; such jobs draw as if there were no others
-  constexpr std::array<Change, kWithoutDrives + 4> kChanges = {
-      &BlockMoves::change_homes,      &BlockMoves::make_whole_or_not,
-      &BlockMoves::make_whole_or_not, &BlockMoves::exchange_homes,
-      &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
-      &BlockMoves::change_inputs,     &BlockMoves::change_policies,
-      &BlockMoves::exchange_policies, &BlockMoves::resize_ring,
-      &BlockMoves::change_ahead,      &BlockMoves::move_border,
-      &BlockMoves::exchange_leaving,  &BlockMoves::exchange_leaving,
-      &BlockMoves::resize_staging,    &BlockMoves::resize_sums_leaving};
+  constexpr std::array<Change, kWithoutDrives + 5> kChanges = {
+      &BlockMoves::change_homes,       &BlockMoves::make_whole_or_not,
+      &BlockMoves::make_whole_or_not,  &BlockMoves::exchange_homes,
+      &BlockMoves::exchange_homes,     &BlockMoves::change_inputs,
+      &BlockMoves::change_inputs,      &BlockMoves::change_policies,
+      &BlockMoves::exchange_policies,  &BlockMoves::resize_ring,
+      &BlockMoves::change_ahead,       &BlockMoves::move_border,
+      &BlockMoves::exchange_leaving,   &BlockMoves::exchange_leaving,
+      &BlockMoves::resize_staging,     &BlockMoves::wait_in_place_of_home,
+      &BlockMoves::resize_sums_leaving};
   const int of_drives = static_cast<int>(kChanges.size()) - kWithoutDrives - (may_.sums ? 0 : 1);
   const int kinds = kWithoutDrives + (may_.drives ? of_drives : 0);
   (this->*kChanges[random_.below(kinds)])(schedule);
@@ -192,6 +193,26 @@ void BlockMoves::exchange_leaving(StreamSchedule& schedule) {
     if (!of_a.state_on_drive || of_b.state_on_drive || of_b.on_device) continue;
     std::swap(*std::ranges::find(schedule.leaving, a), *std::ranges::find(schedule.leaving, b));
     return;
+  }
+}
+
+/// A whole block leaves the device; in its place sums of some whose states rest on drives wait.
+void BlockMoves::wait_in_place_of_home(StreamSchedule& schedule) {
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const int block = any_block();
+    const BlockHome& now = schedule.chosen_homes[block];
+    if (!now.on_device) continue;
+    set_home(schedule, block, {.input_stays = now.input_stays});
+    break;
+  }
+  int sums = 1 + random_.below(4);
+  for (int draw = 0; draw < kDraws && sums > 0; ++draw) {
+    const int block = any_block();
+    BlockHome home = schedule.chosen_homes[block];
+    if (home.sum_waits || !home_of_block(schedule, BlockId(block)).state_on_drive) continue;
+    home.sum_waits = true;
+    set_home(schedule, block, home);
+    --sums;
   }
 }
 

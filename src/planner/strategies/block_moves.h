@@ -43,6 +43,7 @@ class BlockMoves {
   void change_ahead(StreamSchedule& schedule);
   void move_border(StreamSchedule& schedule);
   void exchange_leaving(StreamSchedule& schedule);
+  void wait_in_place_of_home(StreamSchedule& schedule);
   void resize_staging(StreamSchedule& schedule);
   void resize_sums_leaving(StreamSchedule& schedule);
 

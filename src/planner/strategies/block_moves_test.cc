@@ -139,6 +139,27 @@ TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
   EXPECT_TRUE(std::ranges::is_permutation(schedule.leaving, deepest_first(chain)));
 }
 
+TEST(BlockMoves, SumsOfBlocksOnDrivesWaitInPlaceOfAWholeBlock) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 256}, {}, 1);
+  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB, .read = {2e9}, .write = {1e9}}};
+  question.clips = false;
+  const Chain chain = make_chain(question);
+  std::mt19937 random(3);
+  StreamSchedule schedule = bare_schedule(question, chain, random);
+  schedule.chosen_homes[1] = {.on_device = true};
+  schedule.homes = schedule.chosen_homes;
+  for (int b = 6; b < 12; ++b) schedule.homes[b].state_on_drive = true;
+  BlockMoves moves(chain, {.drives = true}, 5);
+  int waited = 0;
+  for (int i = 0; i < 200; ++i) {
+    const StreamSchedule turned = moves.neighbour(schedule);
+    int waiting = 0;
+    for (int b = 6; b < 12; ++b) waiting += turned.chosen_homes[b].sum_waits ? 1 : 0;
+    if (!turned.chosen_homes[1].on_device && waiting >= 2) ++waited;
+  }
+  EXPECT_GT(waited, 5);
+}
+
 TEST(BlockMoves, ADeviceThatGivesWayEndsWithNothing) {
   const PlanQuestion question =
       with_estimated_profile(sample_question({.layers = 3}, {.devices = 2}, 2));

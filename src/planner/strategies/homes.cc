@@ -208,10 +208,8 @@ void rest_all_on_drives(const PlanQuestion& question, const Chain& chain,
 
 void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
                    StreamSchedule& schedule) {
-  Bytes lack = needed - rests_on_devices(chain, schedule) - limit;
+  const Bytes lack = needed - rests_on_devices(chain, schedule) - limit;
   if (lack <= Bytes{}) return;
-  // Alignment of slots, and what is kept of sums in the ring.
-  lack += Bytes{4096} * static_cast<std::int64_t>(4 * chain.size());
   std::set<Bytes> states, weights;
   for (const ChainBlock& block : chain.blocks) {
     states.insert(block.states);

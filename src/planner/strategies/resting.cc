@@ -171,14 +171,28 @@ Plan StreamSearch::settle(Rated& rated) const {
     return plan;
   }
   const bool may_be_filled = resting_ == Resting::by_value && schedule.spares_dram();
-  if (!may_be_filled || !has_short_plans()) return plan;
-  StreamSchedule filled = schedule;
-  const Bytes free = host_limit(question_) - host_peak(plan);
-  if (!rest_elsewhere(filled, schedule.left_free - free)) return plan;
-  Plan tried = write(filled, rated.written);
-  if (!shortages(tried).empty()) return plan;
-  schedule = std::move(filled);
-  return tried;
+  return may_be_filled && has_short_plans() ? filled(rated, std::move(plan)) : std::move(plan);
+}
+
+/// With what DRAM has left, or half of it where that is too much, as much again of what is left
+/// then, and so on: values are whole.
+Plan StreamSearch::filled(Rated& rated, Plan plan) const {
+  constexpr int kTries = 4;
+  StreamSchedule& schedule = rated.draft.schedule;
+  Bytes free = host_limit(question_) - host_peak(plan);
+  for (int i = 0; i < kTries; ++i) {
+    StreamSchedule fuller = schedule;
+    if (!rest_elsewhere(fuller, schedule.left_free - free)) break;
+    Plan tried = write(fuller, rated.written);
+    if (shortages(tried).empty()) {
+      schedule = std::move(fuller);
+      plan = std::move(tried);
+      free = host_limit(question_) - host_peak(plan);
+    } else {
+      free = Bytes{free.count / 2};
+    }
+  }
+  return plan;
 }
 
 /// At rest, with the policies that the job asks for if it does.

@@ -136,6 +136,21 @@ TEST(StreamSearch, ALittleLessOfAnythingMakesNoPlanNoticeablyFaster) {
   expect_enough(compared, 200);
 }
 
+// Next to all fits DRAM: what the first guess of what leaves it frees in vain comes back.
+TEST(StreamSearch, ALittleMoreDramIsFilled) {
+  PlanQuestion question = random_question(79);
+  question.strategy = "harmony-pp";
+  const auto step_with_dram = [&](double share) {
+    PlanQuestion other = question;
+    other.host_budget =
+        Bytes{static_cast<std::int64_t>(static_cast<double>(question.host_budget.count) * share)};
+    return must_fit(other).expected;
+  };
+  const Micros less = step_with_dram(0.98);
+  EXPECT_LT(less, from_seconds(0.05));    // 0.064 where whole blocks' room stays empty
+  EXPECT_LT(step_with_dram(1.05), less);  // 0.27 where everything leaves
+}
+
 /// 4.1 M parameters behind links of 20 MB/s; compute takes 0.7 s on one device.
 PlanQuestion slow_links(int devices) {
   PlanQuestion question = sample_question({.layers = 10, .hidden = 192, .vocab = 512},
