@@ -18,7 +18,7 @@ import torch
 from boxes import FERRY, Box, Run, descendants, machine, make_model, wait_for_ends
 from test_failing_calls import goes_on_to_the_same_end, shim  # noqa: F401
 
-STEPS = 3
+STEPS = 5
 KILLS = 100
 FLIPS = 40
 BROKEN, FULL = "Input/output error", "No space left on device"
@@ -48,8 +48,8 @@ def small(box, drive, tmp_path_factory) -> dict:
         "model": str(make_model(folder / "base", num_hidden_layers=2)),
         "machine": str(folder / "machine.yaml"),
         "strategy": "fuyou",
-        "budget__host": "1200 KiB",
-        "budget__device": "900 KiB",  # with more of it next to nothing rests on the drive
+        "budget__host": "1020 KiB",
+        "budget__device": "600 KiB",  # with more of it next to nothing rests on the drive
         "train__steps": STEPS,
         "train__save_every": 1,
         "train__keep": 2,
