@@ -7,8 +7,8 @@
 The model is a Llama with random weights (--hidden, --layers), the tokens are random; the drive is a folder (--drive), whose
 rates are measured anew for every run, as the blocks' times are. A row is the median of --rounds runs, all rows in turns,
 since a shared machine's speed moves; what each run took is on stderr. `step` is half the median over a run's pairs of
-neighbouring steps, after the first two: where steps overlap they end in pairs, and blocks' times are medians too. `bound` is that of any plan of the row's strategy,
-`busiest` of any order of this plan's tasks. `capped` wants root.
+neighbouring steps, after the first two: where steps overlap they end in pairs, and blocks' times are medians too. `bound`
+is that of any plan of the row's strategy, `busiest` of any order of this plan's tasks. `capped` wants root.
 """
 
 import argparse

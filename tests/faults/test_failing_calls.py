@@ -76,7 +76,7 @@ def goes_on_to_the_same_end(box, name: str, small: dict, whole: Run) -> None:
         shutil.rmtree(box.folder / name, ignore_errors=True)  # a run that failed early has made none
     box.train(name, *(["--resume"] if saved else []), **small)
     # Not by summary.json: where that alone failed, there is nothing left to do.
-    ended = load_file(box.folder / name / "checkpoints" / f"step-{STEPS:06d}" / "model.safetensors")
+    ended = load_file(box.folder / name / "checkpoints" / f"step-{small['train__steps']:06d}" / "model.safetensors")
     for tensor, values in whole.tensors().items():
         assert torch.equal(values, ended[tensor]), tensor
 

@@ -96,10 +96,15 @@ TEST(BlockMoves, WhatMayNotChangeStays) {
   EXPECT_EQ(schedule.staging, first.staging);
 }
 
-TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
+PlanQuestion question_with_drive() {
   PlanQuestion question = sample_question({.layers = 6, .hidden = 256}, {}, 1);
   question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB, .read = {2e9}, .write = {1e9}}};
   question.clips = false;
+  return question;
+}
+
+TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
+  const PlanQuestion question = question_with_drive();
   const Chain chain = make_chain(question);
   std::mt19937 random(3);
   StreamSchedule schedule = bare_schedule(question, chain, random);
@@ -140,9 +145,7 @@ TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
 }
 
 TEST(BlockMoves, SumsOfBlocksOnDrivesWaitInPlaceOfAWholeBlock) {
-  PlanQuestion question = sample_question({.layers = 6, .hidden = 256}, {}, 1);
-  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB, .read = {2e9}, .write = {1e9}}};
-  question.clips = false;
+  const PlanQuestion question = question_with_drive();
   const Chain chain = make_chain(question);
   std::mt19937 random(3);
   StreamSchedule schedule = bare_schedule(question, chain, random);
