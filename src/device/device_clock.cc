@@ -1,5 +1,6 @@
 #include "device/device_clock.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ferry {
@@ -12,12 +13,17 @@ DeviceClock::DeviceClock(Device& device, std::function<Micros()> now, Micros lif
       next_{DeviceEvent(device, DeviceEvent::Timing::kOn), {}} {
   record(current_);
   current_.event.wait();
-  current_.at = now_();  // a stream's first event may take the driver long
+  for (int reading = 0; reading < kReadings; ++reading) {
+    record(next_);
+    next_.event.wait();
+    const Micros later = DeviceEvent::between(current_.event, next_.event);
+    current_.at = std::max(current_.at, next_.at - later);
+  }
 }
 
 void DeviceClock::record(Epoch& epoch) {
-  epoch.event.record(stream_);
   epoch.at = now_();
+  epoch.event.record(stream_);
 }
 
 void DeviceClock::renew() {

@@ -20,7 +20,9 @@ class DeviceClock {
   /// Steps of 4 us.
   static constexpr Micros kLife{60e6};
 
-  /// `now` is the host's clock. Makes the host wait, once, for an empty stream.
+  /// `now` is the host's clock. Makes the host wait, a few times, for an empty stream: the reading
+  /// of both clocks with the least between them counts, so that two devices' clocks agree. Waking a
+  /// stream up takes 10 us, its first event longer, and a thread may lose its core.
   DeviceClock(Device& device, std::function<Micros()> now, Micros life = kLife);
 
   /// Counts from a later event when the one of now is older than its life: call it once per step.
@@ -38,10 +40,12 @@ class DeviceClock {
  private:
   struct Epoch {
     DeviceEvent event;
-    Micros at;  // of the host's clock, when it was recorded on a stream that does nothing else
+    Micros at;  // of the host's clock, just before it was recorded on a stream that does no more
   };
 
   void record(Epoch& epoch);
+
+  static constexpr int kReadings = 8;
 
   std::function<Micros()> now_;
   Micros life_;

@@ -5,7 +5,9 @@
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "device/device_clock.h"
@@ -179,6 +181,30 @@ TEST_P(DeviceOfAnyMake, EventsKeepTheHostsTimeWhileTheClockIsRenewed) {
     EXPECT_NEAR(clock.time_of(event).count, host.count, 61e6) << step;
   }
   EXPECT_GE(clock.renewals(), 6);
+}
+
+// The thread that reads the host's clock loses its core before and after all readings but one.
+TEST_P(DeviceOfAnyMake, TheClockGoesByTheReadingThatWasNotInterrupted) {
+  const auto now = [] {
+    return Micros{std::chrono::duration<double, std::micro>(
+                      std::chrono::steady_clock::now().time_since_epoch())
+                      .count()};
+  };
+  constexpr std::chrono::milliseconds kInterruption{20};
+  int reading = 0;
+  DeviceClock clock(device(), [&] {
+    const bool interrupted = ++reading != 4;
+    if (interrupted) std::this_thread::sleep_for(kInterruption);
+    const Micros read = now();
+    if (interrupted) std::this_thread::sleep_for(kInterruption);
+    return read;
+  });
+  const c10::Stream stream = device().stream("compute");
+  DeviceEvent event(device(), DeviceEvent::Timing::kOn);
+  const Micros before = now();
+  event.record(stream);
+  event.wait();
+  EXPECT_NEAR(clock.time_of(event).count, before.count, 10e3);
 }
 
 TEST_P(DeviceOfAnyMake, AnEventThatWasNeverRecordedIsDone) {
