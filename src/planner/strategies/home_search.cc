@@ -93,9 +93,10 @@ std::vector<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
   return found;
 }
 
-/// Without clipping, where states rest on the drives: sums of the deepest of their blocks wait on
+/// Without clipping, where states rest on the drives: sums of some of their blocks wait on
 /// the devices until all others are down, and whole blocks make room. Theirs are the last updates
-/// then, and drives that would idle in the next forward move their states.
+/// then, and drives that would idle in the next forward move their states. Such drives need read
+/// ahead less, so room for one block's states is tried, too.
 StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   constexpr std::array kShares = {1.0, 0.75, 0.5};
   constexpr int kPatience = 2;
@@ -103,6 +104,7 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   StreamSchedule tried = draft.schedule;
   tried.on_devices = whole_blocks(tried.on_devices);
   const int whole = tried.on_devices.all;
+  const int given = tried.staging.states;
   const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums)); };
   beside_climb([&] {
     for (const std::vector<BlockId>& order : leaving_orders(chain_)) {
@@ -111,10 +113,13 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
       for (int all = whole; all >= 0 && failed < kPatience; --all) {
         tried.on_devices.all = all;
         const Micros before = draft.step();
-        const int most = largest(static_cast<int>(chain_.size()), fits);
-        for (const double share : kShares) {
-          const int sums = static_cast<int>(most * share);
-          if (sums > 0) draft = faster_of(std::move(draft), waiting(tried, sums));
+        for (const int room : {given, 1}) {
+          tried.staging.states = room;
+          const int most = largest(static_cast<int>(chain_.size()), fits);
+          for (const double share : kShares) {
+            const int sums = static_cast<int>(most * share);
+            if (sums > 0) draft = faster_of(std::move(draft), waiting(tried, sums));
+          }
         }
         failed = draft.step() < before ? 0 : failed + 1;
       }
@@ -123,17 +128,22 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   return draft;
 }
 
-/// The schedule with so many more sums that wait, where they let the drives move states later.
+/// The schedule with so many more sums that wait, of blocks whose states rest on drives: of those
+/// evenly spread, so that drives neither stand still while backward goes through the deepest nor
+/// come too late for forward.
 StreamSchedule StreamSearch::waiting(StreamSchedule schedule, int sums) const {
   schedule.chosen_homes.clear();
   const StreamSchedule asked = as_asked(schedule);
   const DeviceHomes devices(chain_, asked);
   schedule.chosen_homes = devices.homes({}, asked.on_devices);
-  for (int b = static_cast<int>(chain_.size()) - 1; b > 0 && sums > 0; --b) {
+  std::vector<std::size_t> may_wait;
+  for (std::size_t b = 1; b < chain_.size(); ++b) {
     const bool on_drive = home_of_block(asked, BlockId(b)).state_on_drive;
-    if (!on_drive || schedule.chosen_homes[b].sum_waits) continue;
-    schedule.chosen_homes[b].sum_waits = true;
-    --sums;
+    if (on_drive && !schedule.chosen_homes[b].sum_waits) may_wait.push_back(b);
+  }
+  const std::size_t count = std::min(may_wait.size(), static_cast<std::size_t>(sums));
+  for (std::size_t i = 1; i <= count; ++i) {
+    schedule.chosen_homes[may_wait[may_wait.size() * i / count - 1]].sum_waits = true;
   }
   return schedule;
 }

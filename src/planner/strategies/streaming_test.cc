@@ -151,6 +151,23 @@ TEST(StreamSearch, ALittleMoreDramIsFilled) {
   EXPECT_LT(step_with_dram(1.05), less);  // 0.27 where everything leaves
 }
 
+// The drive moves in 0.1 s, as long as the device computes, about what DRAM has no room for.
+TEST(StreamSearch, SumsThatWaitAreThoseOfBlocksAlongTheChain) {
+  PlanQuestion question = sample_question({.layers = 12, .hidden = 64, .vocab = 512},
+                                          {.devices = 1, .link_rate = 1e9}, 1);
+  use_round_costs(question);
+  question.profile.update_rate = 1e9;
+  question.clips = false;
+  question.strategy = "mobius";
+  const double states = static_cast<double>(states_of(question).count);
+  const auto share = [&](double of) { return Bytes{static_cast<std::int64_t>(states * of)}; };
+  set_device_budgets(question, share(0.1));
+  question.host_budget = share(0.7);
+  const Rate rate{2 * states * 0.25 / 0.104};
+  question.machine.drives = {{.name = "ssd0", .capacity = 1_GiB, .read = rate, .write = rate}};
+  EXPECT_LT(must_fit(question).expected, from_seconds(0.168));  // 0.1715 where the deepest wait
+}
+
 /// 4.1 M parameters behind links of 20 MB/s; compute takes 0.7 s on one device.
 PlanQuestion slow_links(int devices) {
   PlanQuestion question = sample_question({.layers = 10, .hidden = 192, .vocab = 512},
