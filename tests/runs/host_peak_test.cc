@@ -117,6 +117,7 @@ class Hoarder final : public TrainObserver {
     if (!what_.starts_with(phase_)) return;
     hoard_.emplace(size_);
     hoard_->touch(1);
+    std::this_thread::sleep_for(10 * PeakWatch::kInterval);  // the phase may be shorter than one
   }
   void step(const StepReport& /*report*/) override { hoard_.reset(); }
   void saved(int /*step*/, const std::filesystem::path& /*folder*/) override { hoard_.reset(); }
