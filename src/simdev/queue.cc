@@ -60,9 +60,11 @@ std::optional<StreamTime> StreamEvent::time() const {
   return completed_at_;
 }
 
-TaskQueue::TaskQueue(Task on_start, std::size_t most_waiting)
+TaskQueue::TaskQueue(Task on_start, std::size_t most_waiting, Task on_rest)
     : most_waiting_(most_waiting),
-      thread_([this, on_start = std::move(on_start)] { run(on_start); }) {}
+      thread_([this, on_start = std::move(on_start), on_rest = std::move(on_rest)] {
+        run(on_start, on_rest);
+      }) {}
 
 TaskQueue& TaskQueue::current() {
   FERRY_CHECK(this_threads_queue, "this is not the thread of a stream");
@@ -135,12 +137,22 @@ std::exception_ptr TaskQueue::take_error() {
   return take(std::exchange(failure_, nullptr));
 }
 
-void TaskQueue::run(const Task& on_start) {
+void TaskQueue::await_work(std::unique_lock<std::mutex>& lock, const Task& on_rest) {
+  const auto has_work = [&] { return closing_ || !items_.empty(); };
+  if (on_rest && !pushed_cv_.wait_for(lock, kRest, has_work)) {
+    lock.unlock();
+    on_rest();
+    lock.lock();
+  }
+  pushed_cv_.wait(lock, has_work);
+}
+
+void TaskQueue::run(const Task& on_start, const Task& on_rest) {
   this_threads_queue = this;
   on_start();
   std::unique_lock lock(mutex_);
   for (;;) {
-    pushed_cv_.wait(lock, [&] { return closing_ || !items_.empty(); });
+    await_work(lock, on_rest);
     if (items_.empty()) return;
     Item item = std::move(items_.front());
     items_.pop_front();

@@ -76,6 +76,7 @@ using EventPointer = std::shared_ptr<StreamEvent>;
 class TaskQueue {
  public:
   using Task = std::function<void()>;
+  static constexpr std::chrono::milliseconds kRest{100};
 
   // For tasks, on the stream's own thread:
   /// The stream that runs the calling task.
@@ -86,8 +87,9 @@ class TaskQueue {
   void end_at(StreamTime time) { ended_ = time; }
 
   /// `on_start` runs first on the new thread. More than `most_waiting` tasks do not wait at a time:
-  /// a push beyond makes its thread wait, unless that is a stream's. 0: any number.
-  explicit TaskQueue(Task on_start, std::size_t most_waiting = 0);
+  /// a push beyond makes its thread wait, unless that is a stream's. 0: any number. `on_rest` runs
+  /// there whenever nothing was queued for kRest; it must not throw.
+  explicit TaskQueue(Task on_start, std::size_t most_waiting = 0, Task on_rest = {});
   /// Runs what is queued, then ends the thread. Events that it waits for must complete.
   ~TaskQueue();
   TaskQueue(const TaskQueue&) = delete;
@@ -113,7 +115,8 @@ class TaskQueue {
     StreamTime pushed;
   };
 
-  void run(const Task& on_start);
+  void run(const Task& on_start, const Task& on_rest);
+  void await_work(std::unique_lock<std::mutex>& lock, const Task& on_rest);
   void keep(FailurePointer failure);
   FailurePointer failure() const;
 

@@ -188,5 +188,19 @@ TEST(TaskQueue, SeveralThreadsMayPushAndWait) {
   EXPECT_EQ(sum, 1000);
 }
 
+TEST(TaskQueue, RestsOnceAfterEachTimeThatItHadNothingToDo) {
+  std::atomic<int> rests = 0, begun = 0;
+  {
+    TaskQueue queue([&] { ++begun; }, 0, [&] { ++rests; });
+    while (rests == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(3 * TaskQueue::kRest);
+    EXPECT_EQ(rests, 1);
+    queue.push([&] { EXPECT_EQ(rests, 1); });
+    while (rests == 1) std::this_thread::yield();
+  }
+  EXPECT_EQ(rests, 2);
+  EXPECT_EQ(begun, 1);
+}
+
 }  // namespace
 }  // namespace ferry

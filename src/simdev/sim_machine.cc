@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/kernel_team.h"
 #include "simdev/backend.h"
 
 namespace ferry {
@@ -169,14 +170,16 @@ SimStream& SimMachine::new_stream(int device) {
       device_name(device) + (first ? "/default" : "/stream" + std::to_string(owner.streams.size()));
   const int threads = owner.spec.threads;
   owner.streams.push_back(std::make_unique<SimStream>(
-      device, id, detector_.add_actor(name), options_.launch_queue, [threads] {
+      device, id, detector_.add_actor(name), options_.launch_queue,
+      [threads] {
         // torch sets a new thread to the last number anybody asked for, at the thread's first look;
         // only what is asked for after that look stays.
         at::get_num_threads();
         at::set_num_threads(threads);
         c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
         at::GradMode::set_enabled(false);
-      }));
+      },
+      release_kernel_team));
   owner.stream_names.push_back(name);
   return *owner.streams.back();
 }

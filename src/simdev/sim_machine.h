@@ -24,11 +24,11 @@ namespace ferry {
 /// A stream of a device. Lives as long as the SimMachine.
 struct SimStream {
   SimStream(int device_index, c10::StreamId stream_id, int hazard_actor, std::size_t most_waiting,
-            TaskQueue::Task on_start)
+            TaskQueue::Task on_start, TaskQueue::Task on_rest)
       : device(device_index),
         id(stream_id),
         actor(hazard_actor),
-        queue(std::move(on_start), most_waiting) {}
+        queue(std::move(on_start), most_waiting, std::move(on_rest)) {}
 
   const int device;
   const c10::StreamId id;

@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "base/error.h"
@@ -80,6 +83,35 @@ class SimDevice : public testing::Test {
   void SetUp() override { at::set_num_threads(1); }
   void TearDown() override { simdev_close(); }
 };
+
+std::ptrdiff_t threads_of_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+// A thread that keeps its team makes those of others sleep at every barrier.
+TEST_F(SimDevice, AStreamAtRestGivesItsKernelsThreadsBack) {
+  constexpr int kThreads = 3;
+  SimOptions options;
+  options.devices = {{16_MiB, kThreads, {}, {}, 0}};
+  simdev_open(options);
+  const c10::StreamGuard guard(new_stream(kFirst));
+  const auto compute = [] { return at::ones({1 << 20}, kFirst).add_(1).sum().cpu().item<float>(); };
+  at::ones({4}, kFirst).cpu();  // the streams' own threads are there
+  const std::ptrdiff_t before = threads_of_process();
+  bool had_threads = false;  // it may rest, on a busy machine, before they are counted
+  for (int tries = 0; tries < 100 && !had_threads; ++tries) {
+    EXPECT_EQ(compute(), 1 << 21);
+    had_threads = threads_of_process() == before + kThreads - 1;
+  }
+  EXPECT_TRUE(had_threads);
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (threads_of_process() > before && std::chrono::steady_clock::now() < patience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(threads_of_process(), before);
+  EXPECT_EQ(compute(), 1 << 21);  // with new ones
+}
 
 // --- opening and closing ------------------------------------------------------------------------
 
