@@ -104,7 +104,8 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   StreamSchedule tried = draft.schedule;
   tried.on_devices = whole_blocks(tried.on_devices);
   const int whole = tried.on_devices.all;
-  const int given = tried.staging.states;
+  std::vector<int> rooms = {tried.staging.states};
+  if (rooms.front() > 1) rooms.push_back(1);
   const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums)); };
   beside_climb([&] {
     for (const std::vector<BlockId>& order : leaving_orders(chain_)) {
@@ -113,7 +114,7 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
       for (int all = whole; all >= 0 && failed < kPatience; --all) {
         tried.on_devices.all = all;
         const Micros before = draft.step();
-        for (const int room : {given, 1}) {
+        for (const int room : rooms) {
           tried.staging.states = room;
           const int most = largest(static_cast<int>(chain_.size()), fits);
           for (const double share : kShares) {

@@ -171,12 +171,13 @@ Plan StreamSearch::settle(Rated& rated) const {
     return plan;
   }
   const bool may_be_filled = resting_ == Resting::by_value && schedule.spares_dram();
-  return may_be_filled && has_short_plans() ? filled(rated, std::move(plan)) : std::move(plan);
+  return may_be_filled && has_short_plans() ? with_full_dram(rated, std::move(plan))
+                                            : std::move(plan);
 }
 
 /// With what DRAM has left, or half of it where that is too much, as much again of what is left
 /// then, and so on: values are whole.
-Plan StreamSearch::filled(Rated& rated, Plan plan) const {
+Plan StreamSearch::with_full_dram(Rated& rated, Plan plan) const {
   constexpr int kTries = 4;
   StreamSchedule& schedule = rated.draft.schedule;
   Bytes free = host_limit(question_) - host_peak(plan);

@@ -224,7 +224,7 @@ class StreamSearch {
   bool rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const;
   bool leave_free(StreamSchedule& schedule, const Shortage& lacking) const;
   Plan settle(Rated& rated) const;
-  Plan filled(Rated& rated, Plan plan) const;
+  Plan with_full_dram(Rated& rated, Plan plan) const;
   StreamSchedule at_rest(StreamSchedule schedule, bool swaps_to_drive) const;
   StreamSchedule as_asked(const StreamSchedule& offered) const;
 
