@@ -213,6 +213,7 @@ void PlanParser::parse_task(PlanLine& line) {
   task.resource = resources_.find(line.origin(), line.text("on"));
   task.block = BlockId(line.integer_or("block", -1, indices(plan_.blocks.size())));
   task.micro_batch = line.integer_or("micro_batch", -1, {0, plan_.micro_batches - 1});
+  task.piece = line.integer_or("piece", -1, {0});
   task.micros = {line.number_or_zero("micros")};
   task.bytes = line.bytes_or_zero("bytes");
   task.refreshes = line.flag("refreshes");

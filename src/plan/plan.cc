@@ -29,6 +29,7 @@ std::string value_name(const Value& value) {
   std::string name(to_string(value.kind));
   if (has_block(value.kind)) name += '.' + to_string(value.block);
   if (has_micro_batch(value.kind)) name += '.' + std::to_string(value.micro_batch);
+  if (value.piece >= 0) name += '.' + std::to_string(value.piece);
   return name;
 }
 

@@ -44,7 +44,8 @@ struct PlanBlock {
 
 enum class ValueKind {
   weight,               // W.b    compute weights of block b (bf16: the hi half; fp32: the master)
-  state,                // S.b    optimizer state of block b (bf16: lo16, m, v; fp32: m, v)
+  state,                // S.b    optimizer state of block b (bf16: lo16, m, v; fp32: m, v), or in
+                        //        pieces S.b.0, S.b.1, ... (spec/layout.h)
   gradient,             // G.b    fp32 gradient sum of block b over the step's micro-batches
   norm,                 // N.b    squared norm of G.b, one double
   activation,           // A.b.m  input of block b for micro-batch m, [B, T, hidden]
@@ -62,6 +63,7 @@ struct Value {
   BlockId block;         // none where the kind has none
   int micro_batch = -1;  // -1 where the kind has none
   Bytes bytes;
+  int piece = -1;  // of a block's state; -1: it is whole
 };
 
 enum class PlaceKind { device, host, drive };
@@ -112,10 +114,11 @@ enum class TaskKind {
   clip,      // host, once: reads every N.b and L.m; writes C when the step clips
   update,    // host or compute: reads W.b, S.b, R.b if the plan has it, else G.b (and C when the
              // step clips), writes W.b, S.b. If the plan has O.b, on the host: ahead of C, as if
-             // that were 1; writes O.b, too
-  redo,      // host: reads W.b, S.b, O.b, R.b or G.b, and C; writes W.b, S.b: nothing where C is 1,
-             // else the update again, of O.b
-  work,      // anything else that takes time, on any resource; in timing-only plans
+  // that were 1; writes O.b, too. Where the plan has S.b in pieces, an update of each, in
+  // order, on the host: it writes those elements of W.b
+  redo,  // host: reads W.b, S.b, O.b, R.b or G.b, and C; writes W.b, S.b: nothing where C is 1,
+         // else the update again, of O.b
+  work,  // anything else that takes time, on any resource; in timing-only plans
 };
 
 /// What a task names. Plans have thousands of tasks, and few of them name more.
@@ -128,6 +131,7 @@ struct Task {
   ResourceId resource;
   BlockId block;
   int micro_batch = -1;
+  int piece = -1;  // of an update: which piece of S.b; -1: all of it
   FewIds<InstanceId> reads;
   FewIds<InstanceId> writes;
   FewIds<TaskId> after;           // tasks of the same step

@@ -93,6 +93,15 @@ TEST(PlanText, RoundedSumsAreReadBackAndOthersAreNotMentioned) {
   EXPECT_EQ(to_text(read), text);
 }
 
+TEST(PlanText, PiecesOfStatesAreReadBack) {
+  SampleShape shape;
+  shape.pieces = 2;
+  const std::string text = to_text(sample_mobius(shape));
+  EXPECT_NE(text.find("value S.1.1 bytes=15360\n"), std::string::npos);
+  EXPECT_NE(text.find("task U.1.1 kind=update on=host.update block=1 piece=1 "), std::string::npos);
+  EXPECT_EQ(to_text(parse_plan(text, "pieces")), text);
+}
+
 TEST(PlanText, WhatRefreshesIsReadBackAndOthersAreNotMentioned) {
   Plan plan = sample_mobius({});
   EXPECT_EQ(to_text(plan).find("refreshes"), std::string::npos);
@@ -155,6 +164,8 @@ TEST(PlanText, MistakesAreNamedWithLineExpectedAndFound) {
       {"value X.00 bytes=8",
        "a.plan:11: value: expected a name such as W.0, A.1.0, X.0 or C, found "
        "'X.00'"},
+      {"value S.0.01 bytes=8",
+       "a.plan:11: value: expected a name such as W.0, A.1.0, X.0 or C, found 'S.0.01'"},
       {"value X.2 bytes=8", "a.plan:11: value: expected a micro-batch of this plan, found 'X.2'"},
       {"value W.1 bytes=8", "a.plan:11: value: expected a block of this plan, found 'W.1'"},
       {"value W.0 bytes=99999999999999999999",

@@ -131,6 +131,7 @@ void print_task(const Plan& plan, const IdVector<InstanceId, std::string>& insta
   text.field("on", plan.resources[task.resource].name);
   if (task.block.valid()) text.field("block", task.block.number());
   if (task.micro_batch >= 0) text.field("micro_batch", task.micro_batch);
+  if (task.piece >= 0) text.field("piece", task.piece);
   if (task.micros.count != 0) text.field("micros", task.micros.count);
   if (task.bytes.count != 0) text.field("bytes", task.bytes);
   if (task.refreshes) text.flag("refreshes");

@@ -235,6 +235,14 @@ void Replay::check_weights(const Value& value, InstanceId id, const Content& fou
                      : ", which 'redo' may yet take back");
     });
   }
+  const int pieces = value.kind == ValueKind::weight ? std::max(0, task().piece) : 0;
+  if (found.done != pieces) {
+    return report(Rule::staleness, [&] {
+      return " reads " + slot_name(id) + " with " + std::to_string(found.done) + " of " +
+             std::to_string(signatures_.updates(value.block)) + " pieces updated; expected " +
+             std::to_string(pieces);
+    });
+  }
   if (found.version == expected) return;
   report(Rule::staleness, [&] {
     return " reads " + slot_name(id) + " after " + std::to_string(found.version) +
@@ -256,9 +264,9 @@ void Replay::check_sum(const Value& value, InstanceId id, const Content& found, 
     return;
   }
   const int expected = adds ? task().micro_batch : plan_.micro_batches;
-  if (found.micro_batches == expected) return;
+  if (found.done == expected) return;
   report(Rule::each_once, [&] {
-    return " reads " + slot_name(id) + " with " + std::to_string(found.micro_batches) +
+    return " reads " + slot_name(id) + " with " + std::to_string(found.done) +
            " micro-batches summed; expected " + std::to_string(expected) +
            ", as sums are made in ascending order";
   });
@@ -307,10 +315,16 @@ Content Replay::made(InstanceId id, const Content& copied) const {
   Content content{instance.value, instance.offset.count, step_};
   const bool updates = task().kind == TaskKind::update || task().kind == TaskKind::redo;
   if (updates && kind != ValueKind::original) {
-    ++content.version;
+    const int written = task().piece + 1;  // pieces of weights, whole weights count as none
+    const bool goes_on = written > 0 && written < signatures_.updates(task().block);
+    if (kind == ValueKind::weight && goes_on) {
+      content.done = written;
+    } else {
+      ++content.version;
+    }
     content.ahead = task().kind == TaskKind::update && signatures_.updates_ahead(task().block);
   }
-  if (kind == ValueKind::gradient) content.micro_batches = task().micro_batch + 1;
+  if (kind == ValueKind::gradient) content.done = task().micro_batch + 1;
   return content;
 }
 

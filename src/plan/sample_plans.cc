@@ -1,6 +1,7 @@
 #include "plan/sample_plans.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +26,8 @@ constexpr Micros kLatency = {5};
 constexpr std::size_t kTurns = 6;
 
 std::string key(const char* kind, int block) { return kind + ("." + std::to_string(block)); }
-std::string key(const char* kind, int block, int micro_batch) {
-  return key(kind, block) + "." + std::to_string(micro_batch);
+std::string key(const char* kind, int block, int index) {
+  return index < 0 ? key(kind, block) : key(kind, block) + "." + std::to_string(index);
 }
 
 // What both samples have in common: blocks, the machine, the host's side.
@@ -51,7 +52,17 @@ class Sample {
   Bytes weight_bytes(int block) const { return block == 0 || is_head(block) ? 8192_B : 6144_B; }
 
   ValueId weight(int block) { return sketch_.value(key("W", block), weight_bytes(block)); }
-  ValueId state(int block) { return sketch_.value(key("S", block), weight_bytes(block) * 5); }
+  ValueId state(int block, int piece = -1) {
+    const int pieces = piece < 0 ? 1 : shape_.pieces;
+    return sketch_.value(key("S", block, piece), Bytes{weight_bytes(block).count * 5 / pieces});
+  }
+  /// S.b, or its pieces.
+  std::vector<int> pieces() const {
+    if (shape_.pieces == 1) return {-1};
+    std::vector<int> all(static_cast<std::size_t>(shape_.pieces));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   ValueId gradient(int block) { return sketch_.value(key("G", block), weight_bytes(block) * 2); }
   ValueId norm(int block) { return sketch_.value(key("N", block), kNorm); }
   ValueId input(int block, int m) {
@@ -179,7 +190,7 @@ ValueId Sample::value_of(const Access& access) {
     case ValueKind::weight:
       return weight(block);
     case ValueKind::state:
-      return state(block);
+      return state(block, access.value.piece);
     case ValueKind::gradient:
       return gradient(block);
     case ValueKind::norm:
@@ -322,7 +333,9 @@ MobiusSample::MobiusSample(const SampleShape& shape) : Sample(shape), slots_(sha
     sketch_.plan.blocks[BlockId(b)].stage = b / shape.blocks_per_stage;
     if (!trainable(b)) continue;
     sketch_.make_home(host(weight(b)));
-    if (trains()) sketch_.make_home(host(state(b)));
+    for (const int piece : pieces()) {
+      if (trains()) sketch_.make_home(host(state(b, piece)));
+    }
   }
   for (std::size_t k = 0; k < slots_.size(); ++k) {
     Slots& slots = slots_[k];
@@ -519,8 +532,11 @@ Plan MobiusSample::make() {
   clip();
   for (int b = 0; b < blocks() && trains(); ++b) {
     if (!trainable(b)) continue;
-    write(task(key("U", b), TaskKind::update, update_, b, -1, 40.25),
-          [&](const Access& access, bool) { return host(value_of(access)); });
+    for (const int piece : pieces()) {
+      Task update = task(key("U", b, piece), TaskKind::update, update_, b, -1, 40.25);
+      update.piece = piece;
+      write(std::move(update), [&](const Access& access, bool) { return host(value_of(access)); });
+    }
   }
   return sketch_.finish();
 }

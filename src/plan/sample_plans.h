@@ -16,6 +16,7 @@ struct SampleShape {
   int micro_batches = 2;
   bool tied = false;  // the head reads the embedding's weight
   PlanMode mode = PlanMode::train;
+  int pieces = 1;  // of the states that the host updates; more than 1: they come in pieces
 };
 
 /// Everything at one device, updated there.

@@ -28,10 +28,12 @@ void list_in(std::span<const Part> order, std::vector<Access>& accesses) {
 TaskSignatures::TaskSignatures(const Plan& plan)
     : plan_(plan),
       has_weight_(plan.blocks.size()),
+      pieces_(plan.blocks.size()),
       rounds_(plan.blocks.size()),
       ahead_(plan.blocks.size()) {
   for (const Value& value : plan.values) {
     if (value.kind == ValueKind::weight) has_weight_[value.block] = true;
+    if (value.kind == ValueKind::state && value.piece >= 0) ++pieces_[value.block];
     if (value.kind == ValueKind::rounded) rounds_[value.block] = true;
     if (value.kind == ValueKind::original) ahead_[value.block] = true;
   }
@@ -53,11 +55,12 @@ bool TaskSignatures::may_save(BlockId block) const {
   return plan_.mode == PlanMode::train && block != BlockId(0) && !is_fused(block);
 }
 
-void TaskSignatures::fill(TaskKind kind, BlockId block, int micro_batch,
-                          TaskSignature& signature) const {
+void TaskSignatures::fill(const Task& task, TaskSignature& signature) const {
+  const BlockId block = task.block;
+  const int micro_batch = task.micro_batch;
   signature.reads.clear();
   signature.writes.clear();
-  switch (kind) {
+  switch (task.kind) {
     case TaskKind::load:
       signature.writes.push_back({Part::tokens, {ValueKind::tokens, {}, micro_batch}});
       break;
@@ -71,7 +74,7 @@ void TaskSignatures::fill(TaskKind kind, BlockId block, int micro_batch,
       fill_clip(signature);
       break;
     case TaskKind::update:
-      fill_update(block, signature);
+      fill_update(block, task.piece, signature);
       break;
     case TaskKind::redo:
       fill_redo(block, signature);
@@ -100,7 +103,7 @@ bool TaskSignatures::takes(const Task& task, bool keeps, const Access& access,
 }
 
 void TaskSignatures::write(Task& task, bool keeps, const Where& where, const Listing& listing) {
-  fill(task.kind, task.block, task.micro_batch, written_);
+  fill(task, written_);
   const auto list = [&](std::vector<Access>& accesses, FewIds<InstanceId>& ids, bool write) {
     list_in(listing.order, accesses);
     ids.reserve(accesses.size());
@@ -192,9 +195,9 @@ Access TaskSignatures::sum_of(BlockId block) const {
   return {Part::gradient, {ValueKind::gradient, block, -1}};
 }
 
-void TaskSignatures::fill_update(BlockId block, TaskSignature& signature) const {
+void TaskSignatures::fill_update(BlockId block, int piece, TaskSignature& signature) const {
   const Access weight{Part::weight, {ValueKind::weight, block, -1}};
-  const Access state{Part::state, {ValueKind::state, block, -1}};
+  const Access state{Part::state, {ValueKind::state, block, -1, piece}};
   signature.reads = {weight, state, sum_of(block)};
   signature.writes = {weight, state};
   if (ahead_[block]) {

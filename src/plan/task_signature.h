@@ -1,6 +1,7 @@
 // What a task of each kind reads and writes, said once: the table of docs/formats/plan.md.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -16,17 +17,20 @@ struct ValueKey {
   ValueKind kind = ValueKind::weight;
   BlockId block;
   int micro_batch = -1;
+  int piece = -1;
 
   bool operator==(const ValueKey&) const = default;
 };
 
-inline ValueKey key_of(const Value& value) { return {value.kind, value.block, value.micro_batch}; }
+inline ValueKey key_of(const Value& value) {
+  return {value.kind, value.block, value.micro_batch, value.piece};
+}
 
 /// What a value is to the task that reads or writes it.
 enum class Part {
   weight,           // W.b of the task's own block
   tied_weight,      // W of the block whose weights a tied head reads
-  state,            // S.b
+  state,            // S.b, or the piece of it that the task updates
   gradient,         // G.b
   tied_gradient,    // a tied head's sum, which the owner's last backward adds to its own
   tokens,           // X.m
@@ -72,15 +76,15 @@ struct Listing {
 };
 
 /// The signatures of a plan's tasks. Keeps a reference: must not outlive the plan, whose blocks and
-/// values of kinds W, R and O must be complete.
+/// values of kinds W, S, R and O must be complete.
 class TaskSignatures {
  public:
   explicit TaskSignatures(const Plan& plan);
 
-  /// All that a load, forward, backward, clip, update or redo of this block and micro-batch may
-  /// read and write; nothing for a copy, whose values are its own business. Fills `signature`,
-  /// whose memory is reused. Requires: block and micro-batch in range for the kind.
-  void fill(TaskKind kind, BlockId block, int micro_batch, TaskSignature& signature) const;
+  /// All that a load, forward, backward, clip, update or redo of the task's block and micro-batch
+  /// or piece may read and write; nothing for a copy, whose values are its own business. Fills
+  /// `signature`, whose memory is reused. Requires: these are in range for the kind.
+  void fill(const Task& task, TaskSignature& signature) const;
 
   using Where = std::function<InstanceId(const Access& access, bool write)>;
 
@@ -88,6 +92,9 @@ class TaskSignatures {
   /// value is, in the order of the lists, reads first. `keeps`: the plan keeps K.b.m. Without a
   /// `listing` the lists are in the order of the table.
   void write(Task& task, bool keeps, const Where& where, const Listing& listing = {});
+
+  /// How many updates a block with weights of its own has: one per piece of S.block, or one.
+  int updates(BlockId block) const { return std::max(1, pieces_[block]); }
 
   /// True when the block is updated ahead of the step's norm.
   bool updates_ahead(BlockId block) const { return ahead_[block]; }
@@ -106,13 +113,14 @@ class TaskSignatures {
   void fill_forward(BlockId block, int micro_batch, TaskSignature& signature) const;
   void fill_backward(BlockId block, int micro_batch, TaskSignature& signature) const;
   void fill_clip(TaskSignature& signature) const;
-  void fill_update(BlockId block, TaskSignature& signature) const;
+  void fill_update(BlockId block, int piece, TaskSignature& signature) const;
   void fill_redo(BlockId block, TaskSignature& signature) const;
   Access sum_of(BlockId block) const;
   void add_weights(BlockId block, When when, TaskSignature& signature) const;
 
   const Plan& plan_;
   IdVector<BlockId, bool> has_weight_;  // the plan has a value W.block
+  IdVector<BlockId, int> pieces_;       // of S.block; 0: it is whole, or the plan has none
   IdVector<BlockId, bool> rounds_;      // likewise R.block
   IdVector<BlockId, bool> ahead_;       // likewise O.block
   std::vector<BlockId> tied_;           // heads that read another block's weights

@@ -207,7 +207,7 @@ std::optional<Violation> StepCounts::find() const {
         return expect(backwards, backwards_[b][m], of_block("backward of block "));
       }
     }
-    const int updates = trains && plan_.blocks[b].trainable ? 1 : 0;
+    const int updates = trains && plan_.blocks[b].trainable ? signatures_.updates(b) : 0;
     if (updates_[b] != updates) {
       return expect(updates, updates_[b], "update of block " + to_string(b));
     }

@@ -419,6 +419,59 @@ TEST(Verify, WeightsAreAsOldAsDeclared) {
             "expected 0 with staleness 1");
 }
 
+SampleShape in_pieces() {
+  SampleShape shape = small();
+  shape.pieces = 3;
+  return shape;
+}
+
+TEST(Verify, EveryPieceOfAStateIsUpdatedInOrder) {
+  const Plan plan = sample_mobius(in_pieces());
+  EXPECT_EQ(found_in(plan), "nothing");
+  EXPECT_EQ(found_in(without(plan, "U.6.1")), "5: update of block 6 runs 2 times per step, not 3");
+  Plan twice = plan;
+  const TaskId second = task_named(twice, "U.6.1");
+  twice.tasks[second] = task_of(twice, "U.6.2");
+  twice.tasks[second].name = "U.6.2#1";
+  EXPECT_EQ(found_in(twice),
+            "6: 'U.6.2#1' of step 0 reads W.6@host (bytes 234563 to 242755 of host) with 1 of 3 "
+            "pieces updated; expected 2");
+}
+
+TEST(Verify, WeightsAreReadWhenEveryPieceIsUpdated) {
+  Plan plan = sample_mobius(in_pieces());
+  Task& up = task_of(plan, "W.1>gpu0");
+  std::ranges::replace(up.after_previous, task_named(plan, "U.1.2"), task_named(plan, "U.1.0"));
+  EXPECT_EQ(found_in(plan).substr(0, 2), "2:") << found_in(plan);
+}
+
+TEST(Verify, PiecesCountFromZeroAndAreOfTheHostsUpdates) {
+  const Plan plan = sample_mobius(in_pieces());
+  const auto value_named = [](Plan& changed, const std::string& name) -> Value& {
+    return *std::ranges::find(changed.values, name, value_name);
+  };
+  Plan changed = plan;
+  value_named(changed, "S.1.1").piece = 3;
+  EXPECT_EQ(found_in(changed),
+            "0: value S.1.3 comes after 1 pieces of S.1; they count from 0 without gaps");
+  changed = plan;
+  value_named(changed, "S.1.2").piece = -1;
+  EXPECT_EQ(found_in(changed), "0: the plan has S.1 whole and in pieces");
+  changed = plan;
+  changed.values.add({ValueKind::original, BlockId(1), -1, 8_B});
+  EXPECT_EQ(found_in(changed), "0: the plan has O.1, and S.1 in pieces");
+  changed = plan;
+  task_of(changed, "F.1.0").piece = 0;
+  EXPECT_EQ(found_in(changed), "0: task 'F.1.0' is of a piece, and only updates are");
+  changed = plan;
+  task_of(changed, "U.1.0").piece = -1;
+  EXPECT_EQ(found_in(changed), "0: task 'U.1.0' may not read S.1.0");
+  changed = plan;
+  task_of(changed, "U.1.0").resource = task_of(changed, "F.1.0").resource;
+  EXPECT_EQ(found_in(changed),
+            "0: task 'U.1.0' is a update on 'gpu0.compute', which is of kind compute");
+}
+
 TEST(Verify, TasksThatWaitForEachOtherAreNamed) {
   Plan plan = smallest();
   task_of(plan, "X.0>gpu0").after.push_back(task_named(plan, "C>gpu0"));
@@ -522,6 +575,7 @@ TEST(Verify, EveryDroppedDependencyIsFound) {
     expect_every_dependency_is_needed(sample_mobius(shape));
     expect_every_dependency_is_needed(sample_resident(shape));
   }
+  expect_every_dependency_is_needed(sample_mobius(in_pieces()));
 }
 
 TEST(Verify, EqualPlansGetEqualMessages) {

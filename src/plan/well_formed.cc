@@ -41,6 +41,7 @@ std::string key_name(const ValueKey& key) {
   value.kind = key.kind;
   value.block = key.block;
   value.micro_batch = key.micro_batch;
+  value.piece = key.piece;
   return value_name(value);
 }
 
@@ -69,6 +70,7 @@ class FormCheck {
   Finding machine() const;
   Finding resource(const Resource& resource) const;
   Finding values() const;
+  Finding pieces() const;
   Finding memory() const;
   Finding tasks() const;
   bool may_round(BlockId block) const;
@@ -214,10 +216,37 @@ Finding FormCheck::values() const {
     if (!seen.insert(name).second) return "two of one name: value " + name;
     if (value.kind == ValueKind::weight) has_weight[value.block] = true;
   }
+  if (auto finding = pieces()) return finding;
   for (const BlockId b : plan_.blocks.ids()) {
     if (plan_.blocks[b].trainable && !has_weight[b] && !plan_.timing_only) {
       return "block " + to_string(b) + " is trainable, but there is no value W." + to_string(b);
     }
+  }
+  return {};
+}
+
+// A block's state is whole, or in pieces that count from 0 without gaps. What is updated ahead is
+// taken back as a whole.
+Finding FormCheck::pieces() const {
+  IdVector<BlockId, int> pieces(plan_.blocks.size());
+  IdVector<BlockId, bool> whole(plan_.blocks.size());
+  IdVector<BlockId, bool> ahead(plan_.blocks.size());
+  for (const Value& value : plan_.values) {
+    if (value.kind == ValueKind::original) ahead[value.block] = true;
+    if (value.kind != ValueKind::state) continue;
+    if (value.piece < 0) {
+      whole[value.block] = true;
+    } else if (value.piece != pieces[value.block]++) {
+      return "value " + value_name(value) + " comes after " +
+             std::to_string(pieces[value.block] - 1) + " pieces of S." + to_string(value.block) +
+             "; they count from 0 without gaps";
+    }
+  }
+  for (const BlockId b : plan_.blocks.ids()) {
+    if (pieces[b] == 0) continue;
+    if (whole[b]) return "the plan has S." + to_string(b) + " whole and in pieces";
+    if (ahead[b])
+      return "the plan has O." + to_string(b) + ", and S." + to_string(b) + " in pieces";
   }
   return {};
 }
@@ -267,7 +296,7 @@ Finding FormCheck::tasks() const {
       if (auto finding = copy(task)) return finding;
       continue;
     }
-    signatures.fill(task.kind, task.block, task.micro_batch, signature);
+    signatures.fill(task, signature);
     if (auto finding = accesses(task, task.reads, signature.reads, "read")) return finding;
     if (auto finding = accesses(task, task.writes, signature.writes, "write")) return finding;
     if (auto finding = rounds(task)) return finding;
@@ -333,6 +362,9 @@ Finding FormCheck::indices(const Task& task) const {
   if (needs_micro_batch && (task.micro_batch < 0 || task.micro_batch >= plan_.micro_batches)) {
     return name + " is of no micro-batch of the plan";
   }
+  if (task.piece >= 0 && task.kind != TaskKind::update) {
+    return name + " is of a piece, and only updates are";
+  }
   if (!is_compute && !updates) return {};
   const PlanBlock& block = plan_.blocks[task.block];
   const bool trains = plan_.mode == PlanMode::train;
@@ -366,7 +398,8 @@ Finding FormCheck::runs_on(const Task& task, const TaskSignatures& signatures) c
       break;
     case TaskKind::update:
       fits = resource.kind == ResourceKind::host ||
-             (resource.kind == ResourceKind::compute && !signatures.updates_ahead(task.block));
+             (resource.kind == ResourceKind::compute && !signatures.updates_ahead(task.block) &&
+              task.piece < 0);
       break;
     case TaskKind::work:
       break;

@@ -51,6 +51,11 @@ std::optional<Value> value_from_name(std::string_view name) {
     if (!micro_batch) return {};
     value.micro_batch = *micro_batch;
   }
+  if (value.kind == ValueKind::state && !rest.empty()) {
+    const auto piece = index_from(take_part(rest));
+    if (!piece) return {};
+    value.piece = *piece;
+  }
   if (value_name(value) != name) return {};  // something follows the last index
   return value;
 }

@@ -34,6 +34,7 @@ inline std::string_view to_string(TaskKind kind) { return word_in(kTaskWords, ki
 inline std::string_view to_string(ValueKind kind) { return word_in(kValueWords, kind); }
 
 /// Which indices a value of this kind carries: "W.block", "A.block.micro_batch", "X.micro_batch".
+/// A state may have a piece behind them.
 bool has_block(ValueKind kind);
 bool has_micro_batch(ValueKind kind);
 

@@ -3,19 +3,11 @@
 #include <algorithm>
 
 namespace ferry {
-namespace {
-
-constexpr std::int64_t kAlignmentElements =
-    64;  // 128 bytes in bf16: whole cache lines for the update
-
-}  // namespace
-
 BlockLayout layout_of(const BlockSpec& block) {
   BlockLayout layout;
   for (const ParamSpec& param : block.params) {
     layout.offsets.push_back(layout.elements);
-    layout.elements +=
-        (param.numel() + kAlignmentElements - 1) / kAlignmentElements * kAlignmentElements;
+    layout.elements += (param.numel() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
   }
   return layout;
 }
@@ -30,12 +22,16 @@ std::int64_t weight_element_bytes(Precision precision) {
   return precision == Precision::bf16 ? 2 : 4;
 }
 
+std::int64_t state_element_bytes(Precision precision) {
+  return precision == Precision::bf16 ? 10 : 8;
+}
+
 Bytes weight_bytes(const BlockLayout& layout, Precision precision) {
   return {layout.elements * weight_element_bytes(precision)};
 }
 
 Bytes state_bytes(const BlockLayout& layout, Precision precision) {
-  return {layout.elements * (precision == Precision::bf16 ? 10 : 8)};
+  return {layout.elements * state_element_bytes(precision)};
 }
 
 Bytes gradient_bytes(const BlockLayout& layout) { return {layout.elements * 4}; }

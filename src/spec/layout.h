@@ -1,12 +1,15 @@
 // How a block's tensors lie inside its values: the contract between planner (sizes) and trainer
 // (views).
 //
-// Every tensor starts at a multiple of 64 elements, at the same element offset in every part:
+// Every tensor starts at a multiple of kTensorAlignment, at the same element offset in every part:
 //   W.b  bf16: hi16[elements]            fp32: master[elements]
 //   S.b  bf16: lo16[elements] m32 v32    fp32: m32[elements] v32
 //   G.b  fp32 sum[elements]; a tied head's G holds the gradient of the weight it reads
 //   R.b  bf16 sum[elements]
 // The padding between tensors is never read.
+//
+// S.b may be in pieces: each is laid out as S.b is, of its own elements alone, which follow those
+// of the piece before. All have as many but the last.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +20,9 @@
 #include "spec/precision.h"
 
 namespace ferry {
+
+/// Elements: 128 bytes in bf16, whole cache lines for the update.
+inline constexpr std::int64_t kTensorAlignment = 64;
 
 struct BlockLayout {
   std::vector<std::int64_t> offsets;  // in elements, one per parameter
@@ -31,6 +37,13 @@ BlockLayout gradient_layout_of(const ModelSpec& model, const BlockSpec& block);
 
 /// Bytes per element of the compute weights: 2 in bf16, 4 in fp32.
 std::int64_t weight_element_bytes(Precision precision);
+
+/// Bytes per element of the optimizer state: 10 in bf16, 8 in fp32.
+std::int64_t state_element_bytes(Precision precision);
+
+/// A piece of S.b has a multiple of so many elements, whole pages in either precision, but for the
+/// last one.
+inline constexpr std::int64_t kStatePieceElements = 2048;
 
 Bytes weight_bytes(const BlockLayout& layout, Precision precision);
 Bytes state_bytes(const BlockLayout& layout, Precision precision);

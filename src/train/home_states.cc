@@ -29,42 +29,66 @@ struct Halves {
 }  // namespace
 
 HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& binding)
-    : model_(model), plan_(plan), binding_(binding), homes_(plan.blocks.size()) {
+    : model_(model),
+      plan_(plan),
+      binding_(binding),
+      homes_(plan.blocks.size()),
+      state_elements_(state_elements(plan)) {
   for (const BlockSpec& block : model.blocks) layouts_.push_back(layout_of(block));
   for (const InstanceId id : plan.instances.ids()) {
     const Instance& instance = plan.instances[id];
     if (!instance.home) continue;
     const Value& value = plan.values[instance.value];
     Home& home = homes_[value.block];
-    (value.kind == ValueKind::weight ? home.weight : home.state) = id;
+    if (value.kind == ValueKind::weight) {
+      home.weight = id;
+    } else {
+      home.states.push_back(id);
+    }
+  }
+  for (Home& home : homes_) {
+    std::ranges::sort(home.states, {}, [&](InstanceId id) {
+      return state_elements_[plan.instances[id].value].first;
+    });
   }
 }
 
-HomeStates::Range HomeStates::range(InstanceId id, Bytes params, const ParamPosition& begin,
-                                    std::size_t count, Bytes size) const {
-  FERRY_CHECK(id.valid(), "a trainable block has its weights and states at home");
+ElementRange HomeStates::elements(const ParamPosition& begin, std::size_t count) const {
+  const Home& home = homes_[begin.block];
+  FERRY_CHECK(home.weight.valid() && !home.states.empty(),
+              "a trainable block has its weights and states at home");
   const ParamSpec& param = model_.blocks[begin.block].params[begin.param];
   const auto length = static_cast<std::int64_t>(count);
   FERRY_CHECK(begin.element >= 0 && begin.element + length <= param.numel(),
               param.name + ": a range outside the parameter");
-  return {id, params + (layouts_[begin.block].offsets[begin.param] + begin.element) * size};
-}
-
-HomeStates::Range HomeStates::moment(StatePart part, const ParamPosition& begin,
-                                     std::size_t count) const {
-  const std::int64_t elements = layouts_[begin.block].elements;
-  const Bytes first{plan_.precision == Precision::bf16 ? elements * 2 : 0};
-  const Bytes params = part == StatePart::exp_avg ? first : first + Bytes{elements * 4};
-  return range(homes_[begin.block].state, params, begin, count, 4_B);
-}
-
-HomeStates::Range HomeStates::low(const ParamPosition& begin, std::size_t count) const {
-  return range(homes_[begin.block].state, {}, begin, count, 2_B);
+  return {layouts_[begin.block].offsets[begin.param] + begin.element, length};
 }
 
 HomeStates::Range HomeStates::weight(const ParamPosition& begin, std::size_t count) const {
-  return range(homes_[begin.block].weight, {}, begin, count,
-               plan_.precision == Precision::bf16 ? 2_B : 4_B);
+  const Bytes size{weight_element_bytes(plan_.precision)};
+  return {homes_[begin.block].weight, size * elements(begin, count).first};
+}
+
+HomeStates::StateArray HomeStates::array_of(StatePart moment) {
+  return moment == StatePart::exp_avg ? StateArray::exp_avg : StateArray::exp_avg_sq;
+}
+
+template <typename Visit>
+void HomeStates::for_each_piece_of(StateArray array, const ParamPosition& begin, std::size_t count,
+                                   const Visit& visit) const {
+  const ElementRange wanted = elements(begin, count);
+  for (const InstanceId id : homes_[begin.block].states) {
+    const ElementRange piece = state_elements_[plan_.instances[id].value];
+    const ElementRange here = common(wanted, piece);
+    if (here.count == 0) continue;
+    const std::int64_t at = here.first - piece.first;
+    const std::int64_t low_bytes = plan_.precision == Precision::bf16 ? piece.count * 2 : 0;
+    std::int64_t offset = at * 2;
+    if (array != StateArray::low) offset = low_bytes + at * 4;
+    if (array == StateArray::exp_avg_sq) offset += piece.count * 4;
+    visit(Range{id, Bytes{offset}}, static_cast<std::size_t>(here.first - wanted.first),
+          static_cast<std::size_t>(here.count));
+  }
 }
 
 void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<const float> values) {
@@ -74,14 +98,23 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
                             write_halves(at, values.subspan(first, count));
                           });
   }
-  const Range home =
-      part == StatePart::master ? weight(begin, values.size()) : moment(part, begin, values.size());
-  binding_.write(home.instance, home.offset, std::as_bytes(values));
+  if (part == StatePart::master) {
+    const Range home = weight(begin, values.size());
+    return binding_.write(home.instance, home.offset, std::as_bytes(values));
+  }
+  for_each_piece_of(array_of(part), begin, values.size(),
+                    [&](const Range& home, std::size_t first, std::size_t count) {
+                      binding_.write(home.instance, home.offset,
+                                     std::as_bytes(values.subspan(first, count)));
+                    });
 }
 
 void HomeStates::clear_moment(StatePart part, const ParamPosition& begin, std::int64_t count) {
-  const Range home = moment(part, begin, static_cast<std::size_t>(count));
-  binding_.clear(home.instance, home.offset, Bytes{count * 4});
+  for_each_piece_of(array_of(part), begin, static_cast<std::size_t>(count),
+                    [&](const Range& home, std::size_t, std::size_t here) {
+                      binding_.clear(home.instance, home.offset,
+                                     Bytes{4} * static_cast<std::int64_t>(here));
+                    });
 }
 
 void HomeStates::write_halves(const ParamPosition& begin, std::span<const float> values) {
@@ -91,9 +124,13 @@ void HomeStates::write_halves(const ParamPosition& begin, std::span<const float>
     halves.high[i] = split_hi(bits);
     halves.low[i] = split_lo(bits);
   }
-  const Range high = weight(begin, values.size()), bottom = low(begin, values.size());
+  const Range high = weight(begin, values.size());
   binding_.write(high.instance, high.offset, std::as_bytes(std::span(halves.high)));
-  binding_.write(bottom.instance, bottom.offset, std::as_bytes(std::span(halves.low)));
+  for_each_piece_of(StateArray::low, begin, values.size(),
+                    [&](const Range& low, std::size_t first, std::size_t count) {
+                      binding_.write(low.instance, low.offset,
+                                     std::as_bytes(std::span(halves.low).subspan(first, count)));
+                    });
 }
 
 void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<float> values) const {
@@ -103,16 +140,27 @@ void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<floa
                             read_halves(at, values.subspan(first, count));
                           });
   }
-  const Range home =
-      part == StatePart::master ? weight(begin, values.size()) : moment(part, begin, values.size());
-  binding_.read(home.instance, home.offset, std::as_writable_bytes(values));
+  if (part == StatePart::master) {
+    const Range home = weight(begin, values.size());
+    return binding_.read(home.instance, home.offset, std::as_writable_bytes(values));
+  }
+  for_each_piece_of(array_of(part), begin, values.size(),
+                    [&](const Range& home, std::size_t first, std::size_t count) {
+                      binding_.read(home.instance, home.offset,
+                                    std::as_writable_bytes(values.subspan(first, count)));
+                    });
 }
 
 void HomeStates::read_halves(const ParamPosition& begin, std::span<float> values) const {
   Halves halves(values.size());
-  const Range high = weight(begin, values.size()), bottom = low(begin, values.size());
+  const Range high = weight(begin, values.size());
   binding_.read(high.instance, high.offset, std::as_writable_bytes(std::span(halves.high)));
-  binding_.read(bottom.instance, bottom.offset, std::as_writable_bytes(std::span(halves.low)));
+  for_each_piece_of(StateArray::low, begin, values.size(),
+                    [&](const Range& low, std::size_t first, std::size_t count) {
+                      binding_.read(
+                          low.instance, low.offset,
+                          std::as_writable_bytes(std::span(halves.low).subspan(first, count)));
+                    });
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = std::bit_cast<float>(join(halves.high[i], halves.low[i]));
   }

@@ -11,6 +11,7 @@
 #include "spec/layout.h"
 #include "spec/model_spec.h"
 #include "train/places.h"
+#include "train/state_pieces.h"
 
 namespace ferry {
 
@@ -49,22 +50,28 @@ class HomeStates {
 
  private:
   struct Home {
-    InstanceId weight, state;
+    InstanceId weight;
+    std::vector<InstanceId> states;  // S.b, or its pieces in order
   };
 
-  /// A range of bytes of an instance.
+  /// From where on some elements lie in an instance.
   struct Range {
     InstanceId instance;
     Bytes offset;
   };
 
-  // Where `count` elements of `size` bytes from `begin` on are; parameters begin at byte `params`
-  // of the instance.
-  Range range(InstanceId id, Bytes params, const ParamPosition& begin, std::size_t count,
-              Bytes size) const;
-  Range moment(StatePart part, const ParamPosition& begin, std::size_t count) const;
-  Range low(const ParamPosition& begin, std::size_t count) const;
+  /// What S.b has of every element.
+  enum class StateArray { low, exp_avg, exp_avg_sq };
+  static StateArray array_of(StatePart moment);
+
+  // Of the block's elements, those of a parameter from `begin` on.
+  ElementRange elements(const ParamPosition& begin, std::size_t count) const;
   Range weight(const ParamPosition& begin, std::size_t count) const;
+  // Calls `visit(range, first, count)` for each piece of S.b that has some of the elements: `first`
+  // counts from `begin` on.
+  template <typename Visit>
+  void for_each_piece_of(StateArray array, const ParamPosition& begin, std::size_t count,
+                         const Visit& visit) const;
 
   // The master of a bf16 run.
   void write_halves(const ParamPosition& begin, std::span<const float> values);
@@ -75,6 +82,7 @@ class HomeStates {
   const Binding& binding_;
   IdVector<BlockId, Home> homes_;
   IdVector<BlockId, BlockLayout> layouts_;
+  IdVector<ValueId, ElementRange> state_elements_;
 };
 
 }  // namespace ferry

@@ -25,19 +25,23 @@ void touch(std::span<const std::byte> slot, bool write, const Task& task) {
   simdev_host_access(slot.data(), Bytes{static_cast<std::int64_t>(slot.size())}, write, task.name);
 }
 
+/// Slots laid out as W.b is, and as those elements of S.b are.
 struct StateSlots {
   std::span<std::byte> weight, state;
+  ElementRange of_state;
 };
 
-/// `count` elements of a block from element `at` on, in slots laid out as W.b and S.b are.
-OptimizerState optimizer_state(Precision precision, const BlockLayout& layout,
-                               const StateSlots& slots, std::int64_t at, std::int64_t count) {
+/// These elements of a block.
+OptimizerState optimizer_state(Precision precision, const StateSlots& slots,
+                               const ElementRange& range) {
   const bool split = precision == Precision::bf16;
-  const std::int64_t m_at = split ? layout.elements * 2 : 0, v_at = m_at + layout.elements * 4;
+  const std::int64_t m_at = split ? slots.of_state.count * 2 : 0;
+  const std::int64_t v_at = m_at + slots.of_state.count * 4;
+  const std::int64_t at = range.first - slots.of_state.first, count = range.count;
   const auto m = elements<float>(slots.state, m_at + at * 4, count);
   const auto v = elements<float>(slots.state, v_at + at * 4, count);
-  if (!split) return FullState{elements<float>(slots.weight, at * 4, count), m, v};
-  return SplitState{.hi = elements<std::uint16_t>(slots.weight, at * 2, count),
+  if (!split) return FullState{elements<float>(slots.weight, range.first * 4, count), m, v};
+  return SplitState{.hi = elements<std::uint16_t>(slots.weight, range.first * 2, count),
                     .lo = elements<std::uint16_t>(slots.state, at * 2, count),
                     .m = m,
                     .v = v};
@@ -59,6 +63,7 @@ HostMath::HostMath(const ModelSpec& model, const Plan& plan, const Binding& bind
       binding_(binding),
       clip_(clip),
       operands_(operands_of(plan)),
+      state_elements_(state_elements(plan)),
       bad_(model.blocks.size()),
       team_(update_threads) {}
 
@@ -114,12 +119,26 @@ StepResult HostMath::clip(TaskId id, const StepNumbers& numbers) {
   return result;
 }
 
+ElementRange HostMath::updated_by(TaskId id) const {
+  return state_elements_[plan_.instances[operands_[id][Part::state]].value];
+}
+
+std::vector<HostMath::Touched> HostMath::touched_by(TaskId id) const {
+  const BlockSpec& block = model_.blocks[plan_.tasks[id].block];
+  const BlockLayout layout = layout_of(block);
+  std::vector<Touched> touched;
+  for (std::size_t i = 0; i < block.params.size(); ++i) {
+    const ElementRange range = common({layout.offsets[i], block.params[i].numel()}, updated_by(id));
+    if (range.count > 0)
+      touched.push_back({block.params[i], range, range.first - layout.offsets[i]});
+  }
+  return touched;
+}
+
 std::vector<Update> HostMath::updates_of(TaskId id) const {
   const Task& task = plan_.tasks[id];
   const bool again = task.kind == TaskKind::redo;
   const Operands& parts = operands_[id];
-  const BlockSpec& block = model_.blocks[task.block];
-  const BlockLayout layout = layout_of(block);
   const bool rounded = parts[Part::rounded].valid();
   const auto weight = binding_.host(parts[Part::weight]), state = binding_.host(parts[Part::state]),
              sum = binding_.host(parts[rounded ? Part::rounded : Part::gradient]);
@@ -133,14 +152,14 @@ std::vector<Update> HostMath::updates_of(TaskId id) const {
   }
 
   std::vector<Update> updates;
-  for (std::size_t i = 0; i < block.params.size(); ++i) {
-    const std::int64_t at = layout.offsets[i], count = block.params[i].numel();
+  for (const Touched& touched : touched_by(id)) {
+    const std::int64_t at = touched.range.first, count = touched.range.count;
     const auto state_in = [&](std::span<std::byte> weights, std::span<std::byte> states) {
-      return optimizer_state(plan_.precision, layout, {weights, states}, at, count);
+      return optimizer_state(plan_.precision, {weights, states, updated_by(id)}, touched.range);
     };
     Update update{.state = state_in(weight, state),
                   .gradient = {},
-                  .decay = block.params[i].decays(),
+                  .decay = touched.param.decays(),
                   .again = again};
     if (rounded) {
       update.gradient = std::span<const std::uint16_t>(elements<std::uint16_t>(sum, at * 2, count));
@@ -163,7 +182,7 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   if (operands_[id][Part::original].valid()) {
     bad_[task.block] = bad;
   } else if (bad) {
-    refuse(*bad, task, numbers);
+    refuse(*bad, id, numbers);
   }
 }
 
@@ -172,7 +191,7 @@ void HostMath::redo(TaskId id, const StepNumbers& numbers) {
   const auto scale = read_scalar<float>(binding_.host(operands_[id][Part::clip]));
   auto bad = bad_[task.block];
   if (scale != 1.0F) bad = adamw_step(numbers.adamw, updates_of(id), scale, team_);
-  if (bad) refuse(*bad, task, numbers);
+  if (bad) refuse(*bad, id, numbers);
 }
 
 void HostMath::take_back(TaskId update) {
@@ -183,9 +202,10 @@ void HostMath::take_back(TaskId update) {
   std::ranges::copy(original.subspan(weight.size()), state.begin());
 }
 
-void HostMath::refuse(const NonFinite& bad, const Task& task, const StepNumbers& numbers) const {
-  throw Diverged(model_.blocks[task.block].params[bad.update].name +
-                     " is no longer finite at element " + std::to_string(bad.element) +
+void HostMath::refuse(const NonFinite& bad, TaskId id, const StepNumbers& numbers) const {
+  const Touched touched = touched_by(id)[bad.update];
+  const std::int64_t element = touched.first + static_cast<std::int64_t>(bad.element);
+  throw Diverged(touched.param.name + " is no longer finite at element " + std::to_string(element) +
                      " after its update",
                  numbers.step);
 }

@@ -12,6 +12,7 @@
 #include "spec/model_spec.h"
 #include "train/operands.h"
 #include "train/places.h"
+#include "train/state_pieces.h"
 #include "train/step_numbers.h"
 
 namespace ferry {
@@ -37,9 +38,9 @@ class HostMath {
   /// Throws Diverged (train/divergence.h) when the loss or the norm is not finite.
   StepResult clip(TaskId id, const StepNumbers& numbers);
 
-  /// Updates block b's weights and states in place. Throws Diverged naming the tensor when a
-  /// weight would not be finite. One ahead of the norm keeps in O.b what it found, and leaves what
-  /// is not finite to its redo.
+  /// Updates block b's weights and states in place, or those of a piece. Throws Diverged naming the
+  /// tensor when a weight would not be finite. One ahead of the norm keeps in O.b what it found,
+  /// and leaves what is not finite to its redo.
   void update(TaskId id, const StepNumbers& numbers);
   /// Where the gradients are scaled: the same again from O.b. Throws as update() does.
   void redo(TaskId id, const StepNumbers& numbers);
@@ -47,16 +48,26 @@ class HostMath {
   void take_back(TaskId update);
 
  private:
-  /// What the task does to the block's tensors, in their order.
+  /// A tensor of the block, or a part of it.
+  struct Touched {
+    const ParamSpec& param;
+    ElementRange range;  // of the block
+    std::int64_t first;  // of the tensor
+  };
+
+  /// The elements of the block that an update or redo is for, and their tensors, in order.
+  ElementRange updated_by(TaskId id) const;
+  std::vector<Touched> touched_by(TaskId id) const;
+  /// What the task does to them.
   std::vector<Update> updates_of(TaskId id) const;
-  [[noreturn]] void refuse(const NonFinite& bad, const Task& task,
-                           const StepNumbers& numbers) const;
+  [[noreturn]] void refuse(const NonFinite& bad, TaskId id, const StepNumbers& numbers) const;
 
   const ModelSpec& model_;
   const Plan& plan_;
   const Binding& binding_;
   const double clip_;
   const IdVector<TaskId, Operands> operands_;
+  const IdVector<ValueId, ElementRange> state_elements_;
   /// Of a step's updates ahead of the norm, what was not finite in them.
   IdVector<BlockId, std::optional<NonFinite>> bad_;
   WorkerTeam team_;

@@ -27,7 +27,7 @@ IdVector<TaskId, Operands> operands_of(const Plan& plan) {
   for (const Task& task : plan.tasks) {
     Operands& parts = all.emplace_back();
     if (task.kind == TaskKind::copy) continue;
-    signatures.fill(task.kind, task.block, task.micro_batch, signature);
+    signatures.fill(task, signature);
     take_parts(plan, task.reads, signature.reads, parts);
     parts.accumulates = parts[Part::gradient].valid();
     take_parts(plan, task.writes, signature.writes, parts);
