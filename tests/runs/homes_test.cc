@@ -37,6 +37,16 @@ void put_on_drives(std::vector<BlockHome>& homes, std::mt19937& random) {
   }
 }
 
+/// On drives states come in one to four pieces.
+void cut_states(Chain& chain, Precision precision, std::mt19937& random) {
+  const Bytes least{kTensorAlignment * state_element_bytes(precision)};
+  for (ChainBlock& block : chain.blocks) {
+    if (!block.trainable) continue;
+    const std::int64_t pieces = 1 + static_cast<std::int64_t>(random() % 4);
+    block.state_piece = round_up(Bytes{block.states.count / pieces}, least);
+  }
+}
+
 /// What becomes of each block's activations, where its backward can go on from them.
 ActivationPolicies random_policies(const Chain& chain, const StreamSchedule& schedule,
                                    std::mt19937& random) {
@@ -88,6 +98,7 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   }
   const auto count = [&] { return 1 + static_cast<int>(random() % 3); };
   schedule.staging.states = count();
+  schedule.staging.pieces = static_cast<int>(random() % 4);
   schedule.staging.weights = count();
   schedule.staging.sums = count();
   schedule.staging.activations = 2 * count();
@@ -295,6 +306,7 @@ class StepRunnerWithDrives : public testing::TestWithParam<int> {};
 
 TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
   const ScratchFolder folder;
+  int in_pieces = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(100 + seed);
@@ -303,10 +315,12 @@ TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
     PlanQuestion asked = random_question(random, devices, {GetParam(), gradients});
     const Outcome resident = run(asked, planned(asked));
     add_drives(asked.machine, folder);
-    const Chain chain = make_chain(asked);
+    Chain chain = make_chain(asked);
+    cut_states(chain, asked.precision, random);
     StreamSchedule schedule = random_schedule(asked, chain, Drives::some, random);
     if (!schedule.uses_drives()) schedule.homes.back().state_on_drive = true;
     const Plan plan = plan_of(asked, chain, schedule);
+    in_pieces += std::ranges::any_of(plan.tasks, [](const Task& task) { return task.piece > 0; });
     FaultyDrives hostile;  // in memory; of what waits together the last ends first
     const bool in_memory = seed % 2 == 0;
     const Outcome found =
@@ -316,6 +330,7 @@ TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
     EXPECT_EQ(found.drives.read, 4 * use.read);
     EXPECT_EQ(found.drives.written, 4 * use.written);
   }
+  EXPECT_GT(in_pieces, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithDrives, testing::Values(1, 3, 4));

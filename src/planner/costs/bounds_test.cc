@@ -235,11 +235,10 @@ TEST(LowerBound, WeightsOnDrivesAreReadForForwardAndForBackward) {
               seconds(states * 2 + weights * 3 + beside + inputs + head), 1e-3);
 
   // With room for the weights beside what the turn needs, nothing of them need be on the drive
-  // then; but it is when the block is updated that has most, for that has to be in DRAM with its
-  // sum.
+  // then; but it is when the block is updated that has the largest sum, for that has to be in DRAM.
   Bytes updated;
   for (const ChainBlock& block : chain.blocks) {
-    updated = std::max(updated, block.states + block.gradients);
+    updated = std::max(updated, block.gradients);
   }
   question.host_budget = weights + inputs + head;
   EXPECT_NEAR(lower_bound(question, chain).seconds(),

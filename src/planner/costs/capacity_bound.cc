@@ -118,7 +118,7 @@ Passing passing_of(const PlanQuestion& question, const Chain& chain, double all,
     const double sum = as_double(landing_sum(block));
     on_devices.push_back({weights + states, sum + (b.index() > 0 ? weights : 0)});
     in_dram.push_back({weights, weights + sum});
-    in_dram.push_back({states, states + sum});
+    in_dram.push_back({states, sum});  // in pieces, however small
   }
   const double dram = as_double(host_limit(question));
   Passing passing;

@@ -74,16 +74,13 @@ ChainBlock chain_block(const PlanQuestion& question, const BlockSpec& block) {
 
 // A block that exists on paper only: its layout is what the profile says.
 ChainBlock paper_block(const PlanQuestion& question, const BlockProfile& costs) {
-  constexpr std::int64_t kStateBytesBf16 = 10;  // lo16, m, v
-  constexpr std::int64_t kStateBytesFp32 = 8;   // m, v
   const Micros overhead = question.profile.task_overhead;
-  const bool halves = question.precision == Precision::bf16;
   ChainBlock result = passes_of(costs, overhead);
   result.kind = BlockKind::mlp;
   result.trainable = costs.parameters > 0 && costs.weights > Bytes{};
   result.weights = costs.weights;
   if (result.trainable) {
-    result.states = Bytes{costs.parameters} * (halves ? kStateBytesBf16 : kStateBytesFp32);
+    result.states = Bytes{costs.parameters} * state_element_bytes(question.precision);
     result.gradients = costs.gradients > Bytes{} ? costs.gradients : Bytes{costs.parameters} * 4;
     if (rounds_sums(question)) result.rounded = rounded_bytes({{}, costs.parameters});
     const auto elements = static_cast<double>(costs.parameters);
@@ -132,6 +129,25 @@ Chain model_chain(const PlanQuestion& question) {
   return chain;
 }
 
+// An update goes element by element, so that DRAM needs room for a piece at a time of what drives
+// hold. The pieces of all blocks are about as large, and not so many that plans get long.
+void cut_states(const PlanQuestion& question, Chain& chain) {
+  constexpr std::int64_t kPiecesPerBlock = 4;
+  constexpr Bytes kLeastPiece = 32_MiB;  // of smaller ones DRAM has room for a block
+  const Bytes page{kStatePieceElements * state_element_bytes(question.precision)};
+  Bytes all;
+  for (const ChainBlock& block : chain.blocks) all += block.states;
+  const auto blocks = static_cast<std::int64_t>(chain.size());
+  const Bytes most = std::max(kLeastPiece, Bytes{all.count / (kPiecesPerBlock * blocks)});
+  for (ChainBlock& block : chain.blocks) {
+    const std::int64_t pieces = (block.states.count + most.count - 1) / most.count;
+    block.state_piece = block.states;
+    if (pieces > 1) {
+      block.state_piece = round_up(Bytes{(block.states.count + pieces - 1) / pieces}, page);
+    }
+  }
+}
+
 // Whatever the profile says: the first block and the fused head keep nothing
 // (plan/task_signature.h), nor does evaluation, nor a job that asks to recompute.
 void forbid_saving(const PlanQuestion& question, Chain& chain) {
@@ -148,6 +164,7 @@ Chain make_chain(const PlanQuestion& question) {
   check_profile(question);
   Chain chain = question.model.blocks.empty() ? paper_chain(question) : model_chain(question);
   forbid_saving(question, chain);
+  cut_states(question, chain);
   return chain;
 }
 

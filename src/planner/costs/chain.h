@@ -24,6 +24,7 @@ struct ChainBlock {
   BlockId reads_weight;   // tied head: the block whose weights it reads
   Bytes weights;          // W.b; 0 for a tied head
   Bytes states;           // S.b
+  Bytes state_piece;      // what drives hold of it in one piece: all, or all pieces but the last
   Bytes gradients;        // G.b; of the weight it reads for a tied head
   Bytes rounded;          // R.b; 0: the step rounds no sums, or the block has no update
   Bytes forward_workspace;
@@ -52,6 +53,23 @@ Chain make_chain(const PlanQuestion& question);
 
 /// Whether a task of the block exists: the fused head has no forward, evaluation no backward.
 inline bool has_forward(const ChainBlock& block) { return !block.fused; }
+
+/// How many pieces S.b has on drives.
+inline int state_pieces(const ChainBlock& block) {
+  if (block.states == Bytes{}) return 0;
+  return static_cast<int>((block.states.count - 1) / block.state_piece.count) + 1;
+}
+
+/// Piece `piece` of them.
+inline Bytes piece_bytes(const ChainBlock& block, int piece) {
+  return std::min(block.state_piece, block.states - block.state_piece * piece);
+}
+
+/// Whether any S.b has several.
+inline bool has_pieces(const Chain& chain) {
+  return std::ranges::any_of(
+      chain.blocks, [](const ChainBlock& block) { return block.state_piece < block.states; });
+}
 
 /// What comes down of a block's whole sum for the host's update.
 inline Bytes landing_sum(const ChainBlock& block) {

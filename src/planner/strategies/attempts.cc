@@ -299,7 +299,7 @@ bool StreamSearch::lost(const StreamSchedule& schedule, const Plan& plan) const 
       busy[task.resource] += may_keep() ? least_backward(chain_.blocks[task.block]) : task.micros;
     } else if (task.kind == TaskKind::update &&
                plan.places[plan.resources[task.resource].place].kind == PlaceKind::host) {
-      busy[task.resource] += chain_.blocks[task.block].host_update;
+      if (task.piece <= 0) busy[task.resource] += chain_.blocks[task.block].host_update;
     } else {
       busy[task.resource] += task.micros;
     }

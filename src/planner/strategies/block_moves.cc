@@ -218,6 +218,10 @@ void BlockMoves::wait_in_place_of_home(StreamSchedule& schedule) {
 
 void BlockMoves::resize_staging(StreamSchedule& schedule) {
   const int kind = random_.below(static_cast<int>(kStagingKinds.size()));
+  if (kind == 0 && has_pieces(chain_) && one_in(2)) {
+    schedule.staging.pieces = resized(schedule.staging.pieces, 0);
+    return;
+  }
   int& count = schedule.staging.*kStagingKinds[kind];
   count = resized(count, 1);
 }

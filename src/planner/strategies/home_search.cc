@@ -96,16 +96,23 @@ std::vector<StreamDraft> StreamSearch::dense_homes(const StreamDraft& draft) {
 /// Without clipping, where states rest on the drives: sums of some of their blocks wait on
 /// the devices until all others are down, and whole blocks make room. Theirs are the last updates
 /// then, and drives that would idle in the next forward move their states. Such drives need read
-/// ahead less, so room for one block's states is tried, too.
+/// ahead less, so room for one block's states, or a few pieces, is tried, too.
 StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   constexpr std::array kShares = {1.0, 0.75, 0.5};
   constexpr int kPatience = 2;
+  constexpr int kFewPieces = 3;
   if (sums_wait(question_) || !draft.schedule.uses_drives()) return draft;
   StreamSchedule tried = draft.schedule;
   tried.on_devices = whole_blocks(tried.on_devices);
   const int whole = tried.on_devices.all;
-  std::vector<int> rooms = {tried.staging.states};
-  if (rooms.front() > 1) rooms.push_back(1);
+  std::vector<StagingRoom> rooms = {tried.staging};
+  StagingRoom small = tried.staging;
+  if (has_pieces(chain_)) {
+    small.pieces = kFewPieces;
+  } else {
+    small.states = 1;
+  }
+  if (small != tried.staging) rooms.push_back(small);
   const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums)); };
   beside_climb([&] {
     for (const std::vector<BlockId>& order : leaving_orders(chain_)) {
@@ -114,8 +121,8 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
       for (int all = whole; all >= 0 && failed < kPatience; --all) {
         tried.on_devices.all = all;
         const Micros before = draft.step();
-        for (const int room : rooms) {
-          tried.staging.states = room;
+        for (const StagingRoom& room : rooms) {
+          tried.staging = room;
           const int most = largest(static_cast<int>(chain_.size()), fits);
           for (const double share : kShares) {
             const int sums = static_cast<int>(most * share);

@@ -25,6 +25,11 @@ struct Largest {
   Bytes weights = kEverything;
 };
 
+/// What the block's states have to have room for on their way.
+Bytes passing_states(const StreamSchedule& schedule, const ChainBlock& block) {
+  return schedule.staging.pieces > 0 ? block.state_piece : block.states;
+}
+
 class Eviction {
  public:
   /// Of what rests on no device.
@@ -54,10 +59,10 @@ class Eviction {
     if (!has_drives_) return;
     for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
-      const Bytes states = chain_.blocks[b].states;
-      if (!may_leave(b.index()) || states > largest_.states) continue;
+      const ChainBlock& block = chain_.blocks[b];
+      if (!may_leave(b.index()) || passing_states(schedule_, block) > largest_.states) continue;
       schedule_.homes[b.index()].state_on_drive = true;
-      move(states, kReadAndWritten);
+      move(block.states, kReadAndWritten);
     }
     if (schedule_.sums_leave_first > 0) keeps_share_ = is_enough();
     pass_sums_through(blocks);
@@ -212,7 +217,7 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
   if (lack <= Bytes{}) return;
   std::set<Bytes> states, weights;
   for (const ChainBlock& block : chain.blocks) {
-    states.insert(block.states);
+    states.insert(passing_states(schedule, block));
     weights.insert(block.weights);
   }
   std::optional<Eviction> least;

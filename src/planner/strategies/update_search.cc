@@ -51,11 +51,16 @@ StreamDraft StreamSearch::best_staging(StreamDraft draft) {
   }
   try_each(kNeighbours, [](StreamSchedule& schedule, int count) {
     for (const auto kind : kStagingKinds) schedule.staging.*kind = count;
+    schedule.staging.pieces = 0;
   });
   if (!has_short_plans()) return draft;
   for (const auto kind : kStagingKinds) {
     try_each(kNeighbours,
              [&](StreamSchedule& schedule, int count) { schedule.staging.*kind = count; });
+  }
+  if (has_pieces(chain_)) {
+    try_each(kNeighbours,
+             [](StreamSchedule& schedule, int count) { schedule.staging.pieces = count; });
   }
   return draft;
 }

@@ -11,14 +11,14 @@
 namespace ferry {
 namespace {
 
-std::string numbered(const std::string& letter, BlockId block, int micro_batch) {
+std::string numbered(const std::string& letter, BlockId block, int index) {
   std::string name = letter;
   if (block.valid()) name += "." + to_string(block);
-  if (micro_batch >= 0) name += "." + std::to_string(micro_batch);
+  if (index >= 0) name += "." + std::to_string(index);
   return name;
 }
 
-/// The same for every task of its kind, block and micro-batch.
+/// The same for every task of its kind, block, micro-batch and piece.
 std::string shared_name(const Plan& plan, const Task& task) {
   switch (task.kind) {
     case TaskKind::load:
@@ -32,7 +32,7 @@ std::string shared_name(const Plan& plan, const Task& task) {
       return value_name(moved) + ">" + plan.places[plan.instances[task.writes.front()].place].name;
     }
     case TaskKind::update:
-      return numbered("U", task.block, -1);
+      return numbered("U", task.block, task.piece);
     case TaskKind::redo:
       return numbered("redo", task.block, -1);
     case TaskKind::clip:
@@ -40,6 +40,14 @@ std::string shared_name(const Plan& plan, const Task& task) {
       break;
   }
   return "clip";
+}
+
+Task task_of(TaskKind kind, BlockId block, int micro_batch) {
+  Task task;
+  task.kind = kind;
+  task.block = block;
+  task.micro_batch = micro_batch;
+  return task;
 }
 
 // Whether the next step makes it anew.
@@ -77,8 +85,17 @@ PlanBuilder::PlanBuilder(const PlanQuestion& question, const Chain& chain,
     plan_.blocks.push_back(
         {block_kind_name(block), 0, block.trainable, block.fused, block.reads_weight});
   }
+  std::size_t pieces = 0;  // of all states, on drives
+  indices_ = question.micro_batches + 1;
+  for (const ChainBlock& block : chain.blocks) {
+    if (!drives || !block.trainable) continue;
+    const auto count = static_cast<std::size_t>(state_pieces(block));
+    pieces += count;
+    indices_ = std::max(indices_, count + 1);
+  }
   // Every pass is a task, forward and backward, and has rarely more than five copies.
-  plan_.tasks.reserve(12 * chain.size() * static_cast<std::size_t>(question.micro_batches));
+  plan_.tasks.reserve(12 * chain.size() * static_cast<std::size_t>(question.micro_batches) +
+                      3 * pieces);
   const DriveArray array = drives ? drive_array(question, chain) : DriveArray{};
   queues_ = add_queues(plan_, question, devices, drives ? &array : nullptr);
 }
@@ -100,22 +117,23 @@ ResourceId PlanBuilder::renewals_up(int device) {
 
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
-ValueId PlanBuilder::value(ValueKind kind, BlockId block, int micro_batch) {
+ValueId PlanBuilder::value(ValueKind kind, BlockId block, int index) {
   const std::size_t rows = chain_.size() + 2;  // of a kind: "none", the blocks, what follows them
   const std::size_t row =
       static_cast<std::size_t>(kind) * rows + (block.valid() ? block.index() + 1 : 0);
-  const std::size_t at = row * (plan_.micro_batches + 1) + (micro_batch + 1);
+  const std::size_t at = row * indices_ + (index + 1);
   if (at >= values_.size()) values_.resize(at + 1);
   ValueId& id = values_[at];
   if (id.valid()) return id;
-  Value made{kind, block, micro_batch, {}};
+  const bool is_state = kind == ValueKind::state;
+  Value made{kind, block, is_state ? -1 : index, {}, is_state ? index : -1};
   const ChainBlock* owner = block.valid() ? &chain_.blocks[block] : nullptr;
   switch (kind) {
     case ValueKind::weight:
       made.bytes = owner->weights;
       break;
     case ValueKind::state:
-      made.bytes = owner->states;
+      made.bytes = index >= 0 ? piece_bytes(*owner, index) : owner->states;
       break;
     case ValueKind::gradient:
       made.bytes = owner->gradients;
@@ -170,34 +188,34 @@ std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
   for (const BlockId b : chain_.blocks.ids()) {
     if (!chain_.blocks[b].trainable) continue;
     for (const ValueKind kind : {ValueKind::weight, ValueKind::state}) {
-      const ValueId id = value(kind, b, -1);
       const PlaceId place = place_of(kind, b);
+      const bool on_drive = plan_.places[place].kind == PlaceKind::drive;
+      const int pieces = kind == ValueKind::state && on_drive ? state_pieces(chain_.blocks[b]) : 1;
       Bytes& end = ends[place];
-      home_[{kind, b}] = instance(id, place, end, true);
-      end = round_up(end + bytes(id), kHomeAlignment);
+      for (int piece = 0; piece < pieces; ++piece) {
+        const int index = pieces == 1 ? -1 : piece;
+        const ValueId id = value(kind, b, index);
+        home_[{kind, b, index}] = instance(id, place, end, true);
+        end = round_up(end + bytes(id), kHomeAlignment);
+      }
     }
   }
   signatures_.emplace(plan_);
   return ends;
 }
 
-InstanceId PlanBuilder::home(ValueKind kind, BlockId block) const {
-  return home_.at({kind, block});
+InstanceId PlanBuilder::home(ValueKind kind, BlockId block, int piece) const {
+  return home_.at({kind, block, piece});
 }
 
-Task PlanBuilder::make(TaskKind kind, BlockId block, int micro_batch, bool keeps,
-                       const Where& where, const Listing& listing) {
-  Task task;
-  task.kind = kind;
-  task.block = block;
-  task.micro_batch = micro_batch;
+Task PlanBuilder::make(Task task, bool keeps, const Where& where, const Listing& listing) {
   signatures_->write(task, keeps, where, listing);
   return task;
 }
 
 void PlanBuilder::load(int micro_batch, InstanceId to) {
-  Task task =
-      make(TaskKind::load, {}, micro_batch, false, [to](const Access&, bool) { return to; });
+  Task task = make(task_of(TaskKind::load, {}, micro_batch), false,
+                   [to](const Access&, bool) { return to; });
   task.resource = queues_.load;
   task.micros = question_.profile.task_overhead;  // a few rows of a token file in the page cache
   plan_.tasks.push_back(std::move(task));
@@ -206,7 +224,7 @@ void PlanBuilder::load(int micro_batch, InstanceId to) {
 void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool keeps,
                           const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
-  Task task = make(TaskKind::forward, block, micro_batch, keeps, where);
+  Task task = make(task_of(TaskKind::forward, block, micro_batch), keeps, where);
   task.resource = device(device_index).compute;
   task.micros = costs.forward;
   task.workspace = forward_workspace(costs, keeps);
@@ -216,7 +234,7 @@ void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool
 void PlanBuilder::backward(BlockId block, int micro_batch, int device_index, bool keeps,
                            const Where& where) {
   const ChainBlock& costs = chain_.blocks[block];
-  Task task = make(TaskKind::backward, block, micro_batch, keeps, where, backwards_);
+  Task task = make(task_of(TaskKind::backward, block, micro_batch), keeps, where, backwards_);
   task.resource = device(device_index).compute;
   task.micros = keeps ? costs.saved_backward : costs.backward;
   task.workspace = backward_workspace(costs, keeps);
@@ -242,7 +260,7 @@ void PlanBuilder::refresh(ResourceId queue, InstanceId from, InstanceId to) {
 }
 
 void PlanBuilder::clip(const Where& where) {
-  Task task = make(TaskKind::clip, {}, -1, false, where);
+  Task task = make(task_of(TaskKind::clip, {}, -1), false, where);
   const auto losses = task.reads.end() - plan_.micro_batches;
   std::sort(task.reads.begin(), losses);
   std::sort(losses, task.reads.end());
@@ -256,17 +274,26 @@ void PlanBuilder::update(BlockId block, ResourceId queue, InstanceId sum, Instan
          {home(ValueKind::weight, block), home(ValueKind::state, block), sum, scale, {}});
 }
 
-void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances& instances) {
+void PlanBuilder::update(BlockId block, ResourceId queue, const UpdateInstances& instances,
+                         int piece) {
   const ChainBlock& costs = chain_.blocks[block];
   const bool on_host = queue == queues_.update;
-  Task task = make_update(TaskKind::update, block, instances);
+  Task task = make_update(TaskKind::update, block, instances, piece);
   task.resource = queue;
-  task.micros = on_host ? costs.host_update : costs.device_update;
+  task.micros = on_host ? host_update(block, piece) : costs.device_update;
   if (instances.original.valid()) {
     task.micros = task.micros * (1 + keeping_traffic() / update_traffic(question_.gradients));
   }
   task.workspace = on_host ? Bytes{} : costs.device_update_workspace;
   plan_.tasks.push_back(std::move(task));
+}
+
+Micros PlanBuilder::host_update(BlockId block, int piece) const {
+  const ChainBlock& costs = chain_.blocks[block];
+  if (piece < 0) return costs.host_update;
+  const double share = as_double(piece_bytes(costs, piece)) / as_double(costs.states);
+  const Micros overhead = question_.profile.task_overhead;
+  return (costs.host_update - overhead) * share + overhead;
 }
 
 void PlanBuilder::redo(BlockId block, const UpdateInstances& instances) {
@@ -275,8 +302,11 @@ void PlanBuilder::redo(BlockId block, const UpdateInstances& instances) {
   plan_.tasks.push_back(std::move(task));
 }
 
-Task PlanBuilder::make_update(TaskKind kind, BlockId block, const UpdateInstances& instances) {
-  return make(kind, block, -1, false, [&](const Access& access, bool) {
+Task PlanBuilder::make_update(TaskKind kind, BlockId block, const UpdateInstances& instances,
+                              int piece) {
+  Task task = task_of(kind, block, -1);
+  task.piece = piece;
+  return make(std::move(task), false, [&](const Access& access, bool) {
     switch (access.part) {
       case Part::weight:
         return instances.weights;

@@ -44,8 +44,8 @@ class PlanBuilder {
   ResourceId renewals_up(int device);
   void set_stage(BlockId block, int stage);
 
-  /// The value, made on first use.
-  ValueId value(ValueKind kind, BlockId block, int micro_batch);
+  /// The value, made on first use. `index`: its micro-batch, of S.b its piece; -1: none.
+  ValueId value(ValueKind kind, BlockId block, int index);
   Bytes bytes(ValueId value) const;
   const IdVector<ValueId, Value>& values() const { return plan_.values; }
 
@@ -54,12 +54,13 @@ class PlanBuilder {
 
   /// Lays out W.b and S.b of all blocks in block order from the place's first byte, 4096-aligned,
   /// as home instances. The same for every mode and strategy. Returns where they end. Requires:
-  /// values R.b and O.b are made, for the tasks' signatures are settled here.
+  /// values R.b and O.b are made, for the tasks' signatures are settled here. On drives S.b is in
+  /// pieces, in order.
   Bytes lay_out_home(PlaceId place);
   /// The same with each value at the place that `place_of` gives it; where each place's homes end.
   std::map<PlaceId, Bytes> lay_out_homes(
       const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of);
-  InstanceId home(ValueKind kind, BlockId block) const;
+  InstanceId home(ValueKind kind, BlockId block, int piece = -1) const;
 
   /// Appends a task; what it reads and writes comes from its signature
   /// (plan/task_signature.h). `where` says where each value is and may append the copies that bring
@@ -80,7 +81,8 @@ class PlanBuilder {
   struct UpdateInstances {
     InstanceId weights, states, sum, scale, original;
   };
-  void update(BlockId block, ResourceId queue, const UpdateInstances& instances);
+  /// `piece`: of S.b, on the host; `states` is where that is. -1: all of S.b.
+  void update(BlockId block, ResourceId queue, const UpdateInstances& instances, int piece = -1);
   /// Of an update on the host ahead of the norm. Takes no time: a step that is not clipped is what
   /// a plan predicts.
   void redo(BlockId block, const UpdateInstances& instances);
@@ -98,9 +100,9 @@ class PlanBuilder {
 
  private:
   /// A task with what it reads and writes; not yet in the plan, so that copies come before it.
-  Task make(TaskKind kind, BlockId block, int micro_batch, bool keeps, const Where& where,
-            const Listing& listing = {});
-  Task make_update(TaskKind kind, BlockId block, const UpdateInstances& instances);
+  Task make(Task task, bool keeps, const Where& where, const Listing& listing = {});
+  Micros host_update(BlockId block, int piece) const;
+  Task make_update(TaskKind kind, BlockId block, const UpdateInstances& instances, int piece = -1);
   void name_tasks();
   void drop_unread_copies();
   void drop_unused_instances();
@@ -115,10 +117,11 @@ class PlanBuilder {
   Queues queues_;
   // What was made so far, found without a search: a plan is written thousands of times per
   // question.
-  std::vector<ValueId> values_;  // [kind][block][micro-batch], the last two with "none" first
-  IdVector<ValueId, InstanceId> latest_;         // of each value's instances
+  std::vector<ValueId> values_;           // [kind][block][index], the last two with "none" first
+  std::size_t indices_ = 0;               // of a kind and block, "none" too
+  IdVector<ValueId, InstanceId> latest_;  // of each value's instances
   IdVector<InstanceId, InstanceId> one_before_;  // of the same value
-  std::map<std::pair<ValueKind, BlockId>, InstanceId> home_;
+  std::map<std::tuple<ValueKind, BlockId, int>, InstanceId> home_;
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
   std::map<int, ResourceId> renewals_;  // by device
 };

@@ -106,10 +106,10 @@ InstanceId HostStore::weight_to_update(BlockId block) {
                 builder_.queues().drives->states_read);
 }
 
-InstanceId HostStore::state(BlockId block) {
-  const InstanceId home = builder_.home(ValueKind::state, block);
-  if (!home_of(block).state_on_drive) return home;
-  return staged(states_, builder_.value(ValueKind::state, block, -1), home,
+// S.b, or a piece of it, which rests on the drives.
+InstanceId HostStore::state(BlockId block, int piece) {
+  return staged(states_, builder_.value(ValueKind::state, block, piece),
+                builder_.home(ValueKind::state, block, piece),
                 builder_.queues().drives->states_read);
 }
 
@@ -183,20 +183,35 @@ InstanceId HostStore::activation(ValueId value) {
 void HostStore::update(BlockId block, InstanceId scale) {
   const InstanceId landed = sum(residence_.update_sum(block.number()), block);
   const InstanceId weights = weight_to_update(block);
-  const InstanceId states = state(block);
+  const BlockHome& home = home_of(block);
+  const InstanceId states =
+      home.state_on_drive ? InstanceId() : builder_.home(ValueKind::state, block);
   if (residence_.updates_ahead(block.number())) {
     const InstanceId original = scalar(ValueKind::original, block, -1);
     const PlanBuilder::UpdateInstances instances{weights, states, landed, scale, original};
     if (scale.valid()) return builder_.redo(block, instances);
     return builder_.update(block, builder_.queues().update, instances);
   }
-  builder_.update(block, builder_.queues().update, {weights, states, landed, scale, {}});
-  const BlockHome& home = home_of(block);
-  const auto write_back = [&](InstanceId from, ValueKind kind) {
-    builder_.copy(builder_.queues().drives->write, from, builder_.home(kind, block));
-  };
-  if (home.weight_on_drive) write_back(weights, ValueKind::weight);
-  if (home.state_on_drive) write_back(states, ValueKind::state);
+  const PlanBuilder::UpdateInstances instances{weights, states, landed, scale, {}};
+  if (home.state_on_drive) {
+    update_from_drives(block, instances);
+  } else {
+    builder_.update(block, builder_.queues().update, instances);
+  }
+  if (!home.weight_on_drive) return;
+  builder_.copy(builder_.queues().drives->write, weights, builder_.home(ValueKind::weight, block));
+}
+
+// Piece by piece, each written back as soon as it is updated.
+void HostStore::update_from_drives(BlockId block, PlanBuilder::UpdateInstances instances) {
+  const int pieces = state_pieces(chain_.blocks[block]);
+  for (int p = 0; p < pieces; ++p) {
+    const int piece = pieces == 1 ? -1 : p;
+    instances.states = state(block, piece);
+    builder_.update(block, builder_.queues().update, instances, piece);
+    builder_.copy(builder_.queues().drives->write, instances.states,
+                  builder_.home(ValueKind::state, block, piece));
+  }
 }
 
 }  // namespace ferry

@@ -66,7 +66,8 @@ class HostStore {
   Bytes room_in(StagingRegion& region, ValueId value);
   /// The value in its region, read from `home` unless it still is there.
   InstanceId staged(StagingRegion& region, ValueId value, InstanceId home, ResourceId queue);
-  InstanceId state(BlockId block);
+  InstanceId state(BlockId block, int piece);
+  void update_from_drives(BlockId block, PlanBuilder::UpdateInstances instances);
   bool reads_apart() const;
   InstanceId weight_to_update(BlockId block);
 

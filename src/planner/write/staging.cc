@@ -95,6 +95,23 @@ std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence) 
   return landing;
 }
 
+namespace {
+
+// Of what rests on drives, in the order of the chain.
+Bytes room_for_pieces(const Chain& chain, const StreamSchedule& schedule, int count) {
+  std::vector<Bytes> pieces;
+  for (std::size_t b = 0; b < schedule.homes.size(); ++b) {
+    if (!schedule.homes[b].state_on_drive) continue;
+    const ChainBlock& block = chain.blocks[b];
+    for (int p = 0; p < state_pieces(block); ++p) {
+      pieces.push_back(round_up(piece_bytes(block, p), kHomeAlignment));
+    }
+  }
+  return room_for_neighbours(pieces, count);
+}
+
+}  // namespace
+
 StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
                            std::span<const Bytes> landing, bool reads_apart) {
   std::vector<Bytes> sizes(chain.size());
@@ -113,7 +130,9 @@ StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
   };
   const StagingRoom& room = schedule.staging;
   StagingBytes bytes;
-  bytes.states = room_for(room.states, &BlockHome::state_on_drive, pages_of(&ChainBlock::states));
+  bytes.states = room.pieces > 0 ? room_for_pieces(chain, schedule, room.pieces)
+                                 : room_for(room.states, &BlockHome::state_on_drive,
+                                            pages_of(&ChainBlock::states));
   bytes.weights =
       room_for(room.weights, &BlockHome::weight_on_drive, pages_of(&ChainBlock::weights));
   if (reads_apart) bytes.updated = bytes.weights;

@@ -87,6 +87,7 @@ struct HomeCounts {
 /// once, each at least 1; of states none where nothing is updated.
 struct StagingRoom {
   int states = 3;
+  int pieces = 0;  // of states, in place of whole blocks' so many neighbouring pieces; 0: those
   int weights = 3;
   int sums = 3;
   int activations = 6;
