@@ -31,6 +31,7 @@
 #include "data/tokens.h"
 #include "plan/verify.h"
 #include "spec/host_limits.h"
+#include "spec/layout.h"
 #include "spec/shared_memory.h"
 #include "train/devices.h"
 #include "train/earlier_lines.h"
@@ -103,6 +104,32 @@ void require_same_question(const Plan& plan, const PlanQuestion& question,
   }
 }
 
+void require_same_sizes(const Plan& plan, const PlanQuestion& question, const std::string& file) {
+  IdVector<BlockId, Bytes> weights(plan.blocks.size()), states(plan.blocks.size());
+  for (const Value& value : plan.values) {
+    if (value.kind == ValueKind::weight) weights[value.block] += value.bytes;
+    if (value.kind != ValueKind::state) continue;
+    states[value.block] += value.bytes;
+    const std::int64_t unit = kTensorAlignment * state_element_bytes(plan.precision);
+    if (value.bytes.count % unit == 0) continue;
+    throw UserError(file + ": " + value_name(value) + " has " + std::to_string(value.bytes.count) +
+                    " bytes; expected a multiple of " + std::to_string(unit) +
+                    "; make the plan again with ferry plan");
+  }
+  for (const BlockId b : plan.blocks.ids()) {
+    const BlockLayout layout = layout_of(question.model.blocks[b]);
+    const auto require = [&](const char* value, Bytes found, Bytes expected) {
+      if (found == expected) return;
+      throw UserError(file + ": " + value + "." + to_string(b) + " has " +
+                      std::to_string(found.count) + " bytes in the plan; expected " +
+                      std::to_string(expected.count) +
+                      " of this model; make it again with ferry plan");
+    };
+    require("W", weights[b], weight_bytes(layout, plan.precision));
+    if (plan.blocks[b].trainable) require("S", states[b], state_bytes(layout, plan.precision));
+  }
+}
+
 /// The given plan file, with a plan for evaluating beside it where the job evaluates.
 std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuestion& question) {
   const std::string& file = command.plan;
@@ -110,6 +137,7 @@ std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuest
   planned.plan = read_plan(file);
   require_verified(planned.plan, file);
   require_same_question(planned.plan, question, file);
+  require_same_sizes(planned.plan, question, file);
   if (question.evaluates) {
     auto evaluation = make_evaluation(question, planned.plan);
     if (const auto* no = std::get_if<DoesNotFit>(&evaluation))

@@ -1,6 +1,7 @@
 """What cannot be done is said at once, with the right exit code, and nothing is left behind."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -83,6 +84,19 @@ def test_a_plan_for_another_job_is_refused(box):
     ferry("plan", str(file), "-o", str(box.folder / "other.plan"))
     done = ferry("train", str(file), "train.micro_batches=2", "--plan", str(box.folder / "other.plan"), expect=2)
     assert "another job" in done.stderr
+
+
+def test_a_plan_of_other_sizes_is_refused(box):
+    file = box.folder / "sizes.yaml"
+    file.write_text(json.dumps(box.job("sizes")))
+    plan = box.folder / "sizes.plan"
+    ferry("plan", str(file), "-o", str(plan))
+    text = plan.read_text()
+    size = int(re.search(r"^value S\.1 bytes=(\d+)$", text, re.MULTILINE)[1])
+    for smaller, said in ((size - 8, "multiple of"), (size // 2, f"expected {size} of this model")):
+        plan.write_text(text.replace(f"value S.1 bytes={size}\n", f"value S.1 bytes={smaller}\n"))
+        done = ferry("train", str(file), "--plan", str(plan), expect=2)
+        assert f"S.1 has {smaller} bytes" in done.stderr and said in done.stderr, done.stderr
 
 
 def test_a_plan_with_a_dropped_dependency_is_refused_before_it_runs(box):
