@@ -16,10 +16,10 @@ struct Content {
   ValueId value;
   std::int64_t base = 0;  // where the value's first byte lies
   int version = 0;        // the step it was made in; for weights and states the updates in it
-  int done = 0;  // of a gradient sum: its micro-batches; of weights: their pieces that an update
-                 // which is not over has written
-  bool ahead = false;   // weights and states that a redo may take back
-  bool trusted = true;  // false when a broken rule made it; not complained about again
+  int done = 0;           // of a gradient sum, its micro-batches; of weights, the pieces that are
+                          // updated while others are not
+  bool ahead = false;     // weights and states that a redo may take back
+  bool trusted = true;    // false when a broken rule made it; not complained about again
 
   bool operator==(const Content&) const = default;
 };

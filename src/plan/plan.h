@@ -114,11 +114,11 @@ enum class TaskKind {
   clip,      // host, once: reads every N.b and L.m; writes C when the step clips
   update,    // host or compute: reads W.b, S.b, R.b if the plan has it, else G.b (and C when the
              // step clips), writes W.b, S.b. If the plan has O.b, on the host: ahead of C, as if
-  // that were 1; writes O.b, too. Where the plan has S.b in pieces, an update of each, in
-  // order, on the host: it writes those elements of W.b
-  redo,  // host: reads W.b, S.b, O.b, R.b or G.b, and C; writes W.b, S.b: nothing where C is 1,
-         // else the update again, of O.b
-  work,  // anything else that takes time, on any resource; in timing-only plans
+             // that were 1; writes O.b, too. Of S.b in pieces: one of each, in order, on the host,
+             // which writes those elements of W.b
+  redo,      // host: reads W.b, S.b, O.b, R.b or G.b, and C; writes W.b, S.b: nothing where C is 1,
+             // else the update again, of O.b
+  work,      // anything else that takes time, on any resource; in timing-only plans
 };
 
 /// What a task names. Plans have thousands of tasks, and few of them name more.

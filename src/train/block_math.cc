@@ -11,6 +11,7 @@
 #include "model/head.h"
 #include "model/saved_tensors.h"
 #include "train/device_update.h"
+#include "train/state_pieces.h"
 #include "train/step_kernels.h"
 
 namespace ferry {
@@ -233,7 +234,7 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
   const BlockSpec& spec = block(task);
   const BlockLayout& layout = layouts_[task.block];
   const bool split = plan_.precision == Precision::bf16;
-  const Bytes half = split ? Bytes{layout.elements * 2} : Bytes{};  // lo16 stands first
+  const MomentOffsets moments = moment_offsets(layout.elements, plan_.precision);
   const InstanceId rounded = parts[Part::rounded];
   const InstanceId clip = parts[Part::clip];
   const at::Tensor scale = clip.valid() ? binding_.view(clip, {}, {}, at::kFloat) : at::Tensor();
@@ -252,8 +253,8 @@ void BlockMath::update(const Task& task, const Operands& parts, const StepNumber
     device_adamw_step(adamw_factors(numbers.adamw, 1.0F, spec.params[first].decays()),
                       {.weight = flat(parts[Part::weight], {}, type_),
                        .lo = split ? flat(parts[Part::state], {}, at::kShort) : at::Tensor(),
-                       .m = flat(parts[Part::state], half, at::kFloat),
-                       .v = flat(parts[Part::state], half + Bytes{layout.elements * 4}, at::kFloat),
+                       .m = flat(parts[Part::state], moments.exp_avg, at::kFloat),
+                       .v = flat(parts[Part::state], moments.exp_avg_sq, at::kFloat),
                        .gradient = rounded.valid() ? flat(rounded, {}, at::kBFloat16)
                                                    : flat(parts[Part::gradient], {}, at::kFloat),
                        .rounds = plan_.gradients == Precision::bf16},

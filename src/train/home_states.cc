@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 #include "optim/split.h"
@@ -74,21 +75,40 @@ HomeStates::StateArray HomeStates::array_of(StatePart moment) {
 }
 
 template <typename Visit>
-void HomeStates::for_each_piece_of(StateArray array, const ParamPosition& begin, std::size_t count,
-                                   const Visit& visit) const {
+void HomeStates::for_each_state(StateArray array, const ParamPosition& begin, std::size_t count,
+                                const Visit& visit) const {
   const ElementRange wanted = elements(begin, count);
   for (const InstanceId id : homes_[begin.block].states) {
     const ElementRange piece = state_elements_[plan_.instances[id].value];
     const ElementRange here = common(wanted, piece);
     if (here.count == 0) continue;
     const std::int64_t at = here.first - piece.first;
-    const std::int64_t low_bytes = plan_.precision == Precision::bf16 ? piece.count * 2 : 0;
-    std::int64_t offset = at * 2;
-    if (array != StateArray::low) offset = low_bytes + at * 4;
-    if (array == StateArray::exp_avg_sq) offset += piece.count * 4;
-    visit(Range{id, Bytes{offset}}, static_cast<std::size_t>(here.first - wanted.first),
+    const MomentOffsets moments = moment_offsets(piece.count, plan_.precision);
+    Bytes offset{at * 2};
+    if (array == StateArray::exp_avg) offset = moments.exp_avg + Bytes{at * 4};
+    if (array == StateArray::exp_avg_sq) offset = moments.exp_avg_sq + Bytes{at * 4};
+    visit(Range{id, offset}, static_cast<std::size_t>(here.first - wanted.first),
           static_cast<std::size_t>(here.count));
   }
+}
+
+template <typename T>
+void HomeStates::write_states(StateArray array, const ParamPosition& begin,
+                              std::span<const T> values) {
+  for_each_state(
+      array, begin, values.size(), [&](const Range& home, std::size_t first, std::size_t count) {
+        binding_.write(home.instance, home.offset, std::as_bytes(values.subspan(first, count)));
+      });
+}
+
+template <typename T>
+void HomeStates::read_states(StateArray array, const ParamPosition& begin,
+                             std::span<T> values) const {
+  for_each_state(array, begin, values.size(),
+                 [&](const Range& home, std::size_t first, std::size_t count) {
+                   binding_.read(home.instance, home.offset,
+                                 std::as_writable_bytes(values.subspan(first, count)));
+                 });
 }
 
 void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<const float> values) {
@@ -102,19 +122,15 @@ void HomeStates::write(StatePart part, const ParamPosition& begin, std::span<con
     const Range home = weight(begin, values.size());
     return binding_.write(home.instance, home.offset, std::as_bytes(values));
   }
-  for_each_piece_of(array_of(part), begin, values.size(),
-                    [&](const Range& home, std::size_t first, std::size_t count) {
-                      binding_.write(home.instance, home.offset,
-                                     std::as_bytes(values.subspan(first, count)));
-                    });
+  write_states(array_of(part), begin, values);
 }
 
 void HomeStates::clear_moment(StatePart part, const ParamPosition& begin, std::int64_t count) {
-  for_each_piece_of(array_of(part), begin, static_cast<std::size_t>(count),
-                    [&](const Range& home, std::size_t, std::size_t here) {
-                      binding_.clear(home.instance, home.offset,
-                                     Bytes{4} * static_cast<std::int64_t>(here));
-                    });
+  for_each_state(array_of(part), begin, static_cast<std::size_t>(count),
+                 [&](const Range& home, std::size_t, std::size_t here) {
+                   binding_.clear(home.instance, home.offset,
+                                  Bytes{4} * static_cast<std::int64_t>(here));
+                 });
 }
 
 void HomeStates::write_halves(const ParamPosition& begin, std::span<const float> values) {
@@ -126,11 +142,7 @@ void HomeStates::write_halves(const ParamPosition& begin, std::span<const float>
   }
   const Range high = weight(begin, values.size());
   binding_.write(high.instance, high.offset, std::as_bytes(std::span(halves.high)));
-  for_each_piece_of(StateArray::low, begin, values.size(),
-                    [&](const Range& low, std::size_t first, std::size_t count) {
-                      binding_.write(low.instance, low.offset,
-                                     std::as_bytes(std::span(halves.low).subspan(first, count)));
-                    });
+  write_states(StateArray::low, begin, std::span(std::as_const(halves.low)));
 }
 
 void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<float> values) const {
@@ -144,23 +156,14 @@ void HomeStates::read(StatePart part, const ParamPosition& begin, std::span<floa
     const Range home = weight(begin, values.size());
     return binding_.read(home.instance, home.offset, std::as_writable_bytes(values));
   }
-  for_each_piece_of(array_of(part), begin, values.size(),
-                    [&](const Range& home, std::size_t first, std::size_t count) {
-                      binding_.read(home.instance, home.offset,
-                                    std::as_writable_bytes(values.subspan(first, count)));
-                    });
+  read_states(array_of(part), begin, values);
 }
 
 void HomeStates::read_halves(const ParamPosition& begin, std::span<float> values) const {
   Halves halves(values.size());
   const Range high = weight(begin, values.size());
   binding_.read(high.instance, high.offset, std::as_writable_bytes(std::span(halves.high)));
-  for_each_piece_of(StateArray::low, begin, values.size(),
-                    [&](const Range& low, std::size_t first, std::size_t count) {
-                      binding_.read(
-                          low.instance, low.offset,
-                          std::as_writable_bytes(std::span(halves.low).subspan(first, count)));
-                    });
+  read_states(StateArray::low, begin, std::span(halves.low));
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = std::bit_cast<float>(join(halves.high[i], halves.low[i]));
   }

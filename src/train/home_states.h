@@ -67,11 +67,15 @@ class HomeStates {
   // Of the block's elements, those of a parameter from `begin` on.
   ElementRange elements(const ParamPosition& begin, std::size_t count) const;
   Range weight(const ParamPosition& begin, std::size_t count) const;
-  // Calls `visit(range, first, count)` for each piece of S.b that has some of the elements: `first`
-  // counts from `begin` on.
+  // Calls `visit(range, first, count)` for S.b, or each of its pieces, that has some of the
+  // elements: `first` counts from `begin` on.
   template <typename Visit>
-  void for_each_piece_of(StateArray array, const ParamPosition& begin, std::size_t count,
-                         const Visit& visit) const;
+  void for_each_state(StateArray array, const ParamPosition& begin, std::size_t count,
+                      const Visit& visit) const;
+  template <typename T>
+  void write_states(StateArray array, const ParamPosition& begin, std::span<const T> values);
+  template <typename T>
+  void read_states(StateArray array, const ParamPosition& begin, std::span<T> values) const;
 
   // The master of a bf16 run.
   void write_halves(const ParamPosition& begin, std::span<const float> values);

@@ -35,11 +35,10 @@ struct StateSlots {
 OptimizerState optimizer_state(Precision precision, const StateSlots& slots,
                                const ElementRange& range) {
   const bool split = precision == Precision::bf16;
-  const std::int64_t m_at = split ? slots.of_state.count * 2 : 0;
-  const std::int64_t v_at = m_at + slots.of_state.count * 4;
+  const MomentOffsets moments = moment_offsets(slots.of_state.count, precision);
   const std::int64_t at = range.first - slots.of_state.first, count = range.count;
-  const auto m = elements<float>(slots.state, m_at + at * 4, count);
-  const auto v = elements<float>(slots.state, v_at + at * 4, count);
+  const auto m = elements<float>(slots.state, moments.exp_avg.count + at * 4, count);
+  const auto v = elements<float>(slots.state, moments.exp_avg_sq.count + at * 4, count);
   if (!split) return FullState{elements<float>(slots.weight, range.first * 4, count), m, v};
   return SplitState{.hi = elements<std::uint16_t>(slots.weight, range.first * 2, count),
                     .lo = elements<std::uint16_t>(slots.state, at * 2, count),
@@ -129,8 +128,8 @@ std::vector<HostMath::Touched> HostMath::touched_by(TaskId id) const {
   std::vector<Touched> touched;
   for (std::size_t i = 0; i < block.params.size(); ++i) {
     const ElementRange range = common({layout.offsets[i], block.params[i].numel()}, updated_by(id));
-    if (range.count > 0)
-      touched.push_back({block.params[i], range, range.first - layout.offsets[i]});
+    if (range.count == 0) continue;
+    touched.push_back({block.params[i], range, range.first - layout.offsets[i]});
   }
   return touched;
 }

@@ -11,6 +11,11 @@ ElementRange common(const ElementRange& a, const ElementRange& b) {
   return {first, std::max<std::int64_t>(0, std::min(a.end(), b.end()) - first)};
 }
 
+MomentOffsets moment_offsets(std::int64_t elements, Precision precision) {
+  const Bytes low{precision == Precision::bf16 ? elements * 2 : 0};
+  return {low, low + Bytes{elements * 4}};
+}
+
 IdVector<ValueId, ElementRange> state_elements(const Plan& plan) {
   IdVector<ValueId, ElementRange> found(plan.values.size());
   IdVector<BlockId, std::int64_t> ends(plan.blocks.size());

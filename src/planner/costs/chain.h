@@ -60,9 +60,15 @@ inline int state_pieces(const ChainBlock& block) {
   return static_cast<int>((block.states.count - 1) / block.state_piece.count) + 1;
 }
 
-/// Piece `piece` of them.
+/// How plans number the p-th of them: -1 where S.b is whole.
+inline int piece_number(const ChainBlock& block, int p) {
+  return state_pieces(block) == 1 ? -1 : p;
+}
+
+/// Of a piece by its number.
 inline Bytes piece_bytes(const ChainBlock& block, int piece) {
-  return std::min(block.state_piece, block.states - block.state_piece * piece);
+  return piece < 0 ? block.states
+                   : std::min(block.state_piece, block.states - block.state_piece * piece);
 }
 
 /// Whether any S.b has several.

@@ -133,7 +133,7 @@ ValueId PlanBuilder::value(ValueKind kind, BlockId block, int index) {
       made.bytes = owner->weights;
       break;
     case ValueKind::state:
-      made.bytes = index >= 0 ? piece_bytes(*owner, index) : owner->states;
+      made.bytes = piece_bytes(*owner, index);
       break;
     case ValueKind::gradient:
       made.bytes = owner->gradients;
@@ -189,11 +189,11 @@ std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
     if (!chain_.blocks[b].trainable) continue;
     for (const ValueKind kind : {ValueKind::weight, ValueKind::state}) {
       const PlaceId place = place_of(kind, b);
-      const bool on_drive = plan_.places[place].kind == PlaceKind::drive;
-      const int pieces = kind == ValueKind::state && on_drive ? state_pieces(chain_.blocks[b]) : 1;
+      const bool is_cut = kind == ValueKind::state && plan_.places[place].kind == PlaceKind::drive;
+      const int pieces = is_cut ? state_pieces(chain_.blocks[b]) : 1;
       Bytes& end = ends[place];
-      for (int piece = 0; piece < pieces; ++piece) {
-        const int index = pieces == 1 ? -1 : piece;
+      for (int p = 0; p < pieces; ++p) {
+        const int index = is_cut ? piece_number(chain_.blocks[b], p) : -1;
         const ValueId id = value(kind, b, index);
         home_[{kind, b, index}] = instance(id, place, end, true);
         end = round_up(end + bytes(id), kHomeAlignment);

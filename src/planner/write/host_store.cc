@@ -204,9 +204,9 @@ void HostStore::update(BlockId block, InstanceId scale) {
 
 // Piece by piece, each written back as soon as it is updated.
 void HostStore::update_from_drives(BlockId block, PlanBuilder::UpdateInstances instances) {
-  const int pieces = state_pieces(chain_.blocks[block]);
-  for (int p = 0; p < pieces; ++p) {
-    const int piece = pieces == 1 ? -1 : p;
+  const ChainBlock& costs = chain_.blocks[block];
+  for (int p = 0; p < state_pieces(costs); ++p) {
+    const int piece = piece_number(costs, p);
     instances.states = state(block, piece);
     builder_.update(block, builder_.queues().update, instances, piece);
     builder_.copy(builder_.queues().drives->write, instances.states,
