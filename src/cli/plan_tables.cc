@@ -294,6 +294,13 @@ std::string devices_text(const Machine& machine) {
   return counted(machine.devices.size(), all ? "simulated device" : "device");
 }
 
+std::string norm_first_line(const Plan& plan) {
+  const std::string what = "runs twice, at first for the norm alone\n";
+  if (plan.again_from == 0) return "clipping: backward " + what;
+  return print("clipping: backward of blocks %d to %zu %s", plan.again_from, plan.blocks.size() - 1,
+               what.c_str());
+}
+
 }  // namespace
 
 std::string plan_table(const PlanQuestion& question, const Planned& planned) {
@@ -306,7 +313,7 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
       counted(plan.blocks.size(), "block").c_str(), counted(plan.tasks.size(), "task").c_str());
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
-  if (plan.norm_first) text += "clipping: backward runs twice, at first for the norm alone\n";
+  if (plan.norm_first) text += norm_first_line(plan);
   if (const auto wear = drive_wear(question.machine, plan)) text += wear_line(*wear);
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),

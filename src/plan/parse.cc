@@ -126,6 +126,7 @@ void PlanParser::parse_step(PlanLine& line) {
   plan_.staleness = line.integer_or("staleness", 0, {});
   plan_.clips = line.flag("clips");
   plan_.norm_first = line.flag("norm_first");
+  plan_.again_from = line.integer_or("again_from", 0, {});
   plan_.timing_only = line.flag("timing_only");
 }
 

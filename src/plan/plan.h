@@ -155,10 +155,13 @@ struct Plan {
   /// host updates read R.b; a device update may read G.b and round it itself.
   Precision gradients = Precision::fp32;
   bool clips = false;  // updates read C
-  /// Of a step that clips: every backward runs twice, at first for the norms alone. The sums that
-  /// C is made of are dropped; those of the second time are the same, and need not wait for it.
+  /// Of a step that clips: backwards run again once C is known. Sums of the blocks from
+  /// `again_from` on are at first for their norms alone and dropped; those of the second time are
+  /// the same, and need not wait. The sums of the blocks before it wait for C; those backwards run
+  /// once.
   bool norm_first = false;
-  int staleness = 0;  // forward and backward read weights with all but this many updates applied
+  int again_from = 0;  // a block
+  int staleness = 0;   // forward and backward read weights with all but this many updates applied
   /// A paper's program as it stands: tasks with durations and an order, but no values. It can be
   /// simulated, not trained; of the rules, 0 and 1 apply. Tasks may be of any kind on any resource
   /// (copies on copies' only), and `block` may name the first block of a stage.
@@ -196,9 +199,16 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place);
 /// what refreshes copies.
 Plan clipped(Plan plan);
 
-/// Whether the step's norm is known only when its sums are: updates wait for it, or are ahead of it
-/// and may be redone.
-inline bool sums_wait(const Plan& plan) { return plan.clips && !plan.norm_first; }
+/// Whether the block's backwards run twice, at first for the norm alone.
+inline bool runs_again(const Plan& plan, BlockId block) {
+  return plan.norm_first && block.number() >= plan.again_from;
+}
+
+/// Whether the step's norm is known only when the block's sum is: its update waits for it, or is
+/// ahead of it and may be redone.
+inline bool sum_waits(const Plan& plan, BlockId block) {
+  return plan.clips && !runs_again(plan, block);
+}
 
 /// What the task copies, as predicted: nothing where it refreshes.
 Bytes moved_bytes(const Task& task);

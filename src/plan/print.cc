@@ -64,6 +64,7 @@ void print_step(const Plan& plan, PlanText& text) {
   if (plan.gradients != Precision::fp32) text.field("gradients", to_string(plan.gradients));
   if (plan.clips) text.flag("clips");
   if (plan.norm_first) text.flag("norm_first");
+  if (plan.again_from > 0) text.field("again_from", plan.again_from);
   if (plan.timing_only) text.flag("timing_only");
   text.end();
 }

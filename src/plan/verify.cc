@@ -190,12 +190,12 @@ void StepCounts::count(const Task& task) {
 
 std::optional<Violation> StepCounts::find() const {
   const bool trains = plan_.mode == PlanMode::train;
-  const int backwards = !trains ? 0 : plan_.norm_first ? 2 : 1;
   for (int m = 0; m < plan_.micro_batches; ++m) {
     if (loads_[m] != 1) return expect(1, loads_[m], "load of micro-batch " + std::to_string(m));
   }
   for (const BlockId b : plan_.blocks.ids()) {
     const int forwards = trains && plan_.blocks[b].fused ? 0 : 1;
+    const int backwards = !trains ? 0 : runs_again(plan_, b) ? 2 : 1;
     for (int m = 0; m < plan_.micro_batches; ++m) {
       const auto of_block = [&](const char* what) {
         return what + to_string(b) + " for micro-batch " + std::to_string(m);

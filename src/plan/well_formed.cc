@@ -103,6 +103,10 @@ Finding FormCheck::step() const {
     return "norm_first is of a training step that clips";
   }
   if (plan_.blocks.empty()) return "the plan has no block";
+  if (plan_.again_from != 0 && !(plan_.norm_first && plan_.blocks.has(BlockId(plan_.again_from)))) {
+    return "again_from=" + std::to_string(plan_.again_from) +
+           " is no block of a step with norm_first";
+  }
   if (plan_.tasks.empty()) return "the plan has no task";
   if (plan_.timing_only) {
     if (plan_.values.empty() && plan_.instances.empty()) return {};
@@ -210,7 +214,7 @@ Finding FormCheck::values() const {
     if (value.kind == ValueKind::original && !may_update_ahead(value.block)) {
       return "value " + name + " is of no block whose update waits for the step's norm";
     }
-    if (value.kind == ValueKind::saved && plan_.norm_first) {
+    if (value.kind == ValueKind::saved && runs_again(plan_, value.block)) {
       return "value " + name + " serves one backward, and with norm_first there are two";
     }
     if (!seen.insert(name).second) return "two of one name: value " + name;
@@ -257,7 +261,8 @@ bool FormCheck::may_round(BlockId block) const {
 }
 
 bool FormCheck::may_update_ahead(BlockId block) const {
-  return plan_.mode == PlanMode::train && sums_wait(plan_) && plan_.blocks[block].trainable;
+  return plan_.mode == PlanMode::train && plan_.clips && !plan_.norm_first &&
+         plan_.blocks[block].trainable;
 }
 
 Finding FormCheck::memory() const {
@@ -436,11 +441,11 @@ Finding FormCheck::refreshes(const Task& task, const TaskSignatures& signatures)
   if (!task.refreshes) return {};
   const bool copies = task.kind == TaskKind::copy && !task.writes.empty();
   if (copies && value_of(task.writes.front()).kind == ValueKind::weight &&
-      (!sums_wait(plan_) || signatures.updates_ahead(task.block))) {
+      (!sum_waits(plan_, task.block) || signatures.updates_ahead(task.block))) {
     return {};
   }
   return "task '" + task.name + "' refreshes; expected a copy of weights" +
-         (sums_wait(plan_) ? " that are updated ahead" : "");
+         (sum_waits(plan_, task.block) ? " that are updated ahead" : "");
 }
 
 Finding FormCheck::accesses(const Task& task, const FewIds<InstanceId>& instances,

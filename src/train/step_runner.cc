@@ -235,7 +235,7 @@ void StepRunner::enqueue(Launch& launch, const Task& task) {
 /// since.
 bool StepRunner::is_refreshed(TaskRun run, const Task& task) const {
   if (!task.refreshes || run.step == first_step_ || run.step == disturbed_) return false;
-  return !sums_wait(plan_) || result(run.step - 1).scale == 1.0F;
+  return !sum_waits(plan_, task.block) || result(run.step - 1).scale == 1.0F;
 }
 
 void StepRunner::copy(const Task& task) {

@@ -62,6 +62,14 @@ ActivationPolicies random_policies(const Chain& chain, const StreamSchedule& sch
   return policies;
 }
 
+/// What is kept serves one backward.
+ActivationPolicies without_those_again(ActivationPolicies policies, int again_from) {
+  for (const BlockId b : policies.ids()) {
+    if (b.number() >= again_from) policies[b] = ActivationPolicy::recompute;
+  }
+  return policies;
+}
+
 /// Through DRAM in turn, those of none, of some or of all blocks, a tied head's among them; without
 /// drives those that wait for nothing.
 void pass_sums(const PlanQuestion& asked, const Chain& chain, Drives drives,
@@ -89,6 +97,9 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   schedule.spare_crossings = static_cast<int>(random() % 3);
   schedule.updates_as_landed = random() % 2 == 0;
   schedule.updates_ahead = static_cast<int>(random() % (chain.size() + 1));
+  if (asked.norm_first && random() % 4 != 0) {
+    schedule.again_from = static_cast<int>(random() % chain.size());
+  }
   if (drives == Drives::some) put_on_drives(schedule.homes, random);
   pass_sums(asked, chain, drives, schedule, random);
   if (drives == Drives::none) return schedule;
@@ -103,6 +114,9 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   schedule.staging.sums = count();
   schedule.staging.activations = 2 * count();
   schedule.policies = random_policies(chain, schedule, random);
+  if (asked.norm_first) {
+    schedule.policies = without_those_again(std::move(schedule.policies), schedule.again_from);
+  }
   return schedule;
 }
 
@@ -339,7 +353,7 @@ class StepRunnerWithNormFirst : public testing::TestWithParam<int> {};
 
 TEST_P(StepRunnerWithNormFirst, GivesTheBitsOfUpdatesBehindTheNorm) {
   const ScratchFolder folder;
-  int clipped = 0, others = 0, refreshed = 0;
+  int clipped = 0, others = 0, refreshed = 0, waiting = 0;
   for (unsigned seed = 300; seed < 316; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -353,18 +367,18 @@ TEST_P(StepRunnerWithNormFirst, GivesTheBitsOfUpdatesBehindTheNorm) {
     const Drives drives = seed % 2 == 0 ? Drives::some : Drives::none;
     if (drives == Drives::some) add_drives(asked.machine, folder);
     const Chain chain = make_chain(asked);
-    StreamSchedule schedule = random_schedule(asked, chain, drives, random);
-    schedule.policies = {};
-    const Plan plan = plan_of(asked, chain, schedule);
+    const Plan plan = plan_of(asked, chain, random_schedule(asked, chain, drives, random));
     const Outcome found = run(asked, plan, {}, {.clip = limit});
     expect_equal(found, resident);
     EXPECT_EQ(found.norms, resident.norms);
     if (count_refreshes(plan) > 0) ++refreshed;
+    if (plan.again_from > 0) ++waiting;
     for (const double norm : found.norms) ++(norm > limit ? clipped : others);
   }
   EXPECT_GT(clipped, 16);
   EXPECT_GT(others, 16);
   EXPECT_GT(refreshed, 4);
+  EXPECT_GT(waiting, 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithNormFirst, testing::Values(1, 3, 4));

@@ -35,8 +35,9 @@ struct PlanQuestion {
   Precision precision = Precision::fp32;
   Precision gradients = Precision::fp32;  // what updates take of a step's gradient sums
   bool clips = true;
-  /// Of the ways to clip: every backward runs twice, at first for the norm alone. No sum waits for
-  /// that then. Jobs do not ask for it; strategies try it where sums have no room to wait.
+  /// Of the ways to clip: backwards run twice, at first for the norm alone, and their sums need not
+  /// wait for that. A schedule says of which blocks (StreamSchedule::again_from). Jobs do not ask
+  /// for it; strategies try it where sums have no room to wait.
   bool norm_first = false;
   PlanMode mode = PlanMode::train;
   /// Training stops now and then to evaluate: the answer has a plan for that too, in the same
@@ -72,12 +73,12 @@ bool equal_budgets(const PlanQuestion& question);
 /// The device with the least of them, the first of several: what papers' programs count on.
 int least_device(const PlanQuestion& question);
 
-/// Whether gradient sums and updates wait for the step's norm.
+/// Whether all gradient sums and updates wait for the step's norm.
 inline bool sums_wait(const PlanQuestion& question) {
   return question.clips && !question.norm_first;
 }
 
-/// The question with norm_first. Nothing is kept for backward, since there are two.
+/// The question with norm_first. Nothing is kept for backward, since most run twice.
 PlanQuestion with_norm_first(PlanQuestion question);
 
 /// Of a step, padding included; none where only samples are counted: Harmony's profiles have no

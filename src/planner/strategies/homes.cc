@@ -46,7 +46,9 @@ class Eviction {
     landing_ = landing_sums(chain, residence);
     for (const BlockId b : chain.blocks.ids()) {
       sum_waits_.push_back(residence.sum_waits_on_host(b.number()));
+      sum_stays_.push_back(residence.waits_in_place_of_again(b.number()));
     }
+    updates_wait_ = residence.updates_wait();
   }
 
   /// Moves one thing after the other until what is freed covers `lack`, which grows with what
@@ -112,7 +114,7 @@ class Eviction {
     for (std::size_t b = chain_.size(); b-- > 0 && most > 0;) {
       BlockHome& home = schedule_.homes[b];
       if (landing_[b] == Bytes{} || home.sum_passes) continue;
-      if (sum_waits_[b] && !has_drives_) continue;
+      if (sum_stays_[b] || (sum_waits_[b] && !has_drives_)) continue;
       if (sums_wait(question_) && is_enough()) return;
       home.sum_passes = true;
       home.sum_on_drive = sum_waits_[b];
@@ -157,8 +159,7 @@ class Eviction {
 
   /// Beyond what is lacking.
   Bytes spare() const {
-    const bool apart =
-        schedule_.updates_read_apart && (sums_wait(question_) || schedule_.updates_at_end);
+    const bool apart = schedule_.updates_read_apart && updates_wait_;
     return freed_ - lack_ - staging_bytes(chain_, schedule_, landing_, apart).all();
   }
 
@@ -169,6 +170,8 @@ class Eviction {
   const bool has_drives_;
   std::vector<Bytes> landing_;
   std::vector<bool> sum_waits_;
+  std::vector<bool> sum_stays_;  // on drives it would cost more than to compute it again
+  bool updates_wait_ = false;    // any
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;

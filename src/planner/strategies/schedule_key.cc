@@ -43,7 +43,7 @@ ScheduleKey key_without_homes(const StreamSchedule& schedule) {
   for (const int number :
        {schedule.activation_slots, schedule.updates_as_landed ? 1 : 0, schedule.sums_leave_first,
         schedule.updates_read_apart ? 1 : 0, schedule.straight ? 1 : 0, schedule.updates_ahead,
-        room.states, room.pieces, room.weights, room.sums, room.activations,
+        schedule.again_from, room.states, room.pieces, room.weights, room.sums, room.activations,
         leaves ? schedule.saved_slots : 0}) {
     key.add(number);
   }

@@ -117,6 +117,10 @@ ResourceId PlanBuilder::renewals_up(int device) {
 
 void PlanBuilder::set_stage(BlockId block, int stage) { plan_.blocks[block].stage = stage; }
 
+void PlanBuilder::set_again_from(int block) {
+  if (plan_.norm_first) plan_.again_from = block;
+}
+
 ValueId PlanBuilder::value(ValueKind kind, BlockId block, int index) {
   const std::size_t rows = chain_.size() + 2;  // of a kind: "none", the blocks, what follows them
   const std::size_t row =

@@ -43,6 +43,8 @@ class PlanBuilder {
   /// would stand behind; made on first use.
   ResourceId renewals_up(int device);
   void set_stage(BlockId block, int stage);
+  /// StreamSchedule::again_from; of no meaning unless the step takes its norm first.
+  void set_again_from(int block);
 
   /// The value, made on first use. `index`: its micro-batch, of S.b its piece; -1: none.
   ValueId value(ValueKind kind, BlockId block, int index);

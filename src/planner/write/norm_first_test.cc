@@ -87,6 +87,44 @@ TEST(NormFirst, IsReadBackAndOthersDoNotMentionIt) {
   EXPECT_EQ(to_text(waits.plan(waits.schedule())).find("norm_first"), std::string::npos);
 }
 
+// The first blocks' sums wait for the norm; only the backwards of the others run again.
+TEST(NormFirst, RunsNoBackwardAgainWhoseSumWaits) {
+  const Sample sample;
+  const int blocks = static_cast<int>(sample.chain.size());
+  for (int from = 1; from < blocks; ++from) {
+    SCOPED_TRACE(from);
+    StreamSchedule schedule = sample.schedule();
+    schedule.again_from = from;
+    const Plan plan = sample.plan(schedule);
+    EXPECT_EQ(found_in(plan), "nothing");
+    EXPECT_EQ(plan.again_from, from);
+    EXPECT_EQ(count_of(plan, TaskKind::backward), 2 * (2 * blocks - from));
+    EXPECT_EQ(count_of(plan, TaskKind::update), blocks);
+    // Their updates need not wait for what runs again.
+    EXPECT_LT(task_named(plan, "clip"), task_named(plan, "U.0"));
+    EXPECT_LT(task_named(plan, "U.0"), task_named(plan, "B." + std::to_string(from) + ".1#1"));
+    const std::string text = to_text(plan);
+    EXPECT_NE(text.find(" clips norm_first again_from=" + std::to_string(from) + "\n"),
+              std::string::npos);
+    EXPECT_EQ(to_text(parse_plan(text, "sample")), text);
+  }
+}
+
+// What they keep of forward serves the one backward that there is.
+TEST(NormFirst, BlocksWhoseSumsWaitMayKeepWhatForwardMade) {
+  const Sample sample;
+  StreamSchedule schedule = sample.schedule();
+  schedule.again_from = 3;
+  schedule.policies = keep_all(sample.chain, kept_slots(sample.chain, schedule));
+  EXPECT_EQ(found_in(sample.plan(schedule)),
+            "0: value K.3.0 serves one backward, and with norm_first there are two");
+  for (const BlockId b : schedule.policies.ids()) {
+    if (b.number() >= schedule.again_from) schedule.policies[b] = ActivationPolicy::recompute;
+  }
+  EXPECT_TRUE(saves_any(schedule.policies));
+  EXPECT_EQ(found_in(sample.plan(schedule)), "nothing");
+}
+
 TEST(NormFirst, VerifyNamesWhatIsWrongWithIt) {
   const Sample sample;
   const Plan good = sample.plan(sample.schedule());
@@ -99,6 +137,11 @@ TEST(NormFirst, VerifyNamesWhatIsWrongWithIt) {
             "5: backward of block 0 for micro-batch 0 runs 2 times per step, not 1");
   EXPECT_EQ(with([](Plan& plan) { plan.clips = false; }),
             "0: norm_first is of a training step that clips");
+  EXPECT_EQ(with([](Plan& plan) { plan.again_from = 1; }),
+            "5: backward of block 0 for micro-batch 0 runs 2 times per step, not 1");
+  EXPECT_EQ(with([](Plan& plan) { plan.again_from = static_cast<int>(plan.blocks.size()); }),
+            "0: again_from=" + std::to_string(good.blocks.size()) +
+                " is no block of a step with norm_first");
   Sample once;
   once.question.norm_first = false;
   Plan plan = once.plan(once.schedule());
@@ -145,6 +188,27 @@ TEST(NormFirst, IsTakenWhereSumsHaveNoRoomToWait) {
   question.clips = false;
   question.options.without.clear();
   EXPECT_FALSE(must_fit(question).plan.norm_first);
+}
+
+// Without drives: the more sums have room, the fewer backwards run again and the shorter the step.
+TEST(NormFirst, RunsFewerBackwardsAgainWhereMoreSumsHaveRoomToWait) {
+  PlanQuestion question = question_short_of_dram();
+  question.machine.drives.clear();
+  Bytes sums;
+  for (const ChainBlock& block : make_chain(question).blocks) sums += landing_sum(block);
+  const Bytes states = question.host_budget;
+  Micros before = from_seconds(1);
+  int some = 0;
+  for (const double share : {0.7, 0.8, 1.0, 1.3}) {
+    SCOPED_TRACE(share);
+    question.host_budget = states + Bytes{static_cast<std::int64_t>(as_double(sums) * share)};
+    const Planned planned = must_fit(question);
+    EXPECT_LE(planned.lower_bound, planned.expected);
+    EXPECT_LT(planned.expected, before);
+    before = planned.expected;
+    some += planned.plan.norm_first && planned.plan.again_from > 0 ? 1 : 0;
+  }
+  EXPECT_GE(some, 2);
 }
 
 // A fused head runs forward in either of its backwards; evaluation once had it twice.

@@ -90,19 +90,19 @@ bool Residence::keeps_sum(int device, int block) const {
   }
   if (backward_visits_[block] > 1) return true;
   const bool tied = chain_.blocks[block].reads_weight.valid();  // its owner adds it later
-  return tied || (!rounds(block) && (home(block).sum_waits || updates_wait()));
+  return tied || (!rounds(block) && (home(block).sum_waits || updates_wait(block)));
 }
 
 bool Residence::rounds(int block) const {
   if (chain_.blocks[block].rounded == Bytes{}) return false;
   if (!home(block).on_device) return true;
-  return updates_wait() && backward_visits_[block] == 1 && !home(block).sum_waits;
+  return updates_wait(block) && backward_visits_[block] == 1 && !home(block).sum_waits;
 }
 
 bool Residence::renews_at_once(int block) const {
   const BlockHome at = home(block);
   if (!at.renews_at_once) return false;
-  if (updates_wait()) return updates_ahead_[block];
+  if (updates_wait(block)) return updates_ahead_[block];
   return trains_ && chain_.blocks[block].trainable && !at.on_device && !at.weight_on_drive;
 }
 

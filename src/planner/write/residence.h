@@ -57,7 +57,13 @@ class Residence {
   /// What comes down of the block's sum is not used at once: it waits for the norm, for the end of
   /// backward, for another visit, or for the block whose weights a tied head reads.
   bool sum_waits_on_host(int block) const {
-    return updates_wait() || !lands_whole(block) || chain_.blocks[block].reads_weight.valid();
+    const bool waits = updates_wait(block) && !lands_behind_norm(block);
+    return waits || !lands_whole(block) || chain_.blocks[block].reads_weight.valid();
+  }
+  /// Where the step takes its norm first: the sum is in DRAM when the norm is known, so that its
+  /// backwards need not run again.
+  bool waits_in_place_of_again(int block) const {
+    return question_.norm_first && sum_waits(block) && !lands_behind_norm(block);
   }
   /// R has a slot of its own on the device.
   bool keeps_rounded(int device, int block) const {
@@ -79,11 +85,20 @@ class Residence {
   /// The most that a task on the device takes beside what it reads and writes.
   Bytes workspace(int device) const;
 
-  /// Updates wait for the end of backward.
-  bool updates_wait() const { return sums_wait(question_) || schedule_.updates_at_end; }
+  /// The block's update waits for the norm, or for the end of backward.
+  bool updates_wait(int block) const { return sum_waits(block) || schedule_.updates_at_end; }
+  /// Any block's does.
+  bool updates_wait() const { return updates_wait(0); }
 
  private:
   bool reads_weight(const StageVisit& visit, int block) const;
+  bool sum_waits(int block) const {
+    return question_.clips && !(question_.norm_first && block >= schedule_.again_from);
+  }
+  /// Its sum stays on its device until then.
+  bool lands_behind_norm(int block) const {
+    return question_.norm_first && gathers_sum(backward_device_[block], block);
+  }
   bool may_update_ahead(int block) const;
   void choose_updates_ahead();
 

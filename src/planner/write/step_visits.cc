@@ -8,11 +8,12 @@
 namespace ferry {
 namespace {
 
-std::vector<StageVisit> with_backwards_again(std::vector<StageVisit> visits) {
+std::vector<StageVisit> with_backwards_again(std::vector<StageVisit> visits, int from) {
   for (std::size_t v = 0, count = visits.size(); v < count; ++v) {
-    if (visits[v].direction == Direction::forward) continue;
+    if (visits[v].direction == Direction::forward || visits[v].end <= from) continue;
     StageVisit again = visits[v];
     again.direction = Direction::backward;
+    again.first = std::max(again.first, from);
     visits.push_back(again);
   }
   return visits;
@@ -25,8 +26,10 @@ StepVisits::StepVisits(const PlanQuestion& question, const Chain& chain,
     : question_(question),
       chain_(chain),
       norm_first_(question.norm_first && question.mode == PlanMode::train),
+      again_from_(schedule.again_from),
       once_(schedule.visits.size()),
-      all_(norm_first_ ? with_backwards_again(schedule.visits) : schedule.visits) {}
+      all_(norm_first_ ? with_backwards_again(schedule.visits, schedule.again_from)
+                       : schedule.visits) {}
 
 bool StepVisits::counts_stages(const StageVisit& visit) const {
   const bool trains = question_.mode == PlanMode::train;

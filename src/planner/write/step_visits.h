@@ -12,8 +12,8 @@
 
 namespace ferry {
 
-/// Visits by number. Where the step takes its norm first (PlanQuestion::norm_first) all backwards
-/// of the schedule run again, behind its visits.
+/// Visits by number. Where the step takes its norm first (PlanQuestion::norm_first) the schedule's
+/// backwards run again behind its visits, through the blocks from StreamSchedule::again_from on.
 class StepVisits {
  public:
   /// All three must outlive it.
@@ -26,10 +26,16 @@ class StepVisits {
     return std::span(all_).subspan(visit + 1);
   }
 
-  /// The sums of its backwards are for the norm alone.
-  bool is_for_norm(std::size_t visit) const { return norm_first_ && visit < once_; }
+  /// The block's backwards of the visit are for the norm alone, and will run again.
+  bool is_for_norm(std::size_t visit, int block) const {
+    return norm_first_ && visit < once_ && block >= again_from_;
+  }
   /// Its backwards have run for the norm.
   bool is_again(std::size_t visit) const { return visit >= once_; }
+  /// And the last ones do: nobody reads the gradient of what they read.
+  bool ends_again(std::size_t visit) const {
+    return is_again(visit) && all_[visit].first == again_from_;
+  }
   /// The first of those that are again, or count().
   std::size_t first_again() const { return once_; }
 
@@ -53,6 +59,7 @@ class StepVisits {
   const PlanQuestion& question_;
   const Chain& chain_;
   const bool norm_first_;
+  const int again_from_;
   const std::size_t once_;  // visits of the schedule
   const std::vector<StageVisit> all_;
 };

@@ -53,17 +53,24 @@ class StreamWriter {
 
   Plan write(TaskNames names) {
     set_stages();
+    builder_.set_again_from(schedule_.again_from);
     plan_visits();
     lay_out_devices();
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, store_.tokens(m));
     for (std::size_t v = 0; v < visits_.count(); ++v) {
-      if (v == visits_.first_again()) collect();
+      if (v == visits_.first_again()) {
+        collect();
+        update_landed(true);
+      }
       run(v);
     }
     // Behind all other sums, in the order in which the next step needs the blocks' updates.
     for (const auto& [b, v] : waiting_) land(v, b);
     if (visits_.count() == visits_.first_again()) collect();
-    if (train_ && residence_.updates_wait()) update_all();
+    if (train_) {
+      for (int d = 0; d < schedule_.devices; ++d) update_all(d);
+      update_landed(false);
+    }
     builder_.settle(store_.end(), kHostGradientTurns, names);
     return builder_.finish();
   }
@@ -105,7 +112,7 @@ class StreamWriter {
 
   void set_stages() {
     std::vector<bool> begins(chain_.size(), false);
-    for (const StageVisit& visit : visits_.all()) {
+    for (const StageVisit& visit : schedule_.visits) {
       if (visits_.counts_stages(visit)) begins[visit.first] = true;
     }
     int stage = -1;
@@ -262,7 +269,7 @@ class StreamWriter {
         if (sends(visit.device, reader)) inputs_[reader] = std::max(inputs_[reader], all);
       };
       if (visit.direction == Direction::forward) passes(ValueKind::activation, visit.end);
-      if (visit.direction != Direction::forward) {
+      if (visit.direction != Direction::forward && !visits_.ends_again(v)) {
         passes(ValueKind::activation_gradient, visit.first);
       }
     }
@@ -466,9 +473,10 @@ class StreamWriter {
       backward(b, m, v, {loss, norms});
     }
     // What the next stage waits for leaves before anything else.
-    if (visit.first > 0 && !residence_.keeps_input_gradient(d, visit.first)) {
+    const bool is_read = !visits_.ends_again(v);
+    if (visit.first > 0 && !(is_read && residence_.keeps_input_gradient(d, visit.first))) {
       const ValueId passed = builder_.value(ValueKind::activation_gradient, visit.first, m);
-      pass_on(v, fetch(d, passed), passed);
+      if (is_read) pass_on(v, fetch(d, passed), passed);
       devices_[d].let_go(passed);
     }
     if (loss >= 0 && !visits_.is_again(v)) bring_loss_down(d, loss, m);
@@ -513,7 +521,7 @@ class StreamWriter {
     builder_.backward(b, m, d, saves(schedule_.policies, b), where);
     if (saves(schedule_.policies, b)) devices_[d].let_go(saved(b, m));
     if (!is_head(b)) devices_[d].let_go(above);
-    const bool reads_on = visits_.is_for_norm(v) && residence_.home(b).input_stays;
+    const bool reads_on = visits_.is_for_norm(v, b) && residence_.home(b).input_stays;
     if (b > 0 && !reads_on) devices_[d].let_go(input);
     if (reads_tokens(chain_, b)) let_go_tokens(d, m);
   }
@@ -540,11 +548,12 @@ class StreamWriter {
     if (!visits_.completes_sums(visit)) {
       if (!gathers) pass_sum_on(v, b);
     } else if (!block(b).trainable) {
-      if (goes_to_owner(visit, b)) pass_sum_on(v, b);
-    } else if (visits_.is_for_norm(v)) {
+      const bool is_dropped = visits_.is_again(v) && owner_of(b) < schedule_.again_from;
+      if (!is_dropped && goes_to_owner(visit, b)) pass_sum_on(v, b);
+    } else if (visits_.is_for_norm(v, b)) {
       return;
     } else if (residence_.updates(visit.device, b)) {
-      if (!residence_.updates_wait()) due_[visit.device].insert(b);
+      if (!residence_.updates_wait(b)) due_[visit.device].insert(b);
     } else if (gathers) {
       waiting_[b] = v;
     } else {
@@ -561,10 +570,11 @@ class StreamWriter {
 
   /// A whole sum, for the host to update by.
   void land(std::size_t v, int b) {
-    bring_sum_down(v, residence_.update_sum(b), b, residence_.updates_wait());
-    landed_.push_back(b);
+    const bool waits = residence_.updates_wait(b) && !scale_.valid();
+    bring_sum_down(v, residence_.update_sum(b), b, waits);
+    if (waits) landed_.push_back(b);
     if (residence_.updates_ahead(b)) store_.update(b, {});
-    if (!residence_.updates_wait()) store_.update(b, scale_);
+    if (!waits) store_.update(b, scale_);
     renew_at_once(b);
   }
 
@@ -609,17 +619,20 @@ class StreamWriter {
     });
   }
 
-  /// The updates that waited for the norm.
-  void update_all() {
-    for (int d = 0; d < schedule_.devices; ++d) update_all(d);
-    std::vector<int> order = landed_;
-    if (!schedule_.updates_as_landed) std::sort(order.begin(), order.end());
-    for (const int b : order) store_.update(b, scale_);
+  /// The host's updates that waited, for the norm or the end of backward.
+  void update_landed(bool backwards_follow) {
+    if (!schedule_.updates_as_landed) std::ranges::sort(landed_);
+    std::erase_if(landed_, [&](int b) {
+      if (backwards_follow && tied_head(b) >= 0) return false;  // the head's read W
+      store_.update(b, scale_);
+      return true;
+    });
   }
 
+  /// The device's.
   void update_all(int d) {
     for (int b = 0; b < blocks(); ++b) {
-      if (!residence_.updates(d, b)) continue;
+      if (!residence_.updates(d, b) || !residence_.updates_wait(b)) continue;
       const InstanceId sum = devices_[d].staying(residence_.update_sum(b), b).value();
       builder_.update(b, builder_.device(d).compute, sum, scale_on(d));
     }
@@ -658,7 +671,7 @@ class StreamWriter {
   std::map<int, std::size_t> sent_;        // blocks whose sums go straight on, from which visit
   std::map<int, std::set<int>> due_;       // by device: blocks to update there
   std::map<int, std::size_t> waiting_;     // blocks whose sums come down last, and their visits
-  std::vector<int> landed_;                // trainable blocks in the order of their sums' copies
+  std::vector<int> landed_;                // blocks whose updates wait, as their sums came down
   std::map<BlockId, InstanceId> norms_;    // on the host
   std::map<int, InstanceId> losses_;       // likewise, by micro-batch
   InstanceId scale_;                       // likewise, once the norm is known

@@ -117,6 +117,9 @@ struct StreamSchedule {
   /// updated when theirs lands, as if the step would not be clipped. Where it is they are updated
   /// again, from what was there, which DRAM has until then.
   int updates_ahead = 0;
+  /// Where the step takes its norm first (PlanQuestion::norm_first): the first block whose
+  /// backwards run again. The sums of those before it wait for the norm, as without.
+  int again_from = 0;
   /// Updates wait for the end of backward even without clipping, as ZeRO-Offload's optimizer does.
   bool updates_at_end = false;
 
