@@ -157,19 +157,44 @@ TEST(LowerBound, IsThatOfTheShorterWayToClip) {
   EXPECT_EQ(shorter, (std::map<bool, int>{{false, 1}, {true, 1}}));
 }
 
-// One device, which does nothing but compute.
-TEST(LowerBound, WhereTheNormComesFirstAllBackwardsCountTwice) {
-  const PlanQuestion question = question_of_host(1_GiB);
+// One device, which does nothing but compute, and DRAM with room for so many blocks' sums.
+PlanQuestion question_of_room_for_sums(int blocks) {
+  PlanQuestion question = question_of_host(1_GiB);
+  question.profile.update_rate = 1e15;
   const Chain chain = make_chain(question);
-  PlanQuestion free = question;
-  free.profile.update_rate = 1e15;
-  const Chain fast = make_chain(free);
-  const Totals totals = totals_of(fast);
-  const Micros twice = bound_of_one_way(with_norm_first(free), fast);
+  question.host_budget = {};
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    question.host_budget += block.weights + block.states;
+    if (b.number() < blocks) question.host_budget += landing_sum(block);
+  }
+  return question;
+}
+
+TEST(LowerBound, WhereTheNormComesFirstAllBackwardsCountTwice) {
+  const PlanQuestion question = question_of_room_for_sums(0);
+  const Chain chain = make_chain(question);
+  const Totals totals = totals_of(chain);
+  const Micros twice = bound_of_one_way(with_norm_first(question), chain);
   EXPECT_NEAR(twice.count, ((totals.all + totals.backward) * kMicroBatches).count, 0.1);
   // Updates run beside all of it.
-  EXPECT_LT(bound_of_one_way(with_norm_first(question), chain),
-            totals_of(chain).host_updates + totals.backward * kMicroBatches);
+  PlanQuestion slow = question;
+  slow.profile.update_rate = 1e5;
+  const Chain slowly = make_chain(slow);
+  EXPECT_LT(bound_of_one_way(with_norm_first(slow), slowly),
+            totals_of(slowly).host_updates + totals.backward * kMicroBatches);
+}
+
+TEST(LowerBound, BackwardsOfBlocksWhoseSumsHaveRoomCountOnce) {
+  constexpr int kRoom = 3;
+  const PlanQuestion question = question_of_room_for_sums(kRoom);
+  const Chain chain = make_chain(question);
+  Micros all = totals_of(chain).all;
+  for (const BlockId b : chain.blocks.ids()) {
+    if (b.number() >= kRoom) all += chain.blocks[b].backward;
+  }
+  EXPECT_NEAR(bound_of_one_way(with_norm_first(question), chain).count, (all * kMicroBatches).count,
+              0.1);
 }
 
 // The host is slow: devices update all. They compute for all of the step.

@@ -44,15 +44,30 @@ States states_of(const Chain& chain) {
 struct Computation {
   double all = 0;
   double backward = 0;  // of the first trainable block and those behind it
+  double again = 0;     // of backwards that run again
 };
 
-Computation computation_of(const PlanQuestion& question, const Chain& chain) {
-  Micros all;
-  for (const ChainBlock& block : chain.blocks) {
-    all += least_backwards(question, block) + (has_forward(block) ? block.forward : Micros{});
+Computation computation_of(const PlanQuestion& question, const Chain& chain,
+                           const AgainFrom& again) {
+  Micros all, twice;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    all += least_backwards(chain, b, again) + (has_forward(block) ? block.forward : Micros{});
+    if (b.number() >= again.most) twice += block.backward;
   }
   const double batches = question.micro_batches;
-  return {all.seconds() * batches, backward_with_sums(chain).seconds() * batches};
+  return {all.seconds() * batches, backward_with_sums(chain).seconds() * batches,
+          twice.seconds() * batches};
+}
+
+// W + S of blocks whose sums need not be there when the norm is known, at most.
+double states_again(const Chain& chain, const AgainFrom& again) {
+  Bytes bytes;
+  for (const BlockId b : chain.blocks.ids()) {
+    const ChainBlock& block = chain.blocks[b];
+    if (block.trainable && b.number() >= again.least) bytes += block.weights + block.states;
+  }
+  return as_double(bytes);
 }
 
 // What neither devices nor DRAM hold when a step's first backward begins, the head's: beside W and
@@ -131,11 +146,14 @@ Passing passing_of(const PlanQuestion& question, const Chain& chain, double all,
 // The program whose least step no plan is faster than. Its variables are means over many steps.
 class StepProgram {
  public:
-  StepProgram(const PlanQuestion& question, const Chain& chain)
+  /// `waits`: with what it takes that sums wait for the norm.
+  StepProgram(const PlanQuestion& question, const Chain& chain, const AgainFrom& again, bool waits)
       : question_(question),
         chain_(chain),
+        waits_(waits),
         states_(states_of(chain)),
-        computation_(computation_of(question, chain)),
+        states_again_(states_again(chain, again)),
+        computation_(computation_of(question, chain, again)),
         links_(joint_rates(question)),
         drives_(drive_array(question, chain)),
         devices_(static_cast<double>(question.machine.devices.size())),
@@ -151,8 +169,8 @@ class StepProgram {
   Micros least_step(Homes homes) {
     if (states_.bytes <= 0) return {};
     step_ = add_time();
-    for (Variable* bytes :
-         {&home_, &host_, &returning_, &waiting_, &ahead_, &on_drives_, &read_, &written_}) {
+    for (Variable* bytes : {&home_, &host_, &returning_, &waiting_, &ahead_, &on_drives_, &read_,
+                            &written_, &missing_here_, &missing_on_host_}) {
       *bytes = program_.add(states_.bytes);
     }
     program_.at_least(states_.bytes, {{1, home_}, {1, host_}});
@@ -160,7 +178,7 @@ class StepProgram {
     demand_rates();
     demand_places(homes);
     demand_drives();
-    if (sums_wait(question_)) demand_phases();
+    if (waits_) demand_phases();
     return from_seconds(program_.least_of(step_));
   }
 
@@ -194,7 +212,7 @@ class StepProgram {
   // What rests on devices, in DRAM and on drives; with clipping, when the norm is known.
   void demand_places(Homes homes) {
     const double sums = states_.sums;
-    if (!sums_wait(question_)) {
+    if (!waits_) {
       const double devices = homes == Homes::off_devices ? 0 : room_;
       const Passing passing = passing_of(question_, chain_, states_.bytes, devices);
       program_.at_least(passing.on_devices - devices, {{-1, home_}});
@@ -203,10 +221,15 @@ class StepProgram {
     }
     program_.at_least(0, {{sums, home_}, {-1, returning_}});
     program_.at_least(0, {{sums, host_}, {-1, waiting_}});
-    program_.at_least(-room_, {{-1 - sums, home_}, {1, returning_}, {-1, waiting_}});
-    program_.at_least(
-        -dram_,
-        {{-1 - sums, host_}, {1, waiting_}, {-1, returning_}, {-1, ahead_}, {1, on_drives_}});
+    program_.at_least(-sums * states_again_, {{-1, missing_here_}, {-1, missing_on_host_}});
+    program_.at_least(-room_,
+                      {{-1 - sums, home_}, {1, returning_}, {-1, waiting_}, {1, missing_here_}});
+    program_.at_least(-dram_, {{-1 - sums, host_},
+                               {1, waiting_},
+                               {-1, returning_},
+                               {-1, ahead_},
+                               {1, on_drives_},
+                               {1, missing_on_host_}});
     program_.at_least(-dram_, {{-2, ahead_}});
   }
 
@@ -242,13 +265,13 @@ class StepProgram {
 
   void demand_renewal(Variable renewing) {
     const double update = states_.host_update;
-    program_.at_least(0, {{devices_, renewing}, {-states_.device_update, home_}});
+    program_.at_least(computation_.again, {{devices_, renewing}, {-states_.device_update, home_}});
     program_.at_least(0, {{1, renewing}, {-update, host_}, {update, ahead_}});
     program_.at_least(0, {{links_.up, renewing},
                           {-states_.weights, host_},
                           {states_.weights, ahead_},
                           {-1, returning_}});
-    program_.at_least(0, {{links_.down, renewing}, {-1, waiting_}});
+    program_.at_least(0, {{links_.down, renewing}, {-1, waiting_}, {-1, missing_on_host_}});
     if (has_drives()) {
       program_.at_least(0, {{drives_.read.bytes_per_second, renewing}, {-1, on_drives_}});
     }
@@ -258,6 +281,7 @@ class StepProgram {
                           {drawn() + states_.weights, ahead_},
                           {-1, returning_},
                           {-1, waiting_},
+                          {-1, missing_on_host_},
                           {-1, on_drives_}});
   }
 
@@ -267,15 +291,18 @@ class StepProgram {
     program_.at_least(all_backwards_, {{1, behind}});
     program_.at_least(computation_.backward, {{devices_, behind}});
     program_.at_least(first_sum_, {{1, behind}, {-states_.host_update * ahead, ahead_}});
-    program_.at_least(
-        first_sum_ * links_.down,
-        {{links_.down, behind}, {-states_.sums, host_}, {1, waiting_}, {-1, returning_}});
+    program_.at_least(first_sum_ * links_.down, {{links_.down, behind},
+                                                 {-states_.sums, host_},
+                                                 {1, waiting_},
+                                                 {-1, returning_},
+                                                 {1, missing_on_host_}});
     if (!has_dram_rate()) return;
     program_.at_least(first_sum_ * dram_rate(), {{dram_rate(), behind},
                                                  {-drawn() * ahead, ahead_},
                                                  {-states_.sums, host_},
                                                  {1, waiting_},
-                                                 {-1, returning_}});
+                                                 {-1, returning_},
+                                                 {1, missing_on_host_}});
   }
 
   bool has_dram_rate() const { return question_.machine.host.memory_bandwidth.limited(); }
@@ -289,7 +316,9 @@ class StepProgram {
 
   const PlanQuestion& question_;
   const Chain& chain_;
+  const bool waits_;
   const States states_;
+  const double states_again_;  // bytes
   const Computation computation_;
   const JointRates links_;
   const DriveArray drives_;
@@ -309,12 +338,21 @@ class StepProgram {
   Variable on_drives_ = 0;  // X
   Variable read_ = 0;       // R: bytes of a step
   Variable written_ = 0;    // Y: likewise
+  // g, j: bytes of sums, for the devices' updates and the host's, that are not there when the norm
+  // is known, since they are computed again.
+  Variable missing_here_ = 0;
+  Variable missing_on_host_ = 0;
 };
 
 }  // namespace
 
-Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes) {
-  return StepProgram(question, chain).least_step(homes);
+// Where the norm is first sums may wait all the same, so plans meet either program's demands.
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes,
+                      const AgainFrom& again) {
+  Micros bound;
+  if (!sums_wait(question)) bound = StepProgram(question, chain, again, false).least_step(homes);
+  if (!question.clips) return bound;
+  return std::max(bound, StepProgram(question, chain, again, true).least_step(homes));
 }
 
 }  // namespace ferry

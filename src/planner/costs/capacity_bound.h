@@ -11,7 +11,9 @@ namespace ferry {
 enum class Homes { anywhere, off_devices };
 
 /// No plan that trains, with states at home there, is faster: the least step that meets the demands
-/// of term 4 of docs/planner.md, "The lower bound", as all plans do.
-Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes);
+/// of term 4 of docs/planner.md, "The lower bound", as all plans do that run backwards again from
+/// there on.
+Micros capacity_bound(const PlanQuestion& question, const Chain& chain, Homes homes,
+                      const AgainFrom& again = kOnce);
 
 }  // namespace ferry

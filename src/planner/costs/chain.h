@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -87,9 +88,19 @@ inline Micros least_backward(const ChainBlock& block) {
   return block.saved > Bytes{} ? std::min(block.backward, block.saved_backward) : block.backward;
 }
 
+/// The first blocks from which on a step may run backwards again (Plan::again_from).
+struct AgainFrom {
+  int least;
+  int most;
+};
+/// It runs none again.
+inline constexpr AgainFrom kOnce = {std::numeric_limits<int>::max(),
+                                    std::numeric_limits<int>::max()};
+
 /// All backwards of a micro-batch through the block, likewise: nothing that is kept serves two.
-inline Micros least_backwards(const PlanQuestion& question, const ChainBlock& block) {
-  return question.norm_first ? block.backward * 2 : least_backward(block);
+inline Micros least_backwards(const Chain& chain, BlockId block, const AgainFrom& again) {
+  const ChainBlock& costs = chain.blocks[block];
+  return block.number() >= again.most ? costs.backward * 2 : least_backward(costs);
 }
 
 /// What its backward allocates at least, likewise.

@@ -10,6 +10,7 @@ namespace ferry {
 namespace {
 
 constexpr double kTiny = 1e-11;  // where sizes are about 1
+constexpr double kFar = 1e-6;    // likewise: more than rounding makes of what just fits
 constexpr int kMostPivots = 500;
 
 // The dual simplex method. Row r says: its variable is right(r) and, over the columns, at(r, c)
@@ -95,6 +96,7 @@ double LeastProgram::least_of(Variable variable) const {
     const auto row = tableau.worst_row();
     if (!row) break;
     const auto column = tableau.cheapest_column(*row);
+    if (!column && tableau.right(*row) < -kFar) return std::numeric_limits<double>::infinity();
     if (!column) break;
     tableau.pivot(*row, *column);
   }

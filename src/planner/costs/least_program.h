@@ -25,8 +25,9 @@ class LeastProgram {
   /// Demands that the terms add up to no less.
   void at_least(double least, const std::vector<Term>& terms) { rows_.push_back({terms, least}); }
 
-  /// The least that the variable can be, within rounding; less where finding it takes too long or
-  /// nothing meets all demands. O(rows * variables) for each of few hundred steps at most.
+  /// The least that the variable can be, within rounding; less where finding it takes too long;
+  /// infinity where nothing meets all demands, nor nearly. O(rows * variables) for each of few
+  /// hundred steps at most.
   double least_of(Variable variable) const;
 
  private:

@@ -160,9 +160,11 @@ void BlockMoves::resize_ring(StreamSchedule& schedule) {
 }
 
 void BlockMoves::change_ahead(StreamSchedule& schedule) {
-  if (!may_.ahead) return;
   const int blocks = static_cast<int>(chain_.size());
-  schedule.updates_ahead = std::min(blocks, resized(schedule.updates_ahead, 0));
+  int& ahead = schedule.updates_ahead;
+  int& again = schedule.again_from;
+  if (may_.ahead) ahead = std::min(blocks, resized(ahead, 0));
+  if (may_.again) again = std::min(blocks - 1, resized(again, 0));
 }
 
 /// By one block; no stage gets empty by it.

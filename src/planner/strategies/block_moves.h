@@ -17,6 +17,7 @@ class BlockMoves {
     bool policies = false;
     bool borders = false;   // of stages
     bool ahead = false;     // how many blocks are updated ahead of the norm
+    bool again = false;     // from which block on backwards run again
     bool renewals = false;  // weights that come up as soon as they are updated
     bool drives = false;    // what rests there and passes through how many slots
     bool sums = false;      // where drives may: of how many blocks sums leave before states

@@ -92,8 +92,33 @@ TEST(BlockMoves, WhatMayNotChangeStays) {
   EXPECT_EQ(schedule.policies, first.policies);
   EXPECT_EQ(schedule.visits, first.visits);
   EXPECT_EQ(schedule.updates_ahead, first.updates_ahead);
+  EXPECT_EQ(schedule.again_from, first.again_from);
   EXPECT_EQ(schedule.leaving, first.leaving);
   EXPECT_EQ(schedule.staging, first.staging);
+}
+
+// Where the norm comes first the head always runs backward again.
+TEST(BlockMoves, FromWhichBlockOnBackwardsRunAgainChanges) {
+  std::mt19937 random(4);
+  PlanQuestion question = sample(random);
+  question.clips = true;
+  question = with_norm_first(question);
+  const Chain chain = make_chain(question);
+  StreamSchedule schedule = bare_schedule(question, chain, random);
+  BlockMoves moves(chain, {.borders = true, .again = true}, 4);
+  std::set<int> seen;
+  for (int i = 0; i < 200; ++i) {
+    schedule = moves.neighbour(schedule);
+    seen.insert(schedule.again_from);
+    schedule.homes = schedule.chosen_homes;
+    Plan plan = write_stream_plan(question, chain, schedule);
+    order_accesses(plan);
+    const std::optional<Violation> violation = verify(plan);
+    ASSERT_FALSE(violation) << violation->message;
+  }
+  EXPECT_GT(seen.size(), 3U);
+  EXPECT_GE(*seen.begin(), 0);
+  EXPECT_LT(*seen.rbegin(), static_cast<int>(chain.size()));
 }
 
 PlanQuestion question_with_drive() {

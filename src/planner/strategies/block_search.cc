@@ -66,6 +66,7 @@ BlockMoves StreamSearch::block_moves(const StreamSchedule& schedule) const {
           {.policies = may_keep(),
            .borders = may_move,
            .ahead = may_update_ahead(schedule),
+           .again = question_.norm_first,
            .renewals = schedule.on_devices.renewed > 0,
            .drives = resting_ == Resting::by_value && schedule.uses_drives() &&
                      schedule.staging != kLeastStaging,

@@ -74,6 +74,8 @@ DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
   for (int b = 0; b < blocks; ++b) inputs_.push_back(b > 0 && runs_on[b] >= 0);
   first_device_ = runs_on[0];
   for (int d = 0; d < schedule.devices; ++d) {
+    // At home on a device, a sum that waits for the norm takes room there.
+    std::ranges::stable_partition(all_[d], [&](int b) { return b >= schedule.again_from; });
     std::ranges::reverse(sums_[d]);
     most_.all = std::max(most_.all, static_cast<int>(all_[d].size()));
     most_.sums = std::max(most_.sums, static_cast<int>(sums_[d].size()));

@@ -331,6 +331,17 @@ std::vector<StreamDraft> StreamSearch::packed_homes(const StreamDraft& draft, in
   return found;
 }
 
+/// With nothing at home but whole blocks, as many as the devices hold.
+StreamSchedule StreamSearch::packed(StreamSchedule schedule) const {
+  schedule.on_devices = whole_blocks(schedule.on_devices);
+  int& all = schedule.on_devices.all;
+  all = largest(DeviceHomes(chain_, schedule).most().all, [&](int tried) {
+    all = tried;
+    return !lacks_device_memory(schedule);
+  });
+  return schedule;
+}
+
 /// From few whole blocks to many, then sums, as far as they fit and make the step shorter than
 /// that; then what is between the last that fit and the first that did not.
 StreamDraft StreamSearch::most_at_home(StreamDraft draft) {
@@ -405,6 +416,7 @@ StreamSearch::Fill StreamSearch::fill_of(StreamSchedule visits, const StreamDraf
   visits.saved_slots = StreamSchedule{}.saved_slots;
   visits.updates_as_landed = draft.schedule.updates_as_landed;
   visits.updates_ahead = draft.schedule.updates_ahead;
+  visits.again_from = draft.schedule.again_from;
   if (rest == Fills::sums_and_leave) visits = with_roomy_saved_ring(std::move(visits));
   return {visits, kept_slots(chain_, visits), rest, whole};
 }

@@ -340,7 +340,7 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   std::array<StrategyAnswer, 2> answers;
   answers[likely] = plan_one_way(ways[likely], chain);
   const Micros step = step_of(answers[likely]);
-  if (bounds[other] >= step) return std::move(answers[likely]);
+  if (step < kNever && bounds[other] >= step) return std::move(answers[likely]);
   if (step < kNever) ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
   answers[other] = plan_one_way(ways[other], chain);
   const Micros second = step_of(answers[other]);

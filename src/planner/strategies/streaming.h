@@ -235,6 +235,7 @@ class StreamSearch {
   void exchange_homes(const StreamDraft& draft);
   void crowded_homes(StreamDraft draft);
   std::vector<StreamDraft> packed_homes(const StreamDraft& draft, int slots);
+  StreamSchedule packed(StreamSchedule schedule) const;
   StreamDraft most_at_home(StreamDraft draft);
   /// What takes the memory that forward's outputs leave: sums that wait, then weights; weights
   /// alone; or the first, and what is not kept leaves for DRAM in place of being computed again.
@@ -288,6 +289,8 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
+  StreamDraft best_again(StreamDraft draft);
+  StreamDraft best_count(StreamDraft draft, int StreamSchedule::*count, int most);
   void search_blocks(const std::vector<Found>& found, double most_gain);
   StreamDraft best_blocks(StreamDraft draft, double most_gain);
   int block_tries(const StreamDraft& draft) const;

@@ -79,22 +79,42 @@ bool StreamSearch::may_renew_at_once(const StreamSchedule& schedule) const {
 /// With clipping: updates ahead of the norm, of as many blocks as DRAM has room for what they find
 /// and as the step gets shorter by.
 StreamDraft StreamSearch::best_ahead(StreamDraft draft) {
+  const int blocks = static_cast<int>(chain_.size());
   if (!may_update_ahead(draft.schedule)) return draft;
+  return best_count(std::move(draft), &StreamSchedule::updates_ahead, blocks);
+}
+
+/// Where the step takes its norm first: the sums of as many blocks wait for it all the same as
+/// there is room for and as the step gets shorter by.
+StreamDraft StreamSearch::best_again(StreamDraft draft) {
+  const int blocks = static_cast<int>(chain_.size());
+  if (!question_.norm_first) return draft;
+  return best_count(std::move(draft), &StreamSchedule::again_from, blocks - 1);
+}
+
+/// The most, the half of it, and so on; then more or less than the best of these by ever smaller
+/// steps. Where sums wait in place of backwards that run again, also with as many whole blocks at
+/// home as fit, which leaves DRAM room for them.
+StreamDraft StreamSearch::best_count(StreamDraft draft, int StreamSchedule::*count, int most) {
   return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
     const auto try_each = [&](const std::vector<int>& counts) {
-      given = fastest_by(std::move(given), counts, [](StreamSchedule& schedule, int count) {
-        schedule.updates_ahead = count;
-      });
+      std::vector<StreamSchedule> schedules;
+      for (const int tried : counts) {
+        StreamSchedule turned = given.schedule;
+        turned.*count = tried;
+        schedules.push_back(turned);
+        if (homes_ && question_.norm_first) schedules.push_back(packed(std::move(turned)));
+      }
+      given = fastest_of(std::move(given), schedules);
     };
-    const int blocks = static_cast<int>(chain_.size());
     std::vector<int> counts;
-    for (int count = blocks; count > 0; count /= 2) counts.push_back(count);
+    for (int tried = most; tried > 0; tried /= 2) counts.push_back(tried);
     try_each(counts);
-    for (int by = (given.schedule.updates_ahead + 1) / 2; by > 0; by /= 2) {
-      const int chosen = given.schedule.updates_ahead;
+    for (int by = (given.schedule.*count + 1) / 2; by > 0; by /= 2) {
+      const int chosen = given.schedule.*count;
       counts.clear();
       if (chosen - by > 0) counts.push_back(chosen - by);
-      if (chosen + by < blocks) counts.push_back(chosen + by);
+      if (chosen + by < most) counts.push_back(chosen + by);
       try_each(counts);
     }
     return given;
