@@ -80,8 +80,12 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     }
     const bool may_map = rung.is_landing || has_short_plans();
     if (offers.mapping && may_map && improve(offers.mapping)) has_more = true;
-    const auto ahead = [&](StreamDraft given) { return best_again(best_ahead(std::move(given))); };
+    const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
+    const auto again = [&](StreamDraft given) {
+      return best_again(std::move(given), rung.is_landing);
+    };
+    if (improve(again)) has_more = true;
     // Where the device computes most of the time rungs differ little, and single blocks gain 1 %.
     if (rung.is_landing || !question_.norm_first) {
       std::vector<StreamDraft> from = starts(*draft);

@@ -289,8 +289,9 @@ class StreamSearch {
   StreamSchedule staged(StreamSchedule schedule) const;
   StreamDraft best_staging(StreamDraft draft);
   StreamDraft best_ahead(StreamDraft draft);
-  StreamDraft best_again(StreamDraft draft);
-  StreamDraft best_count(StreamDraft draft, int StreamSchedule::*count, int most);
+  enum class Counts { any, near };
+  StreamDraft best_again(StreamDraft draft, bool lands);
+  StreamDraft best_count(StreamDraft draft, int StreamSchedule::*count, int most, Counts tried);
   void search_blocks(const std::vector<Found>& found, double most_gain);
   StreamDraft best_blocks(StreamDraft draft, double most_gain);
   int block_tries(const StreamDraft& draft) const;

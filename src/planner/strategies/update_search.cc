@@ -81,36 +81,41 @@ bool StreamSearch::may_renew_at_once(const StreamSchedule& schedule) const {
 StreamDraft StreamSearch::best_ahead(StreamDraft draft) {
   const int blocks = static_cast<int>(chain_.size());
   if (!may_update_ahead(draft.schedule)) return draft;
-  return best_count(std::move(draft), &StreamSchedule::updates_ahead, blocks);
+  return best_count(std::move(draft), &StreamSchedule::updates_ahead, blocks, Counts::any);
 }
 
 /// Where the step takes its norm first: the sums of as many blocks wait for it all the same as
-/// there is room for and as the step gets shorter by.
-StreamDraft StreamSearch::best_again(StreamDraft draft) {
+/// there is room for and as the step gets shorter by. Between landings about as many as below,
+/// unless something rests on the drives: DRAM has no room for more then.
+StreamDraft StreamSearch::best_again(StreamDraft draft, bool lands) {
   const int blocks = static_cast<int>(chain_.size());
-  if (!question_.norm_first) return draft;
-  return best_count(std::move(draft), &StreamSchedule::again_from, blocks - 1);
+  if (!question_.norm_first || (!lands && draft.schedule.uses_drives())) return draft;
+  return best_count(std::move(draft), &StreamSchedule::again_from, blocks - 1,
+                    lands ? Counts::any : Counts::near);
 }
 
-/// The most, the half of it, and so on; then more or less than the best of these by ever smaller
-/// steps. Where sums wait in place of backwards that run again, also with as many whole blocks at
-/// home as fit, which leaves DRAM room for them.
-StreamDraft StreamSearch::best_count(StreamDraft draft, int StreamSchedule::*count, int most) {
+/// Any: the most, the half of it, and so on. Then more or less than the best by ever smaller steps.
+/// Where sums wait in place of backwards that run again, also with as many whole blocks at home as
+/// fit, which leaves DRAM room for them.
+StreamDraft StreamSearch::best_count(StreamDraft draft, int StreamSchedule::*count, int most,
+                                     Counts tried) {
+  constexpr int kPart = 8;
   return passes_.run(pass_name::kUpdates, std::move(draft), [&](StreamDraft given) {
     const auto try_each = [&](const std::vector<int>& counts) {
       std::vector<StreamSchedule> schedules;
-      for (const int tried : counts) {
+      for (const int number : counts) {
         StreamSchedule turned = given.schedule;
-        turned.*count = tried;
+        turned.*count = number;
         schedules.push_back(turned);
         if (homes_ && question_.norm_first) schedules.push_back(packed(std::move(turned)));
       }
       given = fastest_of(std::move(given), schedules);
     };
     std::vector<int> counts;
-    for (int tried = most; tried > 0; tried /= 2) counts.push_back(tried);
+    for (int all = most; all > 0 && tried == Counts::any; all /= 2) counts.push_back(all);
     try_each(counts);
-    for (int by = (given.schedule.*count + 1) / 2; by > 0; by /= 2) {
+    const int half = (given.schedule.*count + 1) / 2;
+    for (int by = tried == Counts::any ? half : 1 + most / kPart; by > 0; by /= 2) {
       const int chosen = given.schedule.*count;
       counts.clear();
       if (chosen - by > 0) counts.push_back(chosen - by);
