@@ -48,7 +48,7 @@ class Eviction {
       sum_waits_.push_back(residence.sum_waits_on_host(b.number()));
       sum_stays_.push_back(residence.waits_in_place_of_again(b.number()));
     }
-    updates_wait_ = residence.updates_wait();
+    reads_apart_ = residence.reads_apart();
   }
 
   /// Moves one thing after the other until what is freed covers `lack`, which grows with what
@@ -159,8 +159,7 @@ class Eviction {
 
   /// Beyond what is lacking.
   Bytes spare() const {
-    const bool apart = schedule_.updates_read_apart && updates_wait_;
-    return freed_ - lack_ - staging_bytes(chain_, schedule_, landing_, apart).all();
+    return freed_ - lack_ - staging_bytes(chain_, schedule_, landing_, reads_apart_).all();
   }
 
   const PlanQuestion& question_;
@@ -171,7 +170,7 @@ class Eviction {
   std::vector<Bytes> landing_;
   std::vector<bool> sum_waits_;
   std::vector<bool> sum_stays_;  // on drives it would cost more than to compute it again
-  bool updates_wait_ = false;    // any
+  bool reads_apart_ = false;     // Residence::reads_apart()
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;

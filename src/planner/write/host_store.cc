@@ -32,7 +32,7 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   end_ = homes_end(queues.host);
   if (schedule.uses_drives()) drive_end_ = homes_end(queues.drives->place);
   const StagingBytes bytes =
-      staging_bytes(chain, schedule, landing_sums(chain, residence), reads_apart());
+      staging_bytes(chain, schedule, landing_sums(chain, residence), residence.reads_apart());
   weights_ = make_region(bytes.weights);
   states_ = make_region(bytes.states);
   updated_ = make_region(bytes.updated);
@@ -94,12 +94,8 @@ InstanceId HostStore::weight(BlockId block) {
                 builder_.queues().drives->weights_read);
 }
 
-bool HostStore::reads_apart() const {
-  return schedule_.updates_read_apart && residence_.updates_wait();
-}
-
 InstanceId HostStore::weight_to_update(BlockId block) {
-  if (!reads_apart()) return weight(block);
+  if (!residence_.reads_apart()) return weight(block);
   const InstanceId home = builder_.home(ValueKind::weight, block);
   if (!home_of(block).weight_on_drive) return home;
   return staged(updated_, builder_.value(ValueKind::weight, block, -1), home,

@@ -68,7 +68,6 @@ class HostStore {
   InstanceId staged(StagingRegion& region, ValueId value, InstanceId home, ResourceId queue);
   InstanceId state(BlockId block, int piece);
   void update_from_drives(BlockId block, PlanBuilder::UpdateInstances instances);
-  bool reads_apart() const;
   InstanceId weight_to_update(BlockId block);
 
   PlanBuilder& builder_;

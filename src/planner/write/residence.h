@@ -87,8 +87,9 @@ class Residence {
 
   /// The block's update waits for the norm, or for the end of backward.
   bool updates_wait(int block) const { return sum_waits(block) || schedule_.updates_at_end; }
-  /// Any block's does.
-  bool updates_wait() const { return updates_wait(0); }
+  /// Updates read W through slots and a queue of their own, if any waits: then the first block's
+  /// does.
+  bool reads_apart() const { return schedule_.updates_read_apart && updates_wait(0); }
 
  private:
   bool reads_weight(const StageVisit& visit, int block) const;
