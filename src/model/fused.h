@@ -27,6 +27,12 @@ class FusedOperations {
   /// Requires: halves of a head fill whole groups of kFusedGroup, the table has `length` rows.
   virtual at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine,
                             int sign) const = 0;
+
+  /// The cross-entropies [rows] fp32 of logits [rows, vocab] with `labels` [rows] int64; 0 where a
+  /// label is negative. The logits become the gradient of `scale` times their sum, unless that is
+  /// 0. Requires: a row fills whole groups of kFusedGroup.
+  virtual at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                   double scale) const = 0;
 };
 
 inline constexpr std::int64_t kFusedGroup = 8;  // bf16 numbers that are read at once

@@ -3,36 +3,63 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "model/fused.h"
 #include "spec/row_chunks.h"
 
 namespace ferry {
 namespace {
 
-/// The loss of one chunk of tokens and what its gradient needs.
+/// Whether cross-entropies of such logits have a kernel of their own.
+bool has_kernel(const HeadInput& input) {
+  return fused_operations() != nullptr && input.x.scalar_type() == at::kBFloat16 &&
+         input.weight.size(0) % kFusedGroup == 0;
+}
+
+/// The kernel takes 2 bytes for a token's logit where torch's operations take 8: so it has four
+/// times the tokens in a chunk.
+std::vector<RowChunk> chunks_of(const HeadInput& input) {
+  const std::int64_t tokens = input.labels.numel();
+  if (!has_kernel(input)) return row_chunks(tokens, input.chunk_rows);
+  const std::int64_t most = 4 * input.chunk_rows, chunks = (tokens + most - 1) / most;
+  return row_chunks(tokens, (tokens + chunks - 1) / chunks);
+}
+
+/// Of one chunk of tokens.
 struct Chunk {
-  at::Tensor log_probability;  // [rows, vocab] fp32
-  at::Tensor label;            // [rows, 1], 0 where ignored
-  at::Tensor factor;           // [rows, 1] fp32: scale, or 0 where ignored
   at::Tensor loss;             // 0-dim
+  at::Tensor logits_gradient;  // [rows, vocab] in the type of x; undefined unless asked for
 };
 
-Chunk chunk_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                 double scale) {
-  Chunk chunk;
-  chunk.log_probability = at::log_softmax(at::mm(x, weight.t()), 1, at::kFloat);
-  chunk.label = labels.unsqueeze(1).clamp_min(0);
-  chunk.factor = labels.ne(kIgnoredLabel).unsqueeze(1).to(at::kFloat).mul_(scale);
-  chunk.loss = chunk.log_probability.gather(1, chunk.label).mul_(chunk.factor).sum().neg_();
+Chunk fused_loss(at::Tensor logits, const at::Tensor& labels, double scale, bool wants_gradient) {
+  const at::Tensor losses =
+      fused_operations()->cross_entropy(logits, labels, wants_gradient ? scale : 0);
+  return {losses.sum().mul_(scale), wants_gradient ? logits : at::Tensor()};
+}
+
+/// The gradient is factor * (p - 1 at the label), factor being scale, or 0 where ignored. It takes
+/// the place of the fp32 probabilities.
+Chunk loss_by_torch(at::Tensor logits, const at::Tensor& labels, double scale,
+                    bool wants_gradient) {
+  const at::ScalarType type = logits.scalar_type();
+  at::Tensor log_probability = at::log_softmax(std::exchange(logits, {}), 1, at::kFloat);
+  const at::Tensor label = labels.unsqueeze(1).clamp_min(0);
+  const at::Tensor factor = labels.ne(kIgnoredLabel).unsqueeze(1).to(at::kFloat).mul_(scale);
+  Chunk chunk{.loss = log_probability.gather(1, label).mul_(factor).sum().neg_(),
+              .logits_gradient = {}};
+  if (!wants_gradient) return chunk;
+  at::Tensor& gradient = log_probability.exp_().mul_(factor);
+  chunk.logits_gradient = gradient.scatter_add_(1, label, factor.neg()).to(type);
   return chunk;
 }
 
-/// Turns the chunk's log-probabilities, in place, into the gradient of its logits:
-/// factor * (p - 1 at the label).
-at::Tensor logits_gradient(Chunk& chunk) {
-  at::Tensor& gradient = chunk.log_probability.exp_().mul_(chunk.factor);
-  return gradient.scatter_add_(1, chunk.label, chunk.factor.neg());
+Chunk chunk_loss(const HeadInput& input, const at::Tensor& x, const at::Tensor& labels,
+                 bool wants_gradient) {
+  const auto loss = has_kernel(input) ? &fused_loss : &loss_by_torch;
+  return loss(at::mm(x, input.weight.t()), labels, input.scale, wants_gradient);
 }
 
 /// sum = (accumulate ? sum : 0) + gradient^T x
@@ -43,8 +70,7 @@ void add_weight_gradient(const at::Tensor& gradient, const at::Tensor& x, at::Te
     return;
   }
   const std::int64_t vocab = sum.size(0);
-  const std::int64_t piece =
-      std::max<std::int64_t>(1, head_piece_elements(x.device()) / sum.size(1));
+  const std::int64_t piece = head_piece_rows(x.device(), sum.size(1));
   for (std::int64_t first = 0; first < vocab; first += piece) {
     const std::int64_t rows = std::min(piece, vocab - first);
     const at::Tensor product = at::mm(gradient.narrow(1, first, rows).t(), x);
@@ -60,8 +86,11 @@ void check_input(const HeadInput& input) {
 
 }  // namespace
 
-std::int64_t head_piece_elements(at::Device device) {
-  return std::int64_t{1} << (device.is_cuda() ? 25 : 21);
+std::int64_t head_piece_rows(at::Device device, std::int64_t hidden) {
+  constexpr std::int64_t kAligned = 64;
+  const std::int64_t elements = std::int64_t{1} << (device.is_cuda() ? 25 : 21);
+  const std::int64_t rows = std::max<std::int64_t>(1, elements / hidden);
+  return rows < kAligned ? rows : rows / kAligned * kAligned;
 }
 
 HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weight_gradient,
@@ -76,15 +105,14 @@ HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weigh
                     .dx = at::empty(input.x.sizes(), x.options())};
   const at::Tensor dx = result.dx.view(x.sizes());
 
-  for (const auto [first, rows] : row_chunks(x.size(0), input.chunk_rows)) {
+  for (const auto [first, rows] : chunks_of(input)) {
     const at::Tensor x_rows = x.narrow(0, first, rows);
-    Chunk chunk = chunk_loss(x_rows, input.weight, labels.narrow(0, first, rows), input.scale);
+    const Chunk chunk =
+        chunk_loss(input, x_rows, labels.narrow(0, first, rows), /*wants_gradient=*/true);
     result.loss.add_(chunk.loss);
-    const at::Tensor gradient = logits_gradient(chunk).to(x.scalar_type());
-    chunk.log_probability.reset();
     at::Tensor dx_rows = dx.narrow(0, first, rows);
-    at::mm_out(dx_rows, gradient, input.weight);
-    add_weight_gradient(gradient, x_rows, weight_gradient, accumulate || first > 0);
+    at::mm_out(dx_rows, chunk.logits_gradient, input.weight);
+    add_weight_gradient(chunk.logits_gradient, x_rows, weight_gradient, accumulate || first > 0);
   }
   return result;
 }
@@ -95,9 +123,9 @@ at::Tensor head_loss(const HeadInput& input) {
   const at::Tensor x = input.x.reshape({-1, input.x.size(-1)});
   const at::Tensor labels = input.labels.reshape({-1});
   at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
-  for (const auto [first, rows] : row_chunks(x.size(0), input.chunk_rows)) {
-    loss.add_(chunk_loss(x.narrow(0, first, rows), input.weight, labels.narrow(0, first, rows),
-                         input.scale)
+  for (const auto [first, rows] : chunks_of(input)) {
+    loss.add_(chunk_loss(input, x.narrow(0, first, rows), labels.narrow(0, first, rows),
+                         /*wants_gradient=*/false)
                   .loss);
   }
   return loss;

@@ -19,7 +19,9 @@ struct HeadInput {
   at::Tensor weight;  // [vocab, hidden], in the type of x
   at::Tensor labels;  // [batch, time] int64, already shifted: the token that follows each position
   double scale = 1;   // 1 / (learned tokens of the whole step, over all micro-batches)
-  std::int64_t chunk_rows = 0;  // tokens whose logits exist at once (spec/row_chunks.h)
+  /// Tokens whose logits exist at once (spec/row_chunks.h); four times as many where the device
+  /// has a kernel for cross-entropies.
+  std::int64_t chunk_rows = 0;
 };
 
 struct HeadResult {
@@ -35,9 +37,10 @@ HeadResult head_forward_backward(const HeadInput& input, const at::Tensor& weigh
 /// The loss alone.
 at::Tensor head_loss(const HeadInput& input);
 
-/// Most elements of the weight's gradient that exist in the compute type at once, before they are
-/// added to the fp32 sum: 4 MiB, which a processor's caches hold, or 64 MiB on a GPU, where the
-/// head of an 8B model would else take 250 small products per chunk.
-std::int64_t head_piece_elements(at::Device device);
+/// Rows of the weight's gradient that exist in the compute type at once, before they are added to
+/// the fp32 sum: 4 MiB, which a processor's caches hold, or 64 MiB on a GPU, where the head of an
+/// 8B model would else take 250 small products per chunk. Whole 64s: a GPU's products of columns
+/// that begin elsewhere take up to three times as long.
+std::int64_t head_piece_rows(at::Device device, std::int64_t hidden);
 
 }  // namespace ferry

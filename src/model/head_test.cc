@@ -104,9 +104,13 @@ TEST_F(Head, Bf16GradientIsSummedInFp32PieceByPiece) {
 }
 
 TEST(HeadPieces, AGpuTakesFewAndAProcessorSuchAsItsCachesHold) {
-  const std::int64_t llama8b = std::int64_t{128256} * 4096;
-  EXPECT_LT(llama8b / head_piece_elements(at::Device(at::kCUDA, 0)), 16);
-  EXPECT_GT(llama8b / head_piece_elements(at::Device(at::kCPU)), 200);
+  const at::Device gpu(at::kCUDA, 0);
+  EXPECT_LT(128256 / head_piece_rows(gpu, 4096), 16);
+  EXPECT_GT(128256 / head_piece_rows(at::Device(at::kCPU), 4096), 200);
+  for (const std::int64_t hidden : {2560, 3584, 5120}) {
+    EXPECT_EQ(head_piece_rows(gpu, hidden) % 64, 0) << hidden;  // 13107, 9362, 6553 fit
+  }
+  EXPECT_EQ(head_piece_rows(at::Device(at::kCPU), 1 << 22), 1);
 }
 
 TEST_F(Head, NothingIsReadBackToTheHost) {

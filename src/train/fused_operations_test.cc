@@ -1,8 +1,10 @@
 // The kernels that blocks use in place of chains of torch's operations, against those operations.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "device/testing.h"
 #include "model/block.h"
 #include "model/fused.h"
+#include "model/head.h"
 #include "model/rotary.h"
 #include "model/testing.h"
 #include "train/kernels_on_cpu.h"
@@ -83,6 +86,36 @@ void check_rotate(const Bench& bench) {
   EXPECT_TRUE(at::equal(rotate(x, {cosine, sine}), bench.kernels.rotate(x, cosine, sine, 1)));
 }
 
+/// Rows of more and of fewer groups than a block has threads, large logits, ignored labels.
+void check_cross_entropy(const Bench& bench) {
+  at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
+  random.set_current_seed(6);
+  constexpr double kScale = 1.0 / 30;
+  for (const std::int64_t vocab : {std::int64_t{8}, std::int64_t{1000}, std::int64_t{5000}}) {
+    SCOPED_TRACE(vocab);
+    const Tensor logits = bench.numbers({9, vocab}, 10);
+    logits[3].mul_(30);  // e^x overflows
+    const Tensor labels = at::randint(vocab, {9}).to(bench.device);
+    labels.narrow(0, 4, 2).fill_(kIgnoredLabel);
+    const Tensor exact = logits.to(at::kDouble).requires_grad_();
+    const Tensor expected = at::cross_entropy_loss(exact, labels, {}, at::Reduction::None);
+    const Tensor gradient =
+        torch::autograd::grad({expected.sum() * kScale}, {exact}).front().to(at::kBFloat16);
+
+    const Tensor before = logits.clone();
+    const Tensor losses = bench.kernels.cross_entropy(logits, labels, 0);
+    EXPECT_TRUE(at::equal(logits, before));
+    EXPECT_TRUE(at::allclose(losses.to(at::kDouble), expected.detach(), 1e-6, 1e-6));
+    EXPECT_TRUE(at::equal(bench.kernels.cross_entropy(logits, labels, kScale), losses));
+    EXPECT_TRUE(at::equal(losses.narrow(0, 4, 2), at::zeros_like(losses.narrow(0, 4, 2))));
+    EXPECT_TRUE(at::equal(logits.narrow(0, 4, 2), at::zeros_like(logits.narrow(0, 4, 2))));
+    EXPECT_LT(relative_error(logits.to(at::kFloat), gradient.to(at::kFloat)), 1e-3);
+    // No exponential is below 1e-38: what torch has for 0 there is as good as that.
+    const Tensor counts = gradient.abs().gt(1e-30);
+    EXPECT_LT(between(logits * counts, gradient * counts).share, 5e-3);
+  }
+}
+
 StepKernels cpu_kernels() {
   return {std::make_unique<KernelLibrary>(cpu_driver(), 0, "code"), [] { return nullptr; }};
 }
@@ -90,6 +123,19 @@ StepKernels cpu_kernels() {
 TEST(FusedOperations, OfAGatedMlpAreTorchs) { check_swiglu({at::kCPU, cpu_kernels()}); }
 
 TEST(FusedOperations, OfRotaryPositionsAreTorchs) { check_rotate({at::kCPU, cpu_kernels()}); }
+
+TEST(FusedOperations, OfACrossEntropyAreTorchs) { check_cross_entropy({at::kCPU, cpu_kernels()}); }
+
+// A number that is none must not be lost: it is how a run that diverges is seen.
+TEST(FusedOperations, OfACrossEntropyKeepNan) {
+  const StepKernels kernels = cpu_kernels();
+  const Tensor logits = at::ones({2, 16}).to(at::kBFloat16), labels = at::zeros({2}, at::kLong);
+  logits[1][7].fill_(std::numeric_limits<double>::quiet_NaN());
+  const Tensor losses = kernels.cross_entropy(logits, labels, 1);
+  EXPECT_TRUE(at::isfinite(losses[0]).item<bool>());
+  EXPECT_TRUE(at::isnan(losses[1]).item<bool>());
+  EXPECT_TRUE(at::isnan(logits[1]).any().item<bool>());
+}
 
 TEST(FusedOperations, OnCudaAreTorchs) {
   const DeviceIfHere here("cuda:0");
@@ -99,6 +145,35 @@ TEST(FusedOperations, OnCudaAreTorchs) {
   const Bench bench{here.device->torch_device(), *kernels};
   check_swiglu(bench);
   check_rotate(bench);
+  check_cross_entropy(bench);
+}
+
+// A head, too: in as few chunks as the kernel allows, and with what torch's operations give where
+// a row is no whole groups.
+TEST(FusedOperations, LeaveAHeadsResultsAsTheyAre) {
+  const StepKernels kernels = cpu_kernels();
+  at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
+  random.set_current_seed(7);
+  for (const std::int64_t vocab : {std::int64_t{320}, std::int64_t{321}}) {
+    const Tensor labels = at::randint(vocab, {2, 25});
+    labels.narrow(1, 3, 5).fill_(kIgnoredLabel);
+    const HeadInput head{.x = at::randn({2, 25, 64}).to(at::kBFloat16),
+                         .weight = at::randn({vocab, 64}).to(at::kBFloat16),
+                         .labels = labels,
+                         .scale = 1.0 / 40,
+                         .chunk_rows = 10};
+    const Tensor plain_sum = at::ones({vocab, 64}), sum = at::ones({vocab, 64});
+    const HeadResult plain = head_forward_backward(head, plain_sum, true);
+    const UseFused fused(&kernels);
+    const CallRecorder recorder;
+    const HeadResult found = head_forward_backward(head, sum, true);
+    const auto calls = recorder.calls();
+    EXPECT_EQ(std::ranges::count(calls, "aten::_log_softmax", &Call::name), vocab == 320 ? 0 : 5);
+    EXPECT_LT(relative_error(found.loss, plain.loss), 1e-5);
+    EXPECT_LT(relative_error(head_loss(head), plain.loss), 1e-5);
+    EXPECT_LT(relative_error(found.dx.to(at::kFloat), plain.dx.to(at::kFloat)), 4e-3);
+    EXPECT_LT(relative_error(sum, plain_sum), 4e-3);
+  }
 }
 
 // A block computes the same with them, forward and backward, but for roundings.

@@ -5,10 +5,14 @@
 #include <string_view>
 #include <utility>
 
+#include "device/kernel_library.h"
+
 namespace ferry {
 namespace {
 
 #include "train/step_kernels.cu"
+
+static_assert(FERRY_BLOCK == KernelLibrary::kBlockThreads);
 
 /// Calls `kernel` with what its parameters point at, as a driver does.
 template <typename... Parameters, std::size_t... I>
@@ -26,13 +30,14 @@ struct Kernel {
   void (*run)(void** parameters);
 };
 
-const std::array<Kernel, 6> kKernels = {{
+const std::array<Kernel, 7> kKernels = {{
     {"adamw", [](void** parameters) { call(&adamw, parameters); }},
     {"add_gradient", [](void** parameters) { call(&add_gradient, parameters); }},
     {"add_squares", [](void** parameters) { call(&add_squares, parameters); }},
     {"swiglu", [](void** parameters) { call(&swiglu, parameters); }},
     {"swiglu_backward", [](void** parameters) { call(&swiglu_backward, parameters); }},
     {"rotate", [](void** parameters) { call(&rotate, parameters); }},
+    {"cross_entropy", [](void** parameters) { call(&cross_entropy, parameters); }},
 }};
 
 constexpr int kNotFound = 500;

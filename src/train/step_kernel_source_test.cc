@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/kernel_library.h"
@@ -49,8 +50,8 @@ TEST_P(StepKernelsOnArchitecture, CompileToItsMachineCode) {
   EXPECT_EQ(code.cubin.substr(0, 4),
             "\x7f"
             "ELF");
-  for (const char* kernel :
-       {"adamw", "add_gradient", "add_squares", "swiglu", "swiglu_backward", "rotate"}) {
+  for (const char* kernel : {"adamw", "add_gradient", "add_squares", "swiglu", "swiglu_backward",
+                             "rotate", "cross_entropy"}) {
     EXPECT_NE(code.ptx.find(".entry " + std::string(kernel)), std::string::npos) << kernel;
   }
 }
@@ -148,7 +149,8 @@ TEST(AddGradientKernel, SumsSquaresInAnOrderOfTheSizeAlone) {
     std::vector<double> expected(squares.size());
     for (std::size_t i = 0; i < sum.size(); ++i) {
       ASSERT_EQ(sum[i], state.weight[i] + state.gradient[i]);
-      expected[i % expected.size()] += static_cast<double>(sum[i]) * static_cast<double>(sum[i]);
+      expected[i / 8 % expected.size()] +=
+          static_cast<double>(sum[i]) * static_cast<double>(sum[i]);
     }
     EXPECT_EQ(squares, expected) << count;
 
@@ -159,6 +161,32 @@ TEST(AddGradientKernel, SumsSquaresInAnOrderOfTheSizeAlone) {
     for (std::size_t i = 0; i < squares.size(); ++i) above[i / kSquaresPerSum] += squares[i];
     for (double& each : above) each += 5.0;
     EXPECT_EQ(totals, above) << count;
+  }
+}
+
+// Tensors of a block begin anywhere: sums, and the order of their squares, are the same.
+TEST(AddGradientKernel, ComputesTheSameWhereverArraysBegin) {
+  const KernelLibrary kernels(cpu_driver(), 0, "code");
+  constexpr long long kCount = 1003;
+  const State state(kCount, 5);
+  const auto run = [&](std::ptrdiff_t of_sum, std::ptrdiff_t of_gradient, bool bf16) {
+    std::vector<float> sum(kCount + 4), gradient(kCount + 4);
+    std::vector<Half> halves(kCount + 8);
+    std::ranges::copy(state.weight, sum.begin() + of_sum);
+    std::ranges::copy(state.gradient, gradient.begin() + of_gradient);
+    std::ranges::copy(state.hi, halves.begin() + of_gradient);
+    std::vector<double> squares(16, -1.0);
+    kernels.launch(nullptr, "add_gradient", 16, sum.data() + of_sum,
+                   bf16 ? nullptr : static_cast<const float*>(gradient.data() + of_gradient),
+                   bf16 ? static_cast<const Half*>(halves.data() + of_gradient) : nullptr, 1,
+                   squares.data(), kCount);
+    return std::pair(std::vector(sum.begin() + of_sum, sum.begin() + of_sum + kCount), squares);
+  };
+  for (const bool bf16 : {false, true}) {
+    const auto aligned = run(0, 0, bf16);
+    EXPECT_EQ(run(1, 0, bf16), aligned);
+    EXPECT_EQ(run(0, 3, bf16), aligned);
+    EXPECT_EQ(run(2, 1, bf16), aligned);
   }
 }
 

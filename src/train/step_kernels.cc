@@ -94,9 +94,10 @@ at::Tensor StepKernels::add_gradient(const at::Tensor& sum, const at::Tensor& gr
   const std::int64_t columns = (sum.numel() + kSquaresPerSum - 1) / kSquaresPerSum;
   const at::Tensor parts =
       squares ? at::empty({columns}, sum.options().dtype(at::kDouble)) : at::Tensor();
-  launch("add_gradient", columns, data<float>(sum), data_if<const float>(gradient, at::kFloat),
-         data_if<const Half>(gradient, at::kBFloat16), static_cast<int>(adds), data<double>(parts),
-         static_cast<long long>(sum.numel()));
+  const std::int64_t eights = (sum.numel() + 7) / 8;
+  launch("add_gradient", squares ? columns : eights, data<float>(sum),
+         data_if<const float>(gradient, at::kFloat), data_if<const Half>(gradient, at::kBFloat16),
+         static_cast<int>(adds), data<double>(parts), static_cast<long long>(sum.numel()));
   return parts;
 }
 
@@ -146,6 +147,20 @@ at::Tensor StepKernels::rotate(const at::Tensor& x, const at::Tensor& cosine,
          data<Half>(y), static_cast<unsigned>(heads), static_cast<unsigned>(groups),
          static_cast<unsigned>(length), static_cast<float>(sign), static_cast<long long>(count));
   return y;
+}
+
+at::Tensor StepKernels::cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                      double scale) const {
+  const std::int64_t rows = logits.size(0), eights = logits.size(1) / kFusedGroup;
+  FERRY_CHECK(logits.is_contiguous() && logits.size(1) % kFusedGroup == 0,
+              "rows of logits are whole groups");
+  FERRY_CHECK(labels.is_contiguous() && labels.scalar_type() == at::kLong && labels.numel() == rows,
+              "one label per row");
+  const at::Tensor losses = at::empty({rows}, logits.options().dtype(at::kFloat));
+  launch("cross_entropy", rows * KernelLibrary::kBlockThreads, data<Half>(logits),
+         data<const long long>(labels), static_cast<float>(scale), data<float>(losses),
+         static_cast<long long>(eights), static_cast<long long>(rows));
+  return losses;
 }
 
 }  // namespace ferry

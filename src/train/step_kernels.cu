@@ -7,6 +7,10 @@
 // torch's operations (model/fused.h). Indices are 64 bits: an embedding has more elements than 32
 // bits count.
 
+/// Threads of a block: KernelLibrary::kBlockThreads. Where a block shares a row, each of its threads
+/// is a turn of a loop in C++.
+#define FERRY_BLOCK 256
+
 #ifdef __CUDACC__
 #define FERRY_KERNEL extern "C" __global__ void
 #define FERRY_FUNCTION __device__ inline
@@ -14,6 +18,12 @@ FERRY_FUNCTION long long first_index() {
   return blockIdx.x * (long long)blockDim.x + threadIdx.x;
 }
 FERRY_FUNCTION long long stride() { return gridDim.x * (long long)blockDim.x; }
+#define FERRY_SHARED __shared__
+FERRY_FUNCTION long long first_row() { return blockIdx.x; }
+FERRY_FUNCTION long long row_stride() { return gridDim.x; }
+FERRY_FUNCTION int first_thread() { return threadIdx.x; }
+FERRY_FUNCTION int thread_stride() { return FERRY_BLOCK; }
+FERRY_FUNCTION void wait_for_block() { __syncthreads(); }
 FERRY_FUNCTION float plus(float a, float b) { return __fadd_rn(a, b); }
 FERRY_FUNCTION float minus(float a, float b) { return __fsub_rn(a, b); }
 FERRY_FUNCTION float times(float a, float b) { return __fmul_rn(a, b); }
@@ -28,6 +38,12 @@ FERRY_FUNCTION unsigned bits_of(float value) { return __float_as_uint(value); }
 #define FERRY_FUNCTION inline
 FERRY_FUNCTION long long first_index() { return 0; }
 FERRY_FUNCTION long long stride() { return 1; }
+#define FERRY_SHARED
+FERRY_FUNCTION long long first_row() { return 0; }
+FERRY_FUNCTION long long row_stride() { return 1; }
+FERRY_FUNCTION int first_thread() { return 0; }
+FERRY_FUNCTION int thread_stride() { return 1; }
+FERRY_FUNCTION void wait_for_block() {}
 FERRY_FUNCTION float plus(float a, float b) { return a + b; }
 FERRY_FUNCTION float minus(float a, float b) { return a - b; }
 FERRY_FUNCTION float times(float a, float b) { return a * b; }
@@ -88,47 +104,6 @@ FERRY_KERNEL adamw(Half* hi, Half* lo, float* weight, float* m, float* v, const 
   }
 }
 
-/// Elements of which add_gradient makes one partial sum of squares, and partial sums of which
-/// add_squares makes one.
-#define FERRY_SQUARES 64
-
-/// sum = sum + gradient, or the gradient itself unless `adds`; of no gradient at all the sum stays.
-/// squares[j], unless null, becomes the sum of the squares of elements j, j + n, j + 2 n, ... in
-/// this order, in fp64, n being numel / FERRY_SQUARES rounded up: neighbouring threads read
-/// neighbouring elements, and the order depends on nothing but numel.
-FERRY_KERNEL add_gradient(float* sum, const float* gradient, const Half* gradient_bf16, int adds,
-                          double* squares, long long numel) {
-  const long long columns = (numel + FERRY_SQUARES - 1) / FERRY_SQUARES;
-  for (long long j = first_index(); j < columns; j += stride()) {
-    double total = 0;
-    for (long long i = j; i < numel; i += columns) {
-      float value;
-      if (gradient || gradient_bf16) {
-        value = gradient ? gradient[i] : bf16_value(gradient_bf16[i]);
-        if (adds) value = plus(sum[i], value);
-        sum[i] = value;
-      } else {
-        value = sum[i];
-      }
-      total = plus(total, times((double)value, (double)value));
-    }
-    if (squares) squares[j] = total;
-  }
-}
-
-/// totals[j] = the sum of parts 64 j, 64 j + 1, ... 64 j + 63, in this order; added to what is
-/// there if `adds`.
-FERRY_KERNEL add_squares(const double* parts, double* totals, int adds, long long count) {
-  const long long groups = (count + FERRY_SQUARES - 1) / FERRY_SQUARES;
-  for (long long j = first_index(); j < groups; j += stride()) {
-    const long long begin = j * FERRY_SQUARES;
-    const long long end = begin + FERRY_SQUARES < count ? begin + FERRY_SQUARES : count;
-    double total = 0;
-    for (long long i = begin; i < end; ++i) total = plus(total, parts[i]);
-    totals[j] = adds ? plus(totals[j], total) : total;
-  }
-}
-
 /// Eight bf16 numbers, read and written at once.
 struct alignas(16) Eight {
   unsigned words[4];
@@ -149,6 +124,104 @@ FERRY_FUNCTION void set_eight(Half* numbers, long long i, const Eight& eight) {
 /// Sets number k, of which the words have nothing yet, to the nearest bf16 number.
 FERRY_FUNCTION void put(Eight& eight, int k, float value) {
   eight.words[k / 2] |= (unsigned)bf16_of(value) << (16 * (k % 2));
+}
+
+/// Four fp32 numbers, read and written at once.
+struct alignas(16) Four {
+  float numbers[4];
+};
+
+// Eight numbers at once where `whole`, which they are not at an array's end or in one that begins
+// anywhere; else the first `count` one by one.
+
+FERRY_FUNCTION void read(const float* from, bool whole, int count, float* numbers) {
+  if (whole) {
+    const Four first = ((const Four*)from)[0], second = ((const Four*)from)[1];
+    for (int k = 0; k < 4; ++k) {
+      numbers[k] = first.numbers[k];
+      numbers[k + 4] = second.numbers[k];
+    }
+  } else {
+    for (int k = 0; k < count; ++k) numbers[k] = from[k];
+  }
+}
+
+FERRY_FUNCTION void read(const Half* from, bool whole, int count, float* numbers) {
+  if (whole) {
+    const Eight eight = eight_of(from, 0);
+    for (int k = 0; k < 8; ++k) numbers[k] = number(eight, k);
+  } else {
+    for (int k = 0; k < count; ++k) numbers[k] = bf16_value(from[k]);
+  }
+}
+
+FERRY_FUNCTION void write(float* to, bool whole, int count, const float* numbers) {
+  if (whole) {
+    Four first, second;
+    for (int k = 0; k < 4; ++k) {
+      first.numbers[k] = numbers[k];
+      second.numbers[k] = numbers[k + 4];
+    }
+    ((Four*)to)[0] = first;
+    ((Four*)to)[1] = second;
+  } else {
+    for (int k = 0; k < count; ++k) to[k] = numbers[k];
+  }
+}
+
+FERRY_FUNCTION bool begins_whole(const void* numbers) {
+  return (unsigned long long)numbers % 16 == 0;
+}
+
+/// Eights of which add_gradient makes one partial sum of squares, and partial sums of which
+/// add_squares makes one.
+#define FERRY_SQUARED_EIGHTS 8
+#define FERRY_SQUARES 64
+
+/// sum = sum + gradient, or the gradient itself unless `adds`; of no gradient at all the sum stays.
+/// squares[j], unless null, becomes the sum of the squares of eights j, j + n, j + 2 n, ... of
+/// elements, in this order, in fp64, n being a FERRY_SQUARED_EIGHTS-th of all eights, rounded up:
+/// neighbouring threads read neighbouring eights, and the order depends on nothing but numel.
+FERRY_KERNEL add_gradient(float* sum, const float* gradient, const Half* gradient_bf16, int adds,
+                          double* squares, long long numel) {
+  const bool has_gradient = gradient || gradient_bf16;
+  const bool aligned = begins_whole(sum) && begins_whole(gradient) && begins_whole(gradient_bf16);
+  const long long eights = (numel + 7) / 8;
+  const long long columns =
+      squares ? (eights + FERRY_SQUARED_EIGHTS - 1) / FERRY_SQUARED_EIGHTS : eights;
+  for (long long j = first_index(); j < columns; j += stride()) {
+    double total = 0;
+    for (long long i = j; i < eights; i += columns) {
+      const long long begin = 8 * i;
+      const int count = numel - begin < 8 ? (int)(numel - begin) : 8;
+      const bool whole = aligned && count == 8;
+      float values[8] = {}, found[8] = {};
+      if (adds || !has_gradient) read(sum + begin, whole, count, values);
+      if (gradient) read(gradient + begin, whole, count, found);
+      if (gradient_bf16) read(gradient_bf16 + begin, whole, count, found);
+      if (has_gradient) {
+        for (int k = 0; k < 8; ++k) values[k] = adds ? plus(values[k], found[k]) : found[k];
+        write(sum + begin, whole, count, values);
+      }
+      for (int k = 0; k < count; ++k) {
+        total = plus(total, times((double)values[k], (double)values[k]));
+      }
+    }
+    if (squares) squares[j] = total;
+  }
+}
+
+/// totals[j] = the sum of parts 64 j, 64 j + 1, ... 64 j + 63, in this order; added to what is
+/// there if `adds`.
+FERRY_KERNEL add_squares(const double* parts, double* totals, int adds, long long count) {
+  const long long groups = (count + FERRY_SQUARES - 1) / FERRY_SQUARES;
+  for (long long j = first_index(); j < groups; j += stride()) {
+    const long long begin = j * FERRY_SQUARES;
+    const long long end = begin + FERRY_SQUARES < count ? begin + FERRY_SQUARES : count;
+    double total = 0;
+    for (long long i = begin; i < end; ++i) total = plus(total, parts[i]);
+    totals[j] = adds ? plus(totals[j], total) : total;
+  }
 }
 
 /// e^x to the last bit or two, between the smallest and the largest normal numbers.
@@ -223,5 +296,92 @@ FERRY_KERNEL rotate(const Half* x, const Half* cosine, const Half* sine, Half* y
     }
     set_eight(y, first, y_a);
     set_eight(y, first + groups, y_b);
+  }
+}
+
+/// ln x of a finite x >= 1, to the last bit or two.
+FERRY_FUNCTION float logarithm(float x) {
+  if (x != x) return x;  // NaN stays
+  // x = 2^n m, m from sqrt(1/2) to sqrt(2)
+  const unsigned bits = bits_of(x) + (0x3f800000U - 0x3f3504f3U);
+  const float n = (float)((int)(bits >> 23) - 127);
+  const float m = from_bits((bits & 0x007fffffU) + 0x3f3504f3U);
+  // ln m = 2 atanh(s)
+  const float s = over(minus(m, 1.0F), plus(m, 1.0F)), square = times(s, s);
+  float sum = 1.0F / 9;
+  sum = plus(times(sum, square), 1.0F / 7);
+  sum = plus(times(sum, square), 1.0F / 5);
+  sum = plus(times(sum, square), 1.0F / 3);
+  sum = plus(times(times(sum, square), s), s);
+  return plus(times(n, 0.693147182F), times(sum, 2.0F));
+}
+
+FERRY_FUNCTION float greater(float a, float b) { return b > a ? b : a; }
+
+/// What `combine` makes of the numbers of a block's threads, halves first; the numbers are lost.
+template <float combine(float, float)>
+FERRY_FUNCTION float of_block(float* numbers) {
+  for (int half = FERRY_BLOCK / 2; half > 0; half /= 2) {
+    wait_for_block();
+    for (int t = first_thread(); t < half; t += thread_stride()) {
+      numbers[t] = combine(numbers[t], numbers[t + half]);
+    }
+  }
+  wait_for_block();
+  const float found = numbers[0];
+  wait_for_block();
+  return found;
+}
+
+/// Of every row of `eights` eights of logits the cross-entropy with its label; 0 where that is
+/// negative, which is not learned. Unless `scale` is 0 the logits become the gradient of scale
+/// times the cross-entropy. A block shares a row.
+FERRY_KERNEL cross_entropy(Half* logits, const long long* labels, float scale, float* losses,
+                           long long eights, long long rows) {
+  FERRY_SHARED float numbers[FERRY_BLOCK];
+  for (long long row = first_row(); row < rows; row += row_stride()) {
+    Half* const mine = logits + row * eights * 8;
+    const long long label = labels[row];
+    float greatest = 0, sum = 1;
+    if (label >= 0) {
+      for (int t = first_thread(); t < FERRY_BLOCK; t += thread_stride()) {
+        float part = from_bits(0xff800000U);  // -inf
+        for (long long i = t; i < eights; i += FERRY_BLOCK) {
+          const Eight eight = eight_of(mine, i);
+          for (int k = 0; k < 8; ++k) part = greater(part, number(eight, k));
+        }
+        numbers[t] = part;
+      }
+      greatest = of_block<greater>(numbers);
+      for (int t = first_thread(); t < FERRY_BLOCK; t += thread_stride()) {
+        float part = 0;
+        for (long long i = t; i < eights; i += FERRY_BLOCK) {
+          const Eight eight = eight_of(mine, i);
+          for (int k = 0; k < 8; ++k) {
+            part = plus(part, exponential(minus(number(eight, k), greatest)));
+          }
+        }
+        numbers[t] = part;
+      }
+      sum = of_block<plus>(numbers);
+    }
+    for (int t = first_thread(); t < 1; t += thread_stride()) {
+      const float of_label = label < 0 ? 0.0F : bf16_value(mine[label]);
+      losses[row] = minus(plus(greatest, logarithm(sum)), of_label);
+    }
+    if (scale == 0) continue;
+    wait_for_block();  // the label's logit was read
+    const float factor = label < 0 ? 0.0F : over(scale, sum);
+    for (int t = first_thread(); t < FERRY_BLOCK; t += thread_stride()) {
+      for (long long i = t; i < eights; i += FERRY_BLOCK) {
+        const Eight eight = eight_of(mine, i);
+        Eight gradient = {};
+        for (int k = 0; k < 8; ++k) {
+          const float p = times(exponential(minus(number(eight, k), greatest)), factor);
+          put(gradient, k, i * 8 + k == label ? minus(p, scale) : p);
+        }
+        set_eight(mine, i, gradient);
+      }
+    }
   }
 }

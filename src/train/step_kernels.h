@@ -50,6 +50,8 @@ class StepKernels final : public FusedOperations {
                                                     const at::Tensor& up) const override;
   at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine,
                     int sign) const override;
+  at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                           double scale) const override;
 
  private:
   template <typename... Parameters>
