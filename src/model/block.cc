@@ -57,12 +57,22 @@ at::Tensor norm_of(const ModelSpec& model, const at::Tensor& x,
   return WeightReader(model, weights).norm(x);
 }
 
+/// a + b, in `into` where that is defined.
+at::Tensor sum_into(at::Tensor into, const at::Tensor& a, const at::Tensor& b) {
+  return into.defined() ? at::add_out(into, a, b) : a + b;
+}
+
+at::Tensor copied_into(const at::Tensor& into, const at::Tensor& x) {
+  return into.defined() ? into.copy_(x) : x;
+}
+
 at::Tensor run_residual(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
-                        std::span<const at::Tensor> weights, const Positions& positions) {
+                        std::span<const at::Tensor> weights, const Positions& positions,
+                        const at::Tensor& into) {
   const ResidualWeights split = split_weights(model, block, weights);
   const at::Tensor value = join(
       model, block, project(model, block, norm_of(model, x, split.norm), split.project, positions));
-  return x + split.output(value).view(x.sizes());
+  return sum_into(into, x, split.output(value).view(x.sizes()));
 }
 
 void check_call(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
@@ -95,20 +105,22 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& y, const at::Tensor& x,
 }
 
 BlockGradients norm_backward(const ModelSpec& model, const at::Tensor& x,
-                             std::span<const at::Tensor> weights, const at::Tensor& dy) {
+                             std::span<const at::Tensor> weights, const at::Tensor& dy,
+                             const at::Tensor& into) {
   const at::AutoGradMode record(true);
   const at::Tensor input = leaf(x);
   const std::vector<at::Tensor> copies = leaves(weights);
   const at::Tensor y = norm_of(model, input, copies);
   std::vector<at::Tensor> found = gradients_of(y, input, copies, dy);
-  return {found[0], {found.begin() + 1, found.end()}};
+  return {copied_into(into, found[0]), {found.begin() + 1, found.end()}};
 }
 
 /// The last projection's gradients need its input only, so it is not run again: the graph ends
 /// before it. That saves one product in nine of a gated MLP's recomputation and backward.
 BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
                                  const at::Tensor& x, std::span<const at::Tensor> weights,
-                                 const at::Tensor& dy, const Positions& positions) {
+                                 const at::Tensor& dy, const Positions& positions,
+                                 const at::Tensor& into) {
   const ResidualWeights split = split_weights(model, block, weights);
   const at::Tensor input = leaf(x);
   const std::vector<at::Tensor> inner = leaves(weights.first(split.inner()));
@@ -124,7 +136,8 @@ BlockGradients residual_backward(const ModelSpec& model, const BlockSpec& block,
       projection_gradients(split.output, value.detach(), dy.reshape({-1, model.hidden}));
   std::vector<at::Tensor> found = gradients_of(value, input, inner, output.x);
 
-  BlockGradients result{.x = found[0].add_(dy), .weights = {found.begin() + 1, found.end()}};
+  BlockGradients result{.x = sum_into(into, found[0], dy),
+                        .weights = {found.begin() + 1, found.end()}};
   result.weights.insert(result.weights.end(), output.weights.begin(), output.weights.end());
   return result;
 }
@@ -161,26 +174,27 @@ bool is_of_current_stream(const SavedForward& saved, c10::Device device) {
 }  // namespace
 
 at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
-                   std::span<const at::Tensor> weights, const Positions& positions) {
+                   std::span<const at::Tensor> weights, const Positions& positions,
+                   const at::Tensor& into) {
   check_call(model, block, x, weights, positions);
   const at::NoGradGuard no_graph;
   switch (block.kind) {
     case BlockKind::embedding:
-      return embed(model, x, weights, positions);
+      return copied_into(into, embed(model, x, weights, positions));
     case BlockKind::attention:
     case BlockKind::mlp:
-      return run_residual(model, block, x, weights, positions);
+      return run_residual(model, block, x, weights, positions, into);
     case BlockKind::norm:
-      return norm_of(model, x, weights);
+      return copied_into(into, norm_of(model, x, weights));
     case BlockKind::head:
-      return at::linear(x, weights[0]);
+      return copied_into(into, at::linear(x, weights[0]));
   }
   FERRY_UNREACHABLE("unknown kind of block");
 }
 
 BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                         std::span<const at::Tensor> weights, const at::Tensor& dy,
-                        const Positions& positions) {
+                        const Positions& positions, const at::Tensor& into) {
   check_call(model, block, x, weights, positions);
   const at::NoGradGuard no_graph;
   switch (block.kind) {
@@ -188,9 +202,9 @@ BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at
       return {.x = at::Tensor(), .weights = embedding_gradients(model, x, weights, dy, positions)};
     case BlockKind::attention:
     case BlockKind::mlp:
-      return residual_backward(model, block, x, weights, dy, positions);
+      return residual_backward(model, block, x, weights, dy, positions, into);
     case BlockKind::norm:
-      return norm_backward(model, x, weights, dy);
+      return norm_backward(model, x, weights, dy, into);
     case BlockKind::head:
       break;
   }
@@ -203,7 +217,7 @@ bool can_save(const BlockSpec& block) {
 
 SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                             std::span<const at::Tensor> weights, const at::Tensor& slot,
-                            const Positions& positions) {
+                            const Positions& positions, const at::Tensor& into) {
   check_call(model, block, x, weights, positions);
   FERRY_CHECK(can_save(block), to_string(block.kind) + " has nothing to save");
   const at::NoGradGuard no_graph;
@@ -232,12 +246,15 @@ SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, cons
 
   const at::Tensor value = join(model, block, std::move(parts));
   const Bytes size = saved->tensors->size();
-  return {.y = x + split.output(value).view(x.sizes()), .bytes = size, .saved = std::move(saved)};
+  return {.y = sum_into(into, x, split.output(value).view(x.sizes())),
+          .bytes = size,
+          .saved = std::move(saved)};
 }
 
 BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                               std::span<const at::Tensor> weights, const at::Tensor& dy,
-                              const at::Tensor& slot, const SavedForward& saved) {
+                              const at::Tensor& slot, const SavedForward& saved,
+                              const at::Tensor& into) {
   FERRY_CHECK(is_of_current_stream(saved, x.device()), "a graph of another stream's forward");
   const at::NoGradGuard no_graph;
   const ResidualWeights split = split_weights(model, block, weights);
@@ -271,8 +288,7 @@ BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, co
   const std::vector<at::Tensor> norm_gradients =
       gradients_of(normed, input, norms, std::exchange(found.front(), {}));
 
-  BlockGradients result{.x = norm_gradients[0], .weights = {}};
-  result.x.add_(dy);
+  BlockGradients result{.x = sum_into(into, norm_gradients[0], dy), .weights = {}};
   const auto append = [&](auto begin, auto end) {
     result.weights.insert(result.weights.end(), begin, end);
   };

@@ -28,17 +28,19 @@ struct BlockGradients {
 /// Runs one block, without recording a graph. x is [batch, time] int64 token ids for the embedding,
 /// else [batch, time, hidden] in the weights' type. `weights` are those of block.params, in order;
 /// for a tied head, the embedding's. Returns [batch, time, hidden], or the head's logits
-/// [batch, time, vocab].
+/// [batch, time, vocab]; where `into` is defined they are written there.
 /// Requires: time <= longest_sequence(model).
 at::Tensor forward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
-                   std::span<const at::Tensor> weights, const Positions& positions = {});
+                   std::span<const at::Tensor> weights, const Positions& positions = {},
+                   const at::Tensor& into = {});
 
 /// Runs the block again and takes its gradients, given dy, the gradient of its output. No graph
-/// outlives the call. Gradients have the weights' type; the caller sums them.
+/// outlives the call. Gradients have the weights' type; the caller sums them. That of x is written
+/// to `into` where that is defined.
 /// Requires: block is not the head (model/head.h).
 BlockGradients backward(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                         std::span<const at::Tensor> weights, const at::Tensor& dy,
-                        const Positions& positions = {});
+                        const Positions& positions = {}, const at::Tensor& into = {});
 
 /// Whether forward_saving() knows the block: attention and MLPs.
 bool can_save(const BlockSpec& block);
@@ -60,13 +62,14 @@ struct SavingResult {
 /// is too small.
 SavingResult forward_saving(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                             std::span<const at::Tensor> weights, const at::Tensor& slot,
-                            const Positions& positions = {});
+                            const Positions& positions = {}, const at::Tensor& into = {});
 
 /// backward() of a forward_saving() whose slot's bytes are now in `slot`, with the same x and
 /// weights, all perhaps at other addresses of the same device. Equal to backward() bit for bit.
 /// Requires: the stream of that forward_saving() is current.
 BlockGradients backward_saved(const ModelSpec& model, const BlockSpec& block, const at::Tensor& x,
                               std::span<const at::Tensor> weights, const at::Tensor& dy,
-                              const at::Tensor& slot, const SavedForward& saved);
+                              const at::Tensor& slot, const SavedForward& saved,
+                              const at::Tensor& into = {});
 
 }  // namespace ferry

@@ -124,7 +124,7 @@ void BlockMath::forward(const Task& task, const Operands& parts, const StepNumbe
   const at::Tensor y = hidden_states(parts[Part::output]);
   const Positions where = positions(task, numbers);
   for (const RowChunk chunk : chunks(task)) {
-    rows_of(y, chunk).copy_(ferry::forward(model_, block(task), rows_of(x, chunk), weights, where));
+    ferry::forward(model_, block(task), rows_of(x, chunk), weights, where, rows_of(y, chunk));
   }
 }
 
@@ -139,8 +139,8 @@ BlockMath::KeptForward BlockMath::keeping_forward(const Task& task, const Operan
   for (const RowChunk chunk : chunks(task)) {
     const Bytes begin = round_up(kept.bytes, SavedTensors::kAlignment);
     SavingResult result = forward_saving(model_, block(task), rows_of(x, chunk), weights,
-                                         slot.defined() ? slot.slice(0, begin.count) : slot, where);
-    rows_of(y, chunk).copy_(result.y);
+                                         slot.defined() ? slot.slice(0, begin.count) : slot, where,
+                                         rows_of(y, chunk));
     kept.chunks.push_back({begin, std::move(result.saved)});
     kept.bytes = begin + result.bytes;
   }
@@ -183,17 +183,17 @@ void BlockMath::block_backward(const Task& task, const Operands& parts, const St
 
   for (std::size_t i = 0; i < all.size(); ++i) {
     const at::Tensor x_rows = rows_of(x, all[i]), dy_rows = rows_of(dy, all[i]);
+    const at::Tensor dx_rows = rows_of(dx, all[i]);
     BlockGradients found;
     if (keeps) {
       const KeptChunk& chunk = kept->second[i];
       found = backward_saved(model_, block(task), x_rows, weights, dy_rows,
                              binding_.bytes(parts[Part::saved]).slice(0, chunk.begin.count),
-                             *chunk.saved);
+                             *chunk.saved, dx_rows);
     } else {
-      found =
-          ferry::backward(model_, block(task), x_rows, weights, dy_rows, positions(task, numbers));
+      found = ferry::backward(model_, block(task), x_rows, weights, dy_rows,
+                              positions(task, numbers), dx_rows);
     }
-    rows_of(dx, all[i]).copy_(found.x);
     const bool last = i + 1 == all.size() && parts[Part::norm].valid();
     sums.add(found.weights, parts.accumulates || i > 0, last);
   }
