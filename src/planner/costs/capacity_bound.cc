@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -156,6 +157,7 @@ class StepProgram {
         computation_(computation_of(question, chain, again)),
         links_(joint_rates(question)),
         drives_(drive_array(question, chain)),
+        dram_rate_(dram_rate(question)),
         devices_(static_cast<double>(question.machine.devices.size())),
         room_(room_on_devices(question, chain)),
         turn_(turn_of(question, chain, states_)),
@@ -200,8 +202,8 @@ class StepProgram {
     program_.at_least(0, {{1, step_}, {-update, host_}, {-update * longer_ahead(), ahead_}});
     program_.at_least(0, {{links_.up, step_}, {-states_.weights, host_}, {-1, returning_}});
     program_.at_least(0, {{links_.down, step_}, {-states_.sums, host_}, {-1, returning_}});
-    if (!has_dram_rate()) return;
-    program_.at_least(0, {{dram_rate(), step_},
+    if (!dram_rate_) return;
+    program_.at_least(0, {{*dram_rate_, step_},
                           {-drawn() - states_.weights - states_.sums, host_},
                           {-drawn() * longer_ahead(), ahead_},
                           {-2, returning_},
@@ -275,8 +277,8 @@ class StepProgram {
     if (has_drives()) {
       program_.at_least(0, {{drives_.read.bytes_per_second, renewing}, {-1, on_drives_}});
     }
-    if (!has_dram_rate()) return;
-    program_.at_least(0, {{dram_rate(), renewing},
+    if (!dram_rate_) return;
+    program_.at_least(0, {{*dram_rate_, renewing},
                           {-drawn() - states_.weights, host_},
                           {drawn() + states_.weights, ahead_},
                           {-1, returning_},
@@ -296,17 +298,14 @@ class StepProgram {
                                                  {1, waiting_},
                                                  {-1, returning_},
                                                  {1, missing_on_host_}});
-    if (!has_dram_rate()) return;
-    program_.at_least(first_sum_ * dram_rate(), {{dram_rate(), behind},
+    if (!dram_rate_) return;
+    program_.at_least(first_sum_ * *dram_rate_, {{*dram_rate_, behind},
                                                  {-drawn() * ahead, ahead_},
                                                  {-states_.sums, host_},
                                                  {1, waiting_},
                                                  {-1, returning_},
                                                  {1, missing_on_host_}});
   }
-
-  bool has_dram_rate() const { return question_.machine.host.memory_bandwidth.limited(); }
-  double dram_rate() const { return question_.machine.host.memory_bandwidth.bytes_per_second; }
 
   // What the host's update of a byte of W + S draws of DRAM.
   double drawn() const {
@@ -322,6 +321,7 @@ class StepProgram {
   const Computation computation_;
   const JointRates links_;
   const DriveArray drives_;
+  const std::optional<double> dram_rate_;
   const double devices_;
   const double room_;  // bytes
   const Turn turn_;

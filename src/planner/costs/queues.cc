@@ -62,9 +62,7 @@ class QueueMaker {
     const Host& host = question_.machine.host;
     const double cores = std::max(1, host.cores);
     cores_ = add_pool(plan_, "cores", cores);
-    if (host.memory_bandwidth.limited()) {
-      dram_ = add_pool(plan_, "dram", host.memory_bandwidth.bytes_per_second);
-    }
+    if (const auto rate = dram_rate(question_)) dram_ = add_pool(plan_, "dram", *rate);
     for (const Root& root : question_.machine.roots) {
       RootPools pools;
       if (root.up.limited()) {
@@ -240,6 +238,13 @@ Micros read_and_written(const DriveArray& drives, double bytes) {
   const Micros read = from_seconds(bytes / drives.read.bytes_per_second);
   const Micros write = from_seconds(bytes / drives.write.bytes_per_second);
   return drives.duplex ? std::max(read, write) : read + write;
+}
+
+std::optional<double> dram_rate(const PlanQuestion& question) {
+  const Host& host = question.machine.host;
+  if (!host.memory_bandwidth.limited()) return std::nullopt;
+  return std::max(host.memory_bandwidth.bytes_per_second,
+                  host.update_rate * update_traffic(Precision::fp32));
 }
 
 DriveArray drive_array(const PlanQuestion& question, const Chain& chain) {
