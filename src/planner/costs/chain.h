@@ -115,6 +115,12 @@ inline BlockId weight_owner(const Chain& chain, BlockId block) {
   return reads.valid() ? reads : block;
 }
 
+/// The tied head whose gradient the block's last backward adds to its own, or -1.
+inline int tied_head(const Chain& chain, int block) {
+  const int head = static_cast<int>(chain.size()) - 1;
+  return head > 0 && chain.blocks.back().reads_weight == block ? head : -1;
+}
+
 /// Parameters per second of the CPU optimizer: the profile's, the machine's, or an estimate.
 double update_rate(const PlanQuestion& question);
 

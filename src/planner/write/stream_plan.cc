@@ -10,10 +10,10 @@
 
 #include "base/check.h"
 #include "planner/write/builder.h"
-#include "planner/write/device_store.h"
 #include "planner/write/host_store.h"
 #include "planner/write/residence.h"
 #include "planner/write/step_visits.h"
+#include "planner/write/visit_stores.h"
 
 namespace ferry {
 namespace {
@@ -39,23 +39,16 @@ class StreamWriter {
                  schedule.uses_drives()),
         residence_(question, chain, schedule),
         store_(builder_, chain, schedule, residence_),
-        inputs_(std::move(inputs)),
         visits_(question, chain, schedule),
-        token_uses_(token_uses(chain, visits_.all())) {
-    inputs_.resize(schedule.devices);
-    if (schedule.straight) reserve_arrivals();
-    for (int d = 0; d < schedule.devices; ++d) {
-      const Bytes homes_end = store_.homes_end(builder_.device(d).place);
-      devices_.emplace_back(builder_, chain, residence_, d, homes_end);
-    }
+        token_uses_(token_uses(chain, visits_.all())),
+        devices_({question, chain, schedule, residence_, visits_}, builder_, store_, token_uses_,
+                 with_arrivals(std::move(inputs))) {
     for (const TokenUse& use : token_uses_) ++uses_left_[use];
   }
 
   Plan write(TaskNames names) {
     set_stages();
     builder_.set_again_from(schedule_.again_from);
-    plan_visits();
-    lay_out_devices();
     for (int m = 0; m < question_.micro_batches; ++m) builder_.load(m, store_.tokens(m));
     for (std::size_t v = 0; v < visits_.count(); ++v) {
       if (v == visits_.first_again()) {
@@ -75,28 +68,7 @@ class StreamWriter {
     return builder_.finish();
   }
 
-  /// Of the plan that was written.
-  std::vector<Bytes> inputs() const {
-    std::vector<Bytes> taken;
-    for (const DeviceStore& device : devices_) taken.push_back(device.inputs());
-    return taken;
-  }
-
-  /// What passes has taken bytes that the inputs which stay need.
-  bool is_crowded() const {
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (devices_[d].has_roomy_region() && devices_[d].inputs() > inputs_[d]) return true;
-    }
-    return false;
-  }
-
-  std::vector<DeviceNeed> device_needs() {
-    plan_visits();
-    lay_out_devices();
-    std::vector<DeviceNeed> needs;
-    for (const DeviceStore& device : devices_) needs.push_back(device.needs());
-    return needs;
-  }
+  const VisitStores& devices() const { return devices_; }
 
  private:
   // ---- the chain and its visits ----
@@ -104,10 +76,6 @@ class StreamWriter {
   int blocks() const { return static_cast<int>(chain_.size()); }
   const ChainBlock& block(int b) const { return chain_.blocks[b]; }
   bool is_head(int b) const { return b + 1 == blocks(); }
-  /// The tied head whose gradient the block's last backward adds to its own, or -1.
-  int tied_head(int b) const {
-    return blocks() > 1 && chain_.blocks.back().reads_weight == b ? blocks() - 1 : -1;
-  }
   int owner_of(int b) const { return weight_owner(chain_, b); }
 
   void set_stages() {
@@ -122,100 +90,10 @@ class StreamWriter {
     }
   }
 
-  // ---- memory ----
-
-  void need_for_forward(const StageVisit& visit) {
-    for (int b = visit.first; b < visit.end; ++b) {
-      if (has_forward(block(b))) devices_[visit.device].need(ValueKind::weight, owner_of(b));
-    }
-  }
-
-  void need_for_backward(const StageVisit& visit) {
-    DeviceStore& device = devices_[visit.device];
-    for (int b = visit.end - 1; b >= visit.first; --b) {
-      if (b > 0) device.need(ValueKind::weight, owner_of(b));
-    }
-    for (int b = visit.end - 1; b >= visit.first; --b) {
-      if (block(b).gradients > Bytes{}) device.need(ValueKind::gradient, b);
-      if (residence_.rounds(b) && visits_.completes_sums(visit)) device.need(ValueKind::rounded, b);
-      if (tied_head(b) >= 0 && visits_.completes_sums(visit)) {
-        device.need(ValueKind::gradient, tied_head(b));
-      }
-    }
-  }
-
-  /// A stage whose backward follows its forward on the device stays there between the two.
-  void plan_visits() {
-    std::vector<const StageVisit*> latest(schedule_.devices, nullptr);
-    std::vector<std::size_t> number(schedule_.devices);
-    for (const StageVisit& visit : visits_.all()) {
-      const StageVisit* before = std::exchange(latest[visit.device], &visit);
-      const bool goes_on = before != nullptr && before->direction == Direction::forward &&
-                           visit.direction == Direction::backward && before->first == visit.first &&
-                           before->end == visit.end;
-      if (!goes_on) number[visit.device] = devices_[visit.device].add_visit();
-      visit_slots_.push_back({number[visit.device], goes_on});
-      if (visit.direction != Direction::backward) need_for_forward(visit);
-      if (visit.direction != Direction::forward) need_for_backward(visit);
-    }
-  }
-
-  void lay_out_devices() {
-    const KeptSlots slots = kept_slots(chain_, schedule_);
-    for (int d = 0; d < schedule_.devices; ++d) {
-      const std::vector<bool> runs = blocks_on(chain_, schedule_, d);
-      const bool tokens = runs.front() || runs.back();
-      const int in_use = residence_.home(0).input_stays ? tokens_in_use(token_uses_, d) : 1;
-      devices_[d].lay_out({.limit = device_limit(question_, d),
-                           .workspace = residence_.workspace(d),
-                           .activations = passing_activations(),
-                           .tokens = tokens ? token_slots(in_use) : 0,
-                           .tokens_in_use = in_use,
-                           .inputs = inputs_[d],
-                           .scalars = scalars_of(d)},
-                          schedule_, slots, runs);
-    }
-  }
-
-  int passing_activations() const {
-    for (int b = 1; b < blocks(); ++b) {
-      if (!residence_.home(b).input_stays) return schedule_.activation_slots;
-    }
-    return 0;
-  }
-
-  int token_slots(int in_use) const {
-    const int slots = in_use + schedule_.token_slots - 1;
-    return residence_.home(0).input_stays ? std::min(slots, question_.micro_batches) : slots;
-  }
-
-  /// The norms and losses that arise on a device, and the scale that it updates by.
-  std::int64_t scalars_of(int d) const {
-    std::int64_t count = train_ && question_.clips && updates_any(d) ? 1 : 0;
-    for (const StageVisit& visit : visits_.all()) {
-      if (visit.device != d) continue;
-      const bool ends = visit.direction != Direction::forward || !train_;
-      if (ends && contains(visit, blocks() - 1)) count += visit.end_batch - visit.first_batch;
-      if (visit.direction != Direction::forward && visits_.completes_sums(visit)) {
-        count += visit.end - visit.first;
-      }
-    }
-    return count;
-  }
-
-  bool updates_any(int d) const {
-    for (int b = 0; b < blocks(); ++b) {
-      if (residence_.updates(d, b)) return true;
-    }
-    return false;
-  }
-
   // ---- activations ----
 
-  DeviceStore& device_of(std::size_t v) { return devices_[visits_[v].device]; }
-
   InstanceId in_visit(std::size_t v, ValueKind kind, int b) {
-    return device_of(v).in_visit(visit_slots_[v].number, kind, b);
+    return devices_.in_visit(v, kind, b);
   }
 
   InstanceId fetch_tokens(int d, int m) {
@@ -257,22 +135,25 @@ class StreamWriter {
 
   bool sends(int from, int to) const { return schedule_.straight && may_send(question_, from, to); }
 
-  /// A slot for each micro-batch of a visit whose inputs come straight, but of those that stay,
-  /// which are known once the plan is written.
-  void reserve_arrivals() {
+  /// `inputs`, with a slot for each micro-batch of a visit whose inputs come straight, but of those
+  /// that stay, which are known once the plan is written.
+  std::vector<Bytes> with_arrivals(std::vector<Bytes> inputs) const {
+    inputs.resize(schedule_.devices);
+    if (!schedule_.straight) return inputs;
     for (std::size_t v = 0; v < visits_.count(); ++v) {
       const StageVisit& visit = visits_[v];
       const Bytes all = slot_size(chain_.activation) * (visit.end_batch - visit.first_batch);
       const auto passes = [&](ValueKind kind, int b) {
         if (b <= 0 || b >= blocks() || residence_.home(b).input_stays) return;
         const int reader = visits_.next_reader(v, {kind, b, visit.first_batch});
-        if (sends(visit.device, reader)) inputs_[reader] = std::max(inputs_[reader], all);
+        if (sends(visit.device, reader)) inputs[reader] = std::max(inputs[reader], all);
       };
       if (visit.direction == Direction::forward) passes(ValueKind::activation, visit.end);
       if (visit.direction != Direction::forward && !visits_.ends_again(v)) {
         passes(ValueKind::activation_gradient, visit.first);
       }
     }
+    return inputs;
   }
 
   /// To the stage that reads it next; and to DRAM, unless only that stage reads it.
@@ -377,7 +258,7 @@ class StreamWriter {
         bring_weight(v, owner);
       }
     }
-    for (const ValueId value : device_of(v).passing(visit_slots_[v].number)) {
+    for (const ValueId value : devices_.passing(v)) {
       const Value needed = builder_.values()[value];
       const int b = needed.block;
       if (needed.kind == ValueKind::weight) {
@@ -400,7 +281,7 @@ class StreamWriter {
     };
     const bool forward = visit.direction != Direction::backward && reads(true);
     const bool backward = visit.direction != Direction::forward && reads(false);
-    return visit_slots_[v].goes_on ? backward && !reads(true) : forward || backward;
+    return devices_.goes_on(v) ? backward && !reads(true) : forward || backward;
   }
 
   /// A sum that an earlier visit began, or a tied head's from another stage.
@@ -623,7 +504,7 @@ class StreamWriter {
   void update_landed(bool backwards_follow) {
     if (!schedule_.updates_as_landed) std::ranges::sort(landed_);
     std::erase_if(landed_, [&](int b) {
-      if (backwards_follow && tied_head(b) >= 0) return false;  // the head's read W
+      if (backwards_follow && tied_head(chain_, b) >= 0) return false;  // the head's read W
       store_.update(b, scale_);
       return true;
     });
@@ -648,11 +529,6 @@ class StreamWriter {
     return here->second;
   }
 
-  struct VisitSlots {
-    std::size_t number;  // of its device's visits
-    bool goes_on;        // what its stage's forward used is still there
-  };
-
   const PlanQuestion& question_;
   const Chain& chain_;
   const StreamSchedule& schedule_;
@@ -660,12 +536,10 @@ class StreamWriter {
   PlanBuilder builder_;
   const Residence residence_;
   HostStore store_;
-  std::vector<Bytes> inputs_;  // by device, as far as it is known
   const StepVisits visits_;
   const std::vector<TokenUse> token_uses_;  // in order
   std::map<TokenUse, int> uses_left_;
-  std::vector<DeviceStore> devices_;
-  std::vector<VisitSlots> visit_slots_;    // of visits_
+  VisitStores devices_;
   std::set<std::pair<int, int>> renewed_;  // device and block whose W it has got in this step
   std::set<int> shared_;                   // blocks whose W came down from their device
   std::map<int, std::size_t> sent_;        // blocks whose sums go straight on, from which visit
@@ -685,13 +559,13 @@ Plan write_stream_plan(const PlanQuestion& question, const Chain& chain,
   FERRY_CHECK(schedule.activation_slots >= kLeastActivationSlots, "activation slots of a device");
   StreamWriter writer(question, chain, schedule, {});
   Plan plan = writer.write(names);
-  if (!writer.is_crowded()) return plan;
-  return StreamWriter(question, chain, schedule, writer.inputs()).write(names);
+  if (!writer.devices().is_crowded()) return plan;
+  return StreamWriter(question, chain, schedule, writer.devices().inputs()).write(names);
 }
 
 std::vector<DeviceNeed> device_needs(const PlanQuestion& question, const Chain& chain,
                                      const StreamSchedule& schedule) {
-  return StreamWriter(question, chain, schedule, {}).device_needs();
+  return StreamWriter(question, chain, schedule, {}).devices().needs();
 }
 
 }  // namespace ferry

@@ -96,7 +96,7 @@ std::vector<TokenUse> token_uses(const Chain& chain, std::span<const StageVisit>
   return uses;
 }
 
-int tokens_in_use(const std::vector<TokenUse>& uses, int device) {
+int tokens_in_use(std::span<const TokenUse> uses, int device) {
   std::map<int, int> left;  // by micro-batch
   for (const TokenUse& use : uses) {
     if (use.device == device) ++left[use.micro_batch];

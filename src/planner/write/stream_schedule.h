@@ -188,7 +188,7 @@ struct TokenUse {
 std::vector<TokenUse> token_uses(const Chain& chain, std::span<const StageVisit> visits);
 
 /// The most micro-batches whose tokens the device needs at once, from first to last use.
-int tokens_in_use(const std::vector<TokenUse>& uses, int device);
+int tokens_in_use(std::span<const TokenUse> uses, int device);
 
 /// The device's slots for what the schedule's forwards keep; `slots` are kept_slots() of the
 /// schedule.
