@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "data/model_folder.h"
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
+#include "optim/worker_team.h"
 #include "train/weight_tensors.h"
 
 namespace ferry {
@@ -73,8 +75,9 @@ UserError unusable(const Checkpoint& from, const TensorEntry& entry, std::int64_
 /// Moves parameters between files and their homes, piece by piece.
 class Pieces {
  public:
-  /// `count` counts bytes in files and must outlive it.
-  Pieces(const ModelSpec& model, ProgressCount& count) : count_(count) {
+  /// `count` counts bytes in files and must outlive it. `threads`: for reading.
+  Pieces(const ModelSpec& model, int threads, ProgressCount& count)
+      : count_(count), team_(std::clamp(threads, 1, kMostThreads)) {
     std::int64_t longest = 0;
     for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
       longest = std::max(longest, param.numel());
@@ -88,14 +91,41 @@ class Pieces {
             StatePart part, ParamPosition at, HomeStates& to) {
     require_shape(from, entry, param);
     const bool has_half = to.are_split() && part == StatePart::master;
+    const bool in_dram = to.in_dram(at.block);
     for_each(param.numel(), [&](std::int64_t first, std::size_t count) {
       const auto values = std::span(values_).first(count);
-      from.read_as_f32(entry, first, values);
-      const auto bad = has_half ? first_beyond_bf16(values) : first_not_finite(values);
-      if (bad) throw unusable(from, entry, first + static_cast<std::int64_t>(*bad), values[*bad]);
+      std::vector<std::optional<std::size_t>> bad((count + kOfAThread - 1) / kOfAThread);
+      team_.for_each(bad.size(), [&](std::size_t i) {
+        const std::size_t begin = i * kOfAThread;
+        const auto here = values.subspan(begin, std::min(kOfAThread, count - begin));
+        const std::int64_t element = first + static_cast<std::int64_t>(begin);
+        from.read_as_f32(entry, element, here);
+        bad[i] = has_half ? first_beyond_bf16(here) : first_not_finite(here);
+        if (in_dram && !bad[i]) to.write(part, {at.block, at.param, element}, here);
+      });
+      for (std::size_t i = 0; i < bad.size(); ++i) {
+        if (!bad[i]) continue;
+        const std::size_t found = i * kOfAThread + *bad[i];
+        throw unusable(from, entry, first + static_cast<std::int64_t>(found), values[found]);
+      }
       at.element = first;
-      to.write(part, at, values);
+      if (!in_dram) to.write(part, at, values);
       count_.advance(element_size(entry.type).count * std::ssize(values));
+    });
+  }
+
+  /// Both moments of a parameter become zero.
+  void clear_moments(const ParamPosition& at, std::int64_t elements, HomeStates& to) {
+    const auto clear = [&](std::int64_t first, std::int64_t count) {
+      for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
+        to.clear_moment(part, {at.block, at.param, first}, count);
+      }
+    };
+    if (!to.in_dram(at.block)) return clear(0, elements);
+    const auto parts = static_cast<std::size_t>((elements + kElements - 1) / kElements);
+    team_.for_each(parts, [&](std::size_t i) {
+      const std::int64_t first = static_cast<std::int64_t>(i) * kElements;
+      clear(first, std::min(kElements, elements - first));
     });
   }
 
@@ -127,6 +157,8 @@ class Pieces {
  private:
   // A value, and as much again for its halves or for what comes from a device.
   static constexpr std::int64_t kElements = kPieceMemory.count / 8;
+  static constexpr int kMostThreads = 8;
+  static constexpr std::size_t kOfAThread = kElements / kMostThreads;
 
   template <typename Visit>
   void for_each(std::int64_t elements, const Visit& visit) {
@@ -137,6 +169,7 @@ class Pieces {
   }
 
   ProgressCount& count_;
+  WorkerTeam team_;
   std::vector<float> values_;
   std::vector<std::uint16_t> halves_;
 };
@@ -200,7 +233,7 @@ void write_optimizer(const CheckpointContents& contents, const std::filesystem::
 
 }  // namespace
 
-void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
+void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder, int threads,
                      HomeStates& states, PhaseListener& listener) {
   const Checkpoint checkpoint = open_checkpoint(folder);
   Bytes total;
@@ -208,17 +241,15 @@ void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder
     total += weight_of(checkpoint, model, param).size;
   });
   ProgressCount count(listener, "loading " + folder.string(), total.count);
-  Pieces pieces(model, count);
+  Pieces pieces(model, threads, count);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
     pieces.read(checkpoint, weight_of(checkpoint, model, param), param, StatePart::master, at,
                 states);
-    for (const StatePart part : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
-      states.clear_moment(part, at, param.numel());
-    }
+    pieces.clear_moments(at, param.numel(), states);
   });
 }
 
-Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
+Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder, int threads,
                          HomeStates& states, PhaseListener& listener) {
   Manifest manifest = read_manifest(folder);
   verify_checksums(folder, manifest, listener);
@@ -232,7 +263,7 @@ Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& fo
     }
   });
   ProgressCount count(listener, "loading " + folder.string(), total.count);
-  Pieces pieces(model, count);
+  Pieces pieces(model, threads, count);
   for_each_param(model, [&](const ParamPosition& at, const ParamSpec& param) {
     const MasterPlace master = master_of(weights, optimizer, model, param);
     pieces.read(*master.checkpoint, *master.entry, param, StatePart::master, at, states);
@@ -249,7 +280,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   const std::filesystem::path state = step.folder() / kStateFolder;
   ProgressCount count(listener, "saving a checkpoint",
                       tensor_bytes(contents.model, contents.precision).count);
-  Pieces pieces(contents.model, count);
+  Pieces pieces(contents.model, /*threads=*/1, count);
   write_model(contents, step.folder(), pieces);
   write_optimizer(contents, state, pieces);
   copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision),

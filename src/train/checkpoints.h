@@ -18,14 +18,14 @@
 namespace ferry {
 
 /// Fills the master weights from a Hugging Face directory; moments become zero. Throws UserError
-/// for a tensor that is missing, has another shape, or a value that is not finite. The listener
-/// hears of bytes, here and below.
-void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder,
+/// for a tensor that is missing, has another shape, or a value that is not finite. `threads` read
+/// and convert, here and below. The listener hears of bytes, here and below.
+void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder, int threads,
                      HomeStates& states, PhaseListener& listener);
 
 /// Fills master weights and moments from one of save_checkpoint()'s folders, after checking every
 /// checksum. Returns its manifest. Throws UserError.
-Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
+Manifest load_checkpoint(const ModelSpec& model, const std::filesystem::path& folder, int threads,
                          HomeStates& states, PhaseListener& listener);
 
 struct CheckpointContents {

@@ -54,6 +54,12 @@ HomeStates::HomeStates(const ModelSpec& model, const Plan& plan, const Binding& 
   }
 }
 
+bool HomeStates::in_dram(BlockId block) const {
+  const Home& home = homes_[block];
+  return binding_.on_host(home.weight) &&
+         std::ranges::all_of(home.states, [&](InstanceId id) { return binding_.on_host(id); });
+}
+
 ElementRange HomeStates::elements(const ParamPosition& begin, std::size_t count) const {
   const Home& home = homes_[begin.block];
   FERRY_CHECK(home.weight.valid() && !home.states.empty(),

@@ -35,11 +35,15 @@ class HomeStates {
   /// Whether values are stored as bf16 and the bits that it drops.
   bool are_split() const { return plan_.precision == Precision::bf16; }
 
+  /// W and S of the block are in DRAM.
+  bool in_dram(BlockId block) const;
+
   /// Sets one part of consecutive elements of a parameter from `begin` on. Needs a MiB of DRAM
-  /// besides, wherever the home is. Requires: the parameter has so many elements.
+  /// besides, wherever the home is. Requires: the parameter has so many elements. Threads: one at a
+  /// time; of what is in_dram() any, for elements of their own.
   void write(StatePart part, const ParamPosition& begin, std::span<const float> values);
 
-  /// Sets so many elements of a moment to 0.
+  /// Sets so many elements of a moment to 0. Threads: as write().
   void clear_moment(StatePart part, const ParamPosition& begin, std::int64_t count);
 
   /// Reads them back, exactly; the same holds.

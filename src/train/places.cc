@@ -300,6 +300,10 @@ void Binding::for_each_stretch(InstanceId id, Bytes offset, Bytes size, const Vi
 }
 
 void Binding::read(InstanceId id, Bytes offset, std::span<std::byte> to) const {
+  if (on_host(id)) {
+    std::ranges::copy(part(host(id), offset, size_of(to)), to.begin());
+    return;
+  }
   if (!on_drive(id)) {
     const auto size = static_cast<std::int64_t>(to.size());
     blob(to.data(), to.size()).copy_(view(id, offset, {size}, at::kByte));
@@ -312,6 +316,10 @@ void Binding::read(InstanceId id, Bytes offset, std::span<std::byte> to) const {
 }
 
 void Binding::write(InstanceId id, Bytes offset, std::span<const std::byte> from) const {
+  if (on_host(id)) {
+    std::ranges::copy(from, part(host(id), offset, size_of(from)).begin());
+    return;
+  }
   if (!on_drive(id)) {
     const auto size = static_cast<std::int64_t>(from.size());
     view(id, offset, {size}, at::kByte).copy_(blob(from.data(), from.size()));
@@ -332,6 +340,10 @@ void Binding::write(InstanceId id, Bytes offset, std::span<const std::byte> from
 }
 
 void Binding::clear(InstanceId id, Bytes offset, Bytes size) const {
+  if (on_host(id)) {
+    std::ranges::fill(part(host(id), offset, size), std::byte{0});
+    return;
+  }
   if (!on_drive(id)) {
     view(id, offset, {size.count}, at::kByte).zero_();
     return;

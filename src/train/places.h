@@ -123,7 +123,8 @@ class Binding {
   Transfer transfer(const Task& task) const;
 
   /// Copies a part of an instance, wherever it lives, to DRAM beside the plan or from there. Only
-  /// while nothing is in flight. Throws ResourceError when a drive fails.
+  /// while nothing is in flight. Throws ResourceError when a drive fails. Threads: one at a time;
+  /// of what is in DRAM any, for parts of their own.
   void read(InstanceId id, Bytes offset, std::span<std::byte> to) const;
   void write(InstanceId id, Bytes offset, std::span<const std::byte> from) const;
   void clear(InstanceId id, Bytes offset, Bytes size) const;  // to zero

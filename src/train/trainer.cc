@@ -275,7 +275,7 @@ StepNumbers Run::make_numbers(int step) {
 
 void Run::restore() {
   if (!setup_.checkpoint) {
-    load_pretrained(setup_.model, job_.model, states_, observer_);
+    load_pretrained(setup_.model, job_.model, setup_.machine.host.cores, states_, observer_);
     return;
   }
   const std::filesystem::path& checkpoint = *setup_.checkpoint;
@@ -286,7 +286,7 @@ void Run::restore() {
     observer_.phase("changed since step " + std::to_string(manifest.step) + ": " + to_text(change));
   }
   try {
-    load_checkpoint(setup_.model, checkpoint, states_, observer_);
+    load_checkpoint(setup_.model, checkpoint, setup_.machine.host.cores, states_, observer_);
   } catch (const UserError& error) {
     throw with_older_checkpoint(error, job_.out, manifest.step);
   }

@@ -1,0 +1,45 @@
+"""Models are read by several threads, a part of a large tensor each, into DRAM and onto devices."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import make_model, make_tokens
+
+WORDS = 20_000  # times 64: five parts
+PLACES = {"dram": {"strategy": "mobius", "plan__without": "homes,blocks"}, "device": {"strategy": "resident"}}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return make_model(tmp_path_factory.mktemp("large") / "model", vocab_size=WORDS, num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory) -> Path:
+    return make_tokens(tmp_path_factory.mktemp("rows") / "rows.tokens", 6, vocabulary=WORDS)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_part_arrives(box, model, tokens, place):
+    import torch
+    from safetensors.torch import load_file
+
+    still = {"optim__lr": 1e-30, "optim__weight_decay": 0}  # no update moves a weight
+    run = box.train(f"loads-{place}", model=str(model), data__train=str(tokens), train__steps=1, **still, **PLACES[place])
+    saved = load_file(run.out / "checkpoints" / "step-000001" / "model.safetensors")
+    for name, weight in load_file(model / "model.safetensors").items():
+        assert torch.equal(saved[name], weight), name
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_of_several_bad_values_the_first_is_named(box, model, tokens, tmp_path, place):
+    from safetensors.torch import load_file, save_file
+
+    damaged = shutil.copytree(model, tmp_path / "damaged")
+    weights = load_file(damaged / "model.safetensors")
+    for row in (19_000, 9_000, 15_000):
+        weights["model.embed_tokens.weight"][row, 7] = float("inf")
+    save_file(weights, damaged / "model.safetensors", {"format": "pt"})
+    run = box.train(f"bad-{place}", model=str(damaged), data__train=str(tokens), expect=2, **PLACES[place])
+    assert "tensor 'model.embed_tokens.weight' is inf at [9000, 7]; expected finite numbers" in run.text
