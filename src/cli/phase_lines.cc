@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/steady_time.h"
 #include "cli/print.h"
 
 namespace ferry {
@@ -87,11 +88,7 @@ Screen standard_error() {
                 std::fflush(stderr);
               },
           .columns = [] { return terminal_columns(STDERR_FILENO); },
-          .now =
-              [] {
-                const auto now = std::chrono::steady_clock::now().time_since_epoch();
-                return Micros{std::chrono::duration<double, std::micro>(now).count()};
-              }};
+          .now = [] { return since(SteadyTime{}); }};
 }
 
 std::string cut_to(const std::string& text, std::optional<int> columns) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "device/device_clock.h"
 #include "device/device_event.h"
 #include "device/host_registration.h"
@@ -185,11 +186,7 @@ TEST_P(DeviceOfAnyMake, EventsKeepTheHostsTimeWhileTheClockIsRenewed) {
 
 // The thread that reads the host's clock loses its core before and after all readings but one.
 TEST_P(DeviceOfAnyMake, TheClockGoesByTheReadingThatWasNotInterrupted) {
-  const auto now = [] {
-    return Micros{std::chrono::duration<double, std::micro>(
-                      std::chrono::steady_clock::now().time_since_epoch())
-                      .count()};
-  };
+  const auto now = [] { return since(SteadyTime{}); };
   constexpr std::chrono::milliseconds kInterruption{20};
   int reading = 0;
   DeviceClock clock(device(), [&] {

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "device/device.h"
 #include "train/block_bench.h"
 #include "train/stopwatch.h"
@@ -43,10 +44,7 @@ class TimeLimit {
  public:
   explicit TimeLimit(Micros longest) : longest_(longest) {}
 
-  Micros left() const {
-    const auto taken = std::chrono::steady_clock::now() - start_;
-    return longest_ - Micros{std::chrono::duration<double, std::micro>(taken).count()};
-  }
+  Micros left() const { return longest_ - since(start_); }
 
   /// Throws TooSlow when so much more would be too much.
   void require(Micros expected) const {
@@ -55,7 +53,7 @@ class TimeLimit {
 
  private:
   const Micros longest_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const SteadyTime start_ = std::chrono::steady_clock::now();
 };
 
 /// The model with one layer, so every distinct block once, and so many rows of the vocabulary.

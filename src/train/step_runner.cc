@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "device/simulation.h"
 #include "train/driving_thread.h"
 #include "train/operator_count.h"
@@ -444,8 +445,7 @@ std::vector<Span> StepRunner::take_spans() { return std::exchange(spans_, {}); }
 
 Micros StepRunner::now() const {
   static const auto begin = std::chrono::steady_clock::now();
-  return {
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count()};
+  return since(begin);
 }
 
 }  // namespace ferry

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/steady_time.h"
 #include "device/device_event.h"
 #include "train/driving_thread.h"
 
@@ -19,10 +20,6 @@ constexpr int kRounds = 9;
 constexpr Micros kRoundLength{20'000};  // a turn repeats a work until it takes about this long
 
 using Clock = std::chrono::steady_clock;
-
-Micros since(Clock::time_point start) {
-  return {std::chrono::duration<double, std::micro>(Clock::now() - start).count()};
-}
 
 /// How often a work is repeated in a round.
 int repeats_of(Micros length) {
@@ -172,9 +169,7 @@ Micros hop_time(Device& device) {
       }
     });
     device.synchronize();
-    const std::chrono::duration<double, std::micro> taken =
-        std::chrono::steady_clock::now() - start;
-    rounds.push_back(taken.count() / (2 * kRoundTrips));
+    rounds.push_back(since(start).count / (2 * kRoundTrips));
   }
   return {median(std::move(rounds))};
 }

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/kernel_team.h"
+#include "base/steady_time.h"
 #include "base/version.h"
 #include "data/batches.h"
 #include "data/checksum.h"
@@ -372,7 +373,7 @@ void Run::finished(TaskRun run) {
 
 void Run::step_finished(int step) {
   const auto now = std::chrono::steady_clock::now();
-  const Micros time{std::chrono::duration<double, std::micro>(now - last_finish_).count()};
+  const Micros time = between(last_finish_, now);
   last_finish_ = now;
   done_ = step + 1;
   finished_tasks_[step % 2] = 0;
