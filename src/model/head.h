@@ -40,7 +40,7 @@ at::Tensor head_loss(const HeadInput& input);
 /// Rows of the weight's gradient that exist in the compute type at once, before they are added to
 /// the fp32 sum: 4 MiB, which a processor's caches hold, or 64 MiB on a GPU, where the head of an
 /// 8B model would else take 250 small products per chunk. Whole 64s: a GPU's products of columns
-/// that begin elsewhere take up to three times as long.
+/// that begin elsewhere take twice as long.
 std::int64_t head_piece_rows(at::Device device, std::int64_t hidden);
 
 }  // namespace ferry

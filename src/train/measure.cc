@@ -144,7 +144,7 @@ void run_first(const MeasureRequest& request, const TimeLimit& limit, Measuring&
 }
 
 /// The rows of the vocabulary to measure: all, or the first of two parts. Parts are whole 128s, as
-/// vocabularies are: a GPU's products took twice as long with 6,553 rows.
+/// vocabularies are: an H100's products took four to six times as long with 6,553 rows.
 std::int64_t measured_rows(const ModelSpec& model, const BlockSpec& block) {
   const bool table = block.kind == BlockKind::embedding || block.kind == BlockKind::head;
   const Bytes row{model.hidden * (4 + 4)};  // weight and gradient

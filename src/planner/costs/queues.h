@@ -71,14 +71,14 @@ Micros read_and_written(const DriveArray& drives, double bytes);
 /// writes all but the sum.
 inline double update_traffic(Precision gradients) { return gradients == Precision::bf16 ? 26 : 28; }
 
+/// And of one ahead of the norm, beside: writes hi, lo, m, v as they were where a cache line has to
+/// be read before it is written.
+inline double keeping_traffic() { return 24; }
+
 /// Bytes per second that DRAM moves; nothing where the machine does not say. That is its
 /// memory_bandwidth or, where that is more, what its update_rate draws, also of DRAM (a profile's
 /// may be of caches): an Intel guest moved 168 GB/s by updates where a stream had 125.
 std::optional<double> dram_rate(const PlanQuestion& question);
-
-/// And of one ahead of the norm, beside: writes hi, lo, m, v as they were where a cache line has to
-/// be read before it is written.
-inline double keeping_traffic() { return 24; }
 
 /// What a plan may use of a device: its budget, as far as allocators can hand it out.
 Bytes device_limit(const PlanQuestion& question, int device);
