@@ -23,9 +23,8 @@ bool has_kernel(const HeadInput& input) {
 /// times the tokens in a chunk.
 std::vector<RowChunk> chunks_of(const HeadInput& input) {
   const std::int64_t tokens = input.labels.numel();
-  if (!has_kernel(input)) return row_chunks(tokens, input.chunk_rows);
-  const std::int64_t most = 4 * input.chunk_rows, chunks = (tokens + most - 1) / most;
-  return row_chunks(tokens, (tokens + chunks - 1) / chunks);
+  return row_chunks(tokens, has_kernel(input) ? nearly_equal_rows(tokens, 4 * input.chunk_rows)
+                                              : input.chunk_rows);
 }
 
 /// Of one chunk of tokens.

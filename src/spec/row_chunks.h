@@ -2,7 +2,8 @@
 // products is wide: the head's logits, an MLP's projections.
 //
 // Functions of the model and the batch alone: so sums have one order on every machine, and plans
-// count what runs compute.
+// count what runs compute. (A head whose device has a kernel for cross-entropies takes more:
+// model/head.h.)
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,9 @@ struct RowChunk {
 
 /// All tokens, in chunks of `rows`; the last may be smaller. Requires: rows > 0.
 std::vector<RowChunk> row_chunks(std::int64_t tokens, std::int64_t rows);
+
+/// Rows of the largest of nearly equal chunks, each of at most `most`. Requires: both > 0.
+std::int64_t nearly_equal_rows(std::int64_t tokens, std::int64_t most);
 
 /// A chunk for which the fp32 logits take at most a quarter of the head's fp32 gradient sum or
 /// 4 MiB, whichever is larger, and no fewer than 32 tokens. A micro-batch is cut into chunks of

@@ -94,7 +94,7 @@ at::Tensor StepKernels::add_gradient(const at::Tensor& sum, const at::Tensor& gr
   const std::int64_t columns = (sum.numel() + kSquaresPerSum - 1) / kSquaresPerSum;
   const at::Tensor parts =
       squares ? at::empty({columns}, sum.options().dtype(at::kDouble)) : at::Tensor();
-  const std::int64_t eights = (sum.numel() + 7) / 8;
+  const std::int64_t eights = (sum.numel() + kFusedGroup - 1) / kFusedGroup;
   launch("add_gradient", squares ? columns : eights, data<float>(sum),
          data_if<const float>(gradient, at::kFloat), data_if<const Half>(gradient, at::kBFloat16),
          static_cast<int>(adds), data<double>(parts), static_cast<long long>(sum.numel()));

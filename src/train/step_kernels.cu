@@ -173,22 +173,20 @@ FERRY_FUNCTION bool begins_whole(const void* numbers) {
   return (unsigned long long)numbers % 16 == 0;
 }
 
-/// Eights of which add_gradient makes one partial sum of squares, and partial sums of which
+/// Elements of which add_gradient makes one partial sum of squares, and partial sums of which
 /// add_squares makes one.
-#define FERRY_SQUARED_EIGHTS 8
 #define FERRY_SQUARES 64
 
 /// sum = sum + gradient, or the gradient itself unless `adds`; of no gradient at all the sum stays.
 /// squares[j], unless null, becomes the sum of the squares of eights j, j + n, j + 2 n, ... of
-/// elements, in this order, in fp64, n being a FERRY_SQUARED_EIGHTS-th of all eights, rounded up:
-/// neighbouring threads read neighbouring eights, and the order depends on nothing but numel.
+/// elements, in this order, in fp64, n being numel / FERRY_SQUARES rounded up: neighbouring threads
+/// read neighbouring eights, and the order depends on nothing but numel.
 FERRY_KERNEL add_gradient(float* sum, const float* gradient, const Half* gradient_bf16, int adds,
                           double* squares, long long numel) {
   const bool has_gradient = gradient || gradient_bf16;
   const bool aligned = begins_whole(sum) && begins_whole(gradient) && begins_whole(gradient_bf16);
   const long long eights = (numel + 7) / 8;
-  const long long columns =
-      squares ? (eights + FERRY_SQUARED_EIGHTS - 1) / FERRY_SQUARED_EIGHTS : eights;
+  const long long columns = squares ? (numel + FERRY_SQUARES - 1) / FERRY_SQUARES : eights;
   for (long long j = first_index(); j < columns; j += stride()) {
     double total = 0;
     for (long long i = j; i < eights; i += columns) {

@@ -17,7 +17,7 @@
 
 namespace ferry {
 
-/// What is written, and for whom; all of it outlives who has it.
+/// What a plan is written of; all of it outlives whoever has this.
 struct StreamParts {
   const PlanQuestion& question;
   const Chain& chain;
