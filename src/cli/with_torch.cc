@@ -6,6 +6,7 @@
 #include "cli/cache_folder.h"
 #include "cli/machine_here.h"
 #include "cli/measurements.h"
+#include "cli/rehearsal_question.h"
 #include "cli/torch_part.h"
 #include "planner/costs/estimate.h"
 #include "spec/host_limits.h"
@@ -13,6 +14,7 @@
 #include "spec/row_chunks.h"
 #include "train/devices.h"
 #include "train/measure.h"
+#include "train/rehearsal.h"
 #include "train/update_rate.h"
 
 namespace ferry {
@@ -136,6 +138,16 @@ BlockProfile costs_in_visits(const MeasuredBlock& block, int micro_batches) {
   return costs;
 }
 
+/// Which entry of `costs` each of the model's blocks has.
+std::vector<int> chain_of(const ModelSpec& model, const std::vector<BlockProfile>& costs) {
+  std::vector<int> chain;
+  for (const BlockSpec& block : model.blocks) {
+    const auto entry = std::ranges::find(costs, similarity_key(model, block), &BlockProfile::key);
+    chain.push_back(static_cast<int>(entry - costs.begin()));
+  }
+  return chain;
+}
+
 /// Figures that were kept, or are measured now and kept, unless one is 0: there was no room.
 template <typename Measure>
 std::map<std::string, double> kept_figures(const std::string& key,
@@ -169,12 +181,9 @@ class Measurements {
     result.profile.sequence = question_.job.data.sequence;
     result.profile.measured = true;
     for (std::size_t i = 0; i < blocks_.size(); ++i) add_block(i, result);
-    for (const BlockSpec& block : model().blocks) {
-      const std::string key = similarity_key(model(), block);
-      const auto entry = std::ranges::find(result.profile.blocks, key, &BlockProfile::key);
-      result.profile.chain.push_back(static_cast<int>(entry - result.profile.blocks.begin()));
-    }
+    result.profile.chain = chain_of(model(), result.profile.blocks);
     take_rates(result.profile);
+    take_load(result.profile);
     return result;
   }
 
@@ -335,31 +344,73 @@ class Measurements {
     profile.update_rate = host.at("update");
     profile.device_update_rate = rates.at("update");
     profile.task_overhead = profile.copy_overhead = {rates.at("task_us")};
-    if (time_ > 0) profile.compute_cores = std::max(core_time_ / time_, cores_beside_others());
+    if (time_ > 0) profile.compute_cores = core_time_ / time_;
   }
 
-  /// The cores of which each of the simulated devices would take so much that all together are as
-  /// slow as they were seen to be: processor time does not tell of execution units, caches and
-  /// memory that cores share. 0: together they are as fast as one alone, or there is one.
-  double cores_beside_others() {
-    constexpr double kSlower = 1.05;  // than alone; less is noise
-    if (machine_device().kind != DeviceKind::sim) return 0;
+  /// A simulated device is slower in training than a block alone: copies, enqueueing and the
+  /// driving thread take of the host's cores, caches and memory, and so do other devices that
+  /// compute meanwhile. Where several have cores of their own, each is planned with so many that
+  /// all compute as much as they did; else blocks take longer.
+  void take_load(Profile& profile) {
+    constexpr double kSlower = 1.07;  // less is noise
+    if (machine_device().kind != DeviceKind::sim || time_ <= 0) return;
     const std::vector<std::size_t> equal = equal_devices();
-    const auto count = static_cast<double>(equal.size());
-    if (count < 2) return 0;
-    const std::string key =
-        key_of(heaviest_) + "; on " + std::to_string(equal.size()) + " devices at once";
-    const auto figures = kept_figures(key, {"slowdown"}, [&] {
-      MeasureRequest asked = request();
-      asked.memory = Bytes{asked.memory.count / std::ssize(equal)};
-      std::vector<std::string> names;
-      for (const std::size_t d : equal) names.push_back(opened_->names()[d]);
-      return std::map<std::string, double>{{"slowdown", measure_slowdown(asked, heaviest_, names)}};
-    });
-    const double slowdown = figures.at("slowdown");
-    if (slowdown < kSlower) return 0;
     const double cores = std::max(1, question_.plan.machine.host.cores);
-    return std::min(slowdown, count) * cores / count;
+    const double threads = std::max(1, kernel_threads(question_, machine_device()));
+    const int filling =  // devices that have a core for every thread
+        std::clamp(static_cast<int>(cores / threads), 1, static_cast<int>(equal.size()));
+    const std::string key =
+        key_of(heaviest_) + "; rehearsed on " + std::to_string(equal.size()) + " devices";
+    const auto figures = kept_figures(key, {"together"}, [&] {
+      return std::map<std::string, double>{{"together", rehearsed(profile, equal, filling)}};
+    });
+    const double together = figures.at("together");
+    if (together <= 0 || together * kSlower > filling) return;
+    if (filling > 1) {
+      profile.compute_cores = std::max(profile.compute_cores, cores / together);
+      return;
+    }
+    for (BlockProfile& costs : profile.blocks) {
+      for (const NamedMicros& time : kTimes) {
+        costs.*time.member = costs.*time.member * (1 / together);
+      }
+    }
+  }
+
+  /// What few layers of the model show (train/rehearsal.h) while `least` devices compute; 0: they
+  /// have no room, or take too long.
+  double rehearsed(const Profile& profile, const std::vector<std::size_t>& devices, int least) {
+    constexpr Micros kLongestStep{2e6};
+    std::vector<std::string> names;
+    device();  // opens all
+    for (const std::size_t d : devices) names.push_back(opened_->names()[d]);
+    PlanQuestion asked = rehearsal_question(question_.plan, devices);
+    for (;; asked.micro_batches /= 2) {
+      asked.profile = with_visits_of(profile, asked.micro_batches);
+      const PlanAnswer answer = plan_without_remedies(asked);
+      const auto* planned = std::get_if<Planned>(&answer);
+      if (planned == nullptr) return 0;
+      if (planned->prediction.step <= kLongestStep) {
+        listener_.phase("rehearsing a step");
+        try {
+          return rehearse(asked.model, planned->plan, names, asked.machine, kernel_file, least);
+        } catch (const ResourceError& error) {  // a run may fare better, with other homes
+          listener_.phase("not rehearsed: " + std::string(error.what()));
+          return 0;
+        }
+      }
+      if (asked.micro_batches == 1) return 0;
+    }
+  }
+
+  /// The profile for visits of so many micro-batches.
+  Profile with_visits_of(Profile profile, int micro_batches) const {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (!found_[i]->measured) continue;
+      const BlockProfile costs = costs_in_visits(*found_[i], micro_batches);
+      for (const NamedMicros& time : kTimes) profile.blocks[i].*time.member = costs.*time.member;
+    }
+    return profile;
   }
 
   /// The accelerators that compute with the same kernels and threads as this one, itself included.
@@ -391,10 +442,10 @@ class Measurements {
     return std::min(budget + question_.plan.host_budget, Bytes{free.count / 10 * 9});
   }
 
-  /// The device. All are opened: torch counts the devices of a process once.
+  /// The device. All are opened: torch counts the devices of a process once. Nobody measures links.
   const std::string& device() {
     if (!opened_) {
-      Machine machine = question_.plan.machine;
+      Machine machine = without_links(question_.plan.machine);
       for (MachineDevice& device : machine.devices) {
         if (device.kind == DeviceKind::sim) device.memory = room();
       }

@@ -6,9 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
-#include <future>
-#include <latch>
 #include <memory>
 #include <utility>
 
@@ -396,74 +393,7 @@ auto with_torch_errors(const std::string& what, const Measure& measure) {
   }
 }
 
-/// Forward and backward of a block, one after the other, on several devices.
-class SideBySide {
- public:
-  /// Throws NoRoom. The model and the request must outlive it.
-  SideBySide(const ModelSpec& model, const MeasureRequest& request, BlockId block,
-             std::span<const std::string> devices) {
-    for (const std::string& device : devices) {
-      MeasureRequest& there = requests_.emplace_back(request);
-      there.device = device;
-      benches_.push_back(std::make_unique<BlockBench>(model, there, block, 0_B));
-    }
-  }
-
-  /// Until the last of the first `count` devices has done so many of both.
-  Micros run(std::size_t count, int repeats) {
-    std::latch all_here(static_cast<std::ptrdiff_t>(count));
-    std::vector<std::future<Micros>> times;
-    for (std::size_t d = 0; d < count; ++d) {
-      times.push_back(std::async(std::launch::async, [this, d, repeats, &all_here] {
-        all_here.arrive_and_wait();
-        return benches_[d]->watch.run(both(*benches_[d]), repeats).device;
-      }));
-    }
-    Micros last;
-    for (std::future<Micros>& time : times) last = std::max(last, time.get());
-    return last;
-  }
-
- private:
-  static Stopwatch::Work both(BlockBench& bench) {
-    return [&bench] {
-      if (bench.made.forward.valid()) bench.math.enqueue(bench.made.forward, bench.numbers);
-      bench.math.enqueue(bench.made.last_backward, bench.numbers);
-    };
-  }
-
-  std::deque<MeasureRequest> requests_;  // of each device
-  std::vector<std::unique_ptr<BlockBench>> benches_;
-};
-
 }  // namespace
-
-double measure_slowdown(const MeasureRequest& request, BlockId block,
-                        std::span<const std::string> devices) {
-  constexpr Micros kTurn{20'000}, kLongest{250'000};
-  constexpr double kMostRepeats = 200;
-  return with_torch_errors("a block on all of the devices", [&] {
-    try {
-      const ModelSpec model =
-          one_layer(request.model, measured_rows(request.model, request.model.blocks[block]));
-      SideBySide benches(model, request, counterpart(model, request.model.blocks[block]), devices);
-      benches.run(devices.size(), 1);
-      const Micros once = benches.run(1, 1);
-      const int repeats =
-          static_cast<int>(std::clamp(kTurn.count / std::max(once.count, 1.0), 1.0, kMostRepeats));
-      std::vector<double> ratios;
-      const TimeLimit limit(kLongest * static_cast<double>(devices.size()));
-      do {
-        const Micros alone = benches.run(1, repeats);
-        ratios.push_back(benches.run(devices.size(), repeats).count / alone.count);
-      } while (limit.left() > Micros{});
-      return median(std::move(ratios));
-    } catch (const NoRoom&) {
-    } catch (const c10::OutOfMemoryError&) {
-    }
-    return 0.0;
-  });
-}
 
 std::vector<MeasuredBlock> measure_blocks(const MeasureRequest& request,
                                           std::span<const BlockId> blocks,

@@ -50,13 +50,6 @@ struct MeasuredBlock {
 std::vector<MeasuredBlock> measure_blocks(const MeasureRequest& request,
                                           std::span<const BlockId> blocks, PhaseListener& listener);
 
-/// How many times as long forward and backward of a block take on simulated devices, the request's
-/// among them, while all of `devices` compute them than on one alone: the host's cores, caches and
-/// memory are one. 0: no room for the block on each. Takes a quarter of a second for each device,
-/// or one round where that takes longer. Throws ResourceError when a device fails.
-double measure_slowdown(const MeasureRequest& request, BlockId block,
-                        std::span<const std::string> devices);
-
 /// What a device takes beside blocks.
 struct DeviceRates {
   double update = 0;  // parameters per second of its optimizer; 0: no room to try

@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "planner/costs/estimate.h"
 #include "spec/layout.h"
+#include "train/rehearsal.h"
 #include "train/stopwatch.h"
 #include "training_sample.h"
 
@@ -108,23 +109,24 @@ TEST(Measure, ABlockWithoutRoomOrTimeSaysSo) {
   EXPECT_TRUE(slow[0].measured) << "a look-up takes no products: " << slow[0].remark;
 }
 
-// Of all devices the same kernels take the same memory beside the block's own, so they ran there.
-TEST(Measure, SeveralDevicesComputeAtOnceWhereTheyHaveRoom) {
-  const ModelSpec model = parse_model_spec(kSampleConfig, "config");
-  const OpenDevices opened = open_devices(1_GiB, /*checked=*/false);
-  const std::vector<std::string> devices = {"sim:0", "sim:1", "sim:2"};
-  const auto peak = [](const std::string& name) { return Device::open(name).memory_use().peak; };
-  for (const std::string& name : devices) Device::open(name).reset_peak();
-  constexpr BlockId kMlp{2};
-  EXPECT_EQ(measure_slowdown(Measuring{.memory = 1_KiB}.request(model), kMlp, devices), 0);
-  EXPECT_EQ(peak("sim:1"), 0_B);
-  const double slowdown = measure_slowdown(Measuring{}.request(model), kMlp, devices);
-  EXPECT_GT(slowdown, 0.5);
-  EXPECT_LT(slowdown, 30) << "on one core, and as noisy again";
-  const BlockSpec& mlp = model.blocks[kMlp];
-  EXPECT_GT(peak("sim:0"), weight_bytes(layout_of(mlp), Precision::fp32));
-  EXPECT_EQ(peak("sim:1"), peak("sim:0"));
-  EXPECT_EQ(peak("sim:2"), peak("sim:0"));
+// A rehearsal knows of a plan's times what the plan says.
+TEST(Rehearsal, SaysWhatDevicesComputeInPlannedTimes) {
+  for (const int devices : {1, 2}) {
+    const PlanQuestion asked = training_question(devices);
+    Plan plan = planned(asked);
+    const OpenDevices opened = open_devices(1_GiB, /*checked=*/false);
+    const auto names = std::span(opened.names()).first(static_cast<std::size_t>(devices));
+    const auto rate = [&](int least) {
+      return rehearse(asked.model, plan, names, asked.machine, {}, least);
+    };
+    const double once = rate(1);
+    EXPECT_GT(once, 0);
+    for (Task& task : plan.tasks) task.micros = task.micros * 1000;
+    const double often = rate(1);
+    EXPECT_GT(often, 30 * once) << "a thousand times as much, and as noisy";
+    EXPECT_LT(often, 30'000 * once);
+    EXPECT_EQ(rate(devices + 1), 0);
+  }
 }
 
 // What is continued from two parts of the rows is what the whole takes.

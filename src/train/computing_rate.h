@@ -1,0 +1,18 @@
+// How much of their planned times a plan's devices do at once, by what was seen of them.
+#pragma once
+
+#include <vector>
+
+#include "exec/timeline.h"
+#include "plan/plan.h"
+
+namespace ferry {
+
+/// What devices compute per time, in devices for which tasks take what the plan says: 1.7 when two
+/// do together what the plan gives 1.7 of them for. Of the time in which `least` of them or more
+/// compute and no task of the host takes what computing draws on by the plan, as updates do on
+/// simulated devices, behind the steps before `first_step`; the median over five parts of it: a bad
+/// moment of a shared machine meets one. 0: there is no such time.
+double computing_rate(const Plan& plan, const std::vector<Span>& spans, int first_step, int least);
+
+}  // namespace ferry
