@@ -138,16 +138,6 @@ BlockProfile costs_in_visits(const MeasuredBlock& block, int micro_batches) {
   return costs;
 }
 
-/// Which entry of `costs` each of the model's blocks has.
-std::vector<int> chain_of(const ModelSpec& model, const std::vector<BlockProfile>& costs) {
-  std::vector<int> chain;
-  for (const BlockSpec& block : model.blocks) {
-    const auto entry = std::ranges::find(costs, similarity_key(model, block), &BlockProfile::key);
-    chain.push_back(static_cast<int>(entry - costs.begin()));
-  }
-  return chain;
-}
-
 /// Figures that were kept, or are measured now and kept, unless one is 0: there was no room.
 template <typename Measure>
 std::map<std::string, double> kept_figures(const std::string& key,
@@ -181,7 +171,11 @@ class Measurements {
     result.profile.sequence = question_.job.data.sequence;
     result.profile.measured = true;
     for (std::size_t i = 0; i < blocks_.size(); ++i) add_block(i, result);
-    result.profile.chain = chain_of(model(), result.profile.blocks);
+    for (const BlockSpec& block : model().blocks) {
+      const std::string key = similarity_key(model(), block);
+      const auto entry = std::ranges::find(result.profile.blocks, key, &BlockProfile::key);
+      result.profile.chain.push_back(static_cast<int>(entry - result.profile.blocks.begin()));
+    }
     take_rates(result.profile);
     take_load(result.profile);
     return result;
@@ -359,8 +353,8 @@ class Measurements {
     const double threads = std::max(1, kernel_threads(question_, machine_device()));
     const int filling =  // devices that have a core for every thread
         std::clamp(static_cast<int>(cores / threads), 1, static_cast<int>(equal.size()));
-    const std::string key =
-        key_of(heaviest_) + "; rehearsed on " + std::to_string(equal.size()) + " devices";
+    const std::string key = key_of(heaviest_) + "; rehearsed on " + std::to_string(equal.size()) +
+                            " devices, cores " + std::to_string(question_.plan.machine.host.cores);
     const auto figures = kept_figures(key, {"together"}, [&] {
       return std::map<std::string, double>{{"together", rehearsed(profile, equal, filling)}};
     });

@@ -46,10 +46,13 @@ Moment moment_at(const Plan& plan, const std::vector<Span>& spans, Micros time) 
 /// Between two times; 0: there is no such moment.
 double mean_rate(const Plan& plan, const std::vector<Span>& spans, int least, Micros begin,
                  Micros end) {
+  std::vector<Span> here;
   std::vector<Micros> changes = {begin, end};
   for (const Span& span : spans) {
-    changes.push_back(std::clamp(span.start, begin, end));
-    changes.push_back(std::clamp(span.end, begin, end));
+    if (span.end <= begin || end <= span.start) continue;
+    here.push_back(span);
+    changes.push_back(std::max(span.start, begin));
+    changes.push_back(std::min(span.end, end));
   }
   std::ranges::sort(changes);
   Micros time;
@@ -57,7 +60,7 @@ double mean_rate(const Plan& plan, const std::vector<Span>& spans, int least, Mi
   for (std::size_t i = 1; i < changes.size(); ++i) {
     const Micros lasts = changes[i] - changes[i - 1];
     if (lasts <= Micros{}) continue;
-    const Moment moment = moment_at(plan, spans, changes[i - 1]);
+    const Moment moment = moment_at(plan, here, changes[i - 1]);
     if (moment.rivals || moment.computing < least) continue;
     time += lasts;
     work += moment.rate * lasts.count;
