@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "base/kernel_team.h"
 #include "base/steady_time.h"
 #include "exec/driver.h"
 #include "train/block_bench.h"
@@ -85,6 +86,7 @@ double rehearse(const ModelSpec& model, const Plan& plan, std::span<const std::s
                      .feed = [&](int step) { return numbers(model, plan, step); }});
   HomeStates states(model, plan, runner.binding());
   fill(model, states);
+  release_kernel_team();  // as a run does
   Patience patience;
   on_driving_thread(runner.gives_way(), [&] { drive(plan, {0, kMostSteps}, runner, patience); });
   return computing_rate(plan, runner.take_spans(), kWarmUp, least);
