@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "spec/pass_names.h"
 
@@ -26,12 +27,11 @@ PlanQuestion rehearsal_question(const PlanQuestion& question,
   PlanQuestion few = question;
   few.model.layers = std::min(few.model.layers, kLayersOfEach * std::ssize(devices));
   build_blocks(few.model);
-  const Machine all = without_links(question.machine);
-  few.machine = all;
-  few.machine.devices.clear();
+  few.machine = without_links(question.machine);
+  const std::vector<MachineDevice> all = std::exchange(few.machine.devices, {});
   few.device_budgets.clear();
   for (const std::size_t d : devices) {
-    few.machine.devices.push_back(all.devices[d]);
+    few.machine.devices.push_back(all[d]);
     few.device_budgets.push_back(device_budget(question, static_cast<int>(d)));
   }
   few.micro_batches = std::min(few.micro_batches, kMostMicroBatches);

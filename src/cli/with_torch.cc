@@ -375,9 +375,6 @@ class Measurements {
   /// have no room, or take too long.
   double rehearsed(const Profile& profile, const std::vector<std::size_t>& devices, int least) {
     constexpr Micros kLongestStep{2e6};
-    std::vector<std::string> names;
-    device();  // opens all
-    for (const std::size_t d : devices) names.push_back(opened_->names()[d]);
     PlanQuestion asked = rehearsal_question(question_.plan, devices);
     for (;; asked.micro_batches /= 2) {
       asked.profile = with_visits_of(profile, asked.micro_batches);
@@ -385,15 +382,23 @@ class Measurements {
       const auto* planned = std::get_if<Planned>(&answer);
       if (planned == nullptr) return 0;
       if (planned->prediction.step <= kLongestStep) {
-        listener_.phase("rehearsing a step");
-        try {
-          return rehearse(asked.model, planned->plan, names, asked.machine, kernel_file, least);
-        } catch (const ResourceError& error) {  // a run may fare better, with other homes
-          listener_.phase("not rehearsed: " + std::string(error.what()));
-          return 0;
-        }
+        return rehearsed(asked, planned->plan, devices, least);
       }
       if (asked.micro_batches == 1) return 0;
+    }
+  }
+
+  double rehearsed(const PlanQuestion& asked, const Plan& plan,
+                   const std::vector<std::size_t>& devices, int least) {
+    device();  // opens all
+    std::vector<std::string> names;
+    for (const std::size_t d : devices) names.push_back(opened_->names()[d]);
+    listener_.phase("rehearsing a step");
+    try {
+      return rehearse(asked.model, plan, names, asked.machine, kernel_file, least);
+    } catch (const ResourceError& error) {  // a run may fare better, with other homes
+      listener_.phase("not rehearsed: " + std::string(error.what()));
+      return 0;
     }
   }
 

@@ -60,8 +60,8 @@ const Plan* require_room(const Plan& plan, const MeasureRequest& request) {
 
 }  // namespace
 
-StepNumbers bench_numbers(const ModelSpec& model, const MeasureRequest& request, bool documents) {
-  const auto count = static_cast<std::size_t>(request.micro_batch_size) * request.sequence;
+StepNumbers bench_numbers(const ModelSpec& model, const BatchShape& shape, bool documents) {
+  const auto count = static_cast<std::size_t>(shape.tokens());
   StepNumbers numbers;
   Batch& batch = numbers.batches.emplace_back();
   std::mt19937 random(1);
@@ -70,7 +70,7 @@ StepNumbers bench_numbers(const ModelSpec& model, const MeasureRequest& request,
   }
   batch.labels = batch.ids;
   for (std::size_t i = 0; documents && i < count; ++i) {
-    batch.segments.push_back(static_cast<std::int32_t>(i) % request.sequence);
+    batch.segments.push_back(static_cast<std::int32_t>(i) % static_cast<std::int32_t>(shape.time));
   }
   numbers.loss_scale = 1.0 / static_cast<double>(count);
   return numbers;
@@ -86,7 +86,8 @@ BlockBench::BlockBench(const ModelSpec& model, const MeasureRequest& request, Bl
       math(model, *plan, binding),
       device(*places[BenchPlan::kDevice].device),
       watch(device, device.stream("compute")),
-      numbers(bench_numbers(model, request, /*documents=*/false)) {
+      numbers(
+          bench_numbers(model, {request.micro_batch_size, request.sequence}, /*documents=*/false)) {
   const c10::StreamGuard current(device.stream("compute"));
   fill(model, *plan, binding);
 }
@@ -94,7 +95,8 @@ BlockBench::BlockBench(const ModelSpec& model, const MeasureRequest& request, Bl
 Bytes count_saved(BlockBench& bench, const ModelSpec& model, const MeasureRequest& request) {
   Bytes saved;
   for (const bool documents : {false, true}) {
-    const StepNumbers numbers = bench_numbers(model, request, documents);
+    const StepNumbers numbers =
+        bench_numbers(model, {request.micro_batch_size, request.sequence}, documents);
     const auto count = [&] {
       saved = std::max(saved, bench.math.saved_bytes(bench.made.forward, numbers));
     };

@@ -22,7 +22,7 @@ struct NoRoom {
 /// One step's numbers: tokens as a text has them, since an embedding that reads one row alone, and
 /// adds all gradients to it, is not as fast as one that reads many. `documents`: every token is a
 /// document of its own, else every row is one.
-StepNumbers bench_numbers(const ModelSpec& model, const MeasureRequest& request, bool documents);
+StepNumbers bench_numbers(const ModelSpec& model, const BatchShape& shape, bool documents);
 
 /// A bench plan on the device, ready to run. The model and the request must outlive it.
 struct BlockBench {

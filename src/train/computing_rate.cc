@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
+
+#include "train/median.h"
 
 namespace ferry {
 namespace {
@@ -84,10 +87,7 @@ double computing_rate(const Plan& plan, const std::vector<Span>& spans, int firs
     const double rate = mean_rate(plan, spans, least, from, from + part);
     if (rate > 0) rates.push_back(rate);
   }
-  if (rates.empty()) return 0;
-  const auto middle = rates.begin() + std::ssize(rates) / 2;
-  std::ranges::nth_element(rates, middle);
-  return *middle;
+  return rates.empty() ? 0 : median(std::move(rates));
 }
 
 }  // namespace ferry

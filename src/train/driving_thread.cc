@@ -6,6 +6,8 @@
 #include <thread>
 #include <tuple>
 
+#include "base/kernel_team.h"
+
 namespace ferry {
 namespace {
 
@@ -17,6 +19,7 @@ constexpr int kGivingWay = 10;  // a tenth of a core beside a busy thread, by Li
 void give_way() { std::ignore = nice(kGivingWay); }
 
 void on_driving_thread(bool gives_way, const std::function<void()>& work) {
+  release_kernel_team();  // the calling thread waits
   std::exception_ptr failure;
   std::thread thread([&] {
     if (gives_way) give_way();

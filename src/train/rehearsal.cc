@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "base/kernel_team.h"
 #include "base/steady_time.h"
 #include "exec/driver.h"
 #include "train/block_bench.h"
@@ -46,17 +45,11 @@ void fill(const ModelSpec& model, HomeStates& states) {
 }
 
 StepNumbers numbers(const ModelSpec& model, const Plan& plan, int step) {
-  StepNumbers numbers = bench_numbers(model,
-                                      {.model = model,
-                                       .micro_batch_size = plan.micro_batch_size,
-                                       .sequence = plan.sequence,
-                                       .device = {},
-                                       .memory = {}},
-                                      /*documents=*/false);
+  const BatchShape shape{plan.micro_batch_size, plan.sequence};
+  StepNumbers numbers = bench_numbers(model, shape, /*documents=*/false);
   numbers.batches.resize(static_cast<std::size_t>(plan.micro_batches), numbers.batches.front());
   numbers.step = step;
-  numbers.learned =
-      static_cast<std::int64_t>(plan.micro_batches) * plan.micro_batch_size * plan.sequence;
+  numbers.learned = plan.micro_batches * shape.tokens();
   numbers.loss_scale /= plan.micro_batches;
   numbers.adamw.step = step + 1;
   return numbers;
@@ -86,7 +79,6 @@ double rehearse(const ModelSpec& model, const Plan& plan, std::span<const std::s
                      .feed = [&](int step) { return numbers(model, plan, step); }});
   HomeStates states(model, plan, runner.binding());
   fill(model, states);
-  release_kernel_team();  // as a run does
   Patience patience;
   on_driving_thread(runner.gives_way(), [&] { drive(plan, {0, kMostSteps}, runner, patience); });
   return computing_rate(plan, runner.take_spans(), kWarmUp, least);

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <utility>
 
-#include "base/kernel_team.h"
 #include "base/steady_time.h"
 #include "device/device_event.h"
 #include "train/driving_thread.h"
+#include "train/median.h"
 
 namespace ferry {
 namespace {
@@ -36,13 +36,7 @@ Micros core_time() {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
-  release_kernel_team();  // of what made the work's values: a run has none beside its devices'
   const Micros used = core_time();
   const Clock::time_point start = Clock::now();
   on_driving_thread(device_.simulated(), [&] {

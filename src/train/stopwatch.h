@@ -11,9 +11,6 @@
 
 namespace ferry {
 
-/// The upper one of two in the middle. Requires: values.
-double median(std::vector<double> values);
-
 class Stopwatch {
  public:
   using Work = std::function<void()>;

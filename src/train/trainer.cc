@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/kernel_team.h"
 #include "base/steady_time.h"
 #include "base/version.h"
 #include "data/batches.h"
@@ -340,7 +339,6 @@ void Run::run_steps() {
   drives_.restart();
   while (done_ < job_.train.steps && !stop_asked_) {
     tally_.drive_begins(done_);
-    release_kernel_team();  // of what filled memory, evaluated or saved
     on_driving_thread(runner_.gives_way(), [&] {
       drive(setup_.plan, {done_, job_.train.steps - done_}, runner_, *this);
     });

@@ -15,6 +15,7 @@
 #include "optim/adamw.h"
 #include "optim/worker_team.h"
 #include "train/device_update.h"
+#include "train/median.h"
 #include "train/stopwatch.h"
 
 namespace ferry {
