@@ -10,4 +10,8 @@ namespace ferry {
 /// where torch's OpenMP is older than 5.0. Must not be called by a kernel.
 void release_kernel_team();
 
+/// From now on the calling thread, and those that its kernels start, do not interrupt a thread that
+/// runs when they wake up: they wait for their turn.
+void wake_behind_others();
+
 }  // namespace ferry

@@ -7,8 +7,10 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "base/kernel_team.h"
 #include "simdev/backend.h"
 #include "simdev/shapes.h"
 #include "simdev/sim_machine.h"
@@ -65,6 +67,14 @@ int find_device(const c10::FunctionSchema& schema, const std::vector<c10::IValue
 void run_cpu_kernel(const c10::OperatorHandle& op, Stack& stack) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+}
+
+/// On a stream's thread. Whoever launches is on a core that kernels want, too. If each launch woke
+/// kernels that take that core at once, none would ever be ahead of them.
+void run_kernel_of_stream(const c10::OperatorHandle& op, Stack& stack) {
+  thread_local bool waits_its_turn = false;
+  if (!std::exchange(waits_its_turn, true)) wake_behind_others();
+  run_cpu_kernel(op, stack);
 }
 
 Stack cpu_inputs(const Call& call) {
@@ -148,7 +158,7 @@ void run_in_place(const Call& call, Stack& results) {
   SimMachine& machine = sim_machine();
   machine.count_async(call.device);
   machine.enqueue(call.stream, full_name(call.schema), input_ranges(call),
-                  [op = call.op, stack] { run_cpu_kernel(op, *stack); });
+                  [op = call.op, stack] { run_kernel_of_stream(op, *stack); });
   for (const c10::Argument& returned : call.schema.returns()) {
     results.push_back(aliased_input(call, returned));
   }
@@ -160,7 +170,7 @@ void run_in_place(const Call& call, Stack& results) {
 
 /// Runs the kernel and copies what it returns into `outputs`.
 void run_and_copy(const c10::OperatorHandle& op, Stack& stack, const std::vector<Tensor>& outputs) {
-  run_cpu_kernel(op, stack);
+  run_kernel_of_stream(op, stack);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) continue;

@@ -7,6 +7,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -54,6 +55,16 @@ SimOptions throttled(int count) {
     options.devices.push_back({64_MiB, 1, {{link, 1e6}, {0, 1e6}}, {{link, 1e6}, {0, 1e6}}, 0});
   }
   return options;
+}
+
+/// Threads of this process that do not interrupt others when they wake up.
+int polite_threads() {
+  int count = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    const int id = std::stoi(thread.path().filename());
+    count += sched_getscheduler(id) == SCHED_BATCH ? 1 : 0;
+  }
+  return count;
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -111,6 +122,27 @@ TEST_F(SimDevice, AStreamAtRestGivesItsKernelsThreadsBack) {
   }
   EXPECT_EQ(threads_of_process(), before);
   EXPECT_EQ(compute(), 1 << 21);  // with new ones
+}
+
+// Else each launch would lose its core to the kernel that it woke, and never be ahead.
+TEST_F(SimDevice, ThreadsOfKernelsInterruptNobodyWhenTheyWakeUp) {
+  SimOptions options = devices({16_MiB});
+  options.devices.front().threads = 2;
+  simdev_open(options);
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto are_polite = [&](int count) {
+    return polite_threads() == count || std::chrono::steady_clock::now() > patience;
+  };
+  while (!are_polite(0)) std::this_thread::yield();  // threads of an earlier test end
+  const c10::StreamGuard guard(new_stream(kFirst));
+  const Tensor copied = at::ones({1 << 20}).to(kFirst);
+  EXPECT_EQ(polite_threads(), 0) << "copies are short, and others wait for them";
+  bool all = false;  // the second may rest, on a busy machine, before it is counted
+  for (int tries = 0; tries < 100 && !all; ++tries) {
+    EXPECT_EQ((copied + copied).sum().cpu().item<float>(), 1 << 21);
+    all = polite_threads() == 2;
+  }
+  EXPECT_TRUE(all) << "the stream's thread and the other one of its kernels";
 }
 
 // --- opening and closing ------------------------------------------------------------------------
