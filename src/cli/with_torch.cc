@@ -138,16 +138,14 @@ BlockProfile costs_in_visits(const MeasuredBlock& block, int micro_batches) {
   return costs;
 }
 
-/// Figures that were kept, or are measured now and kept, unless one is 0: there was no room.
+/// Figures that were kept, or are measured now and kept, unless the first is 0: there was no room.
 template <typename Measure>
 std::map<std::string, double> kept_figures(const std::string& key,
                                            const std::vector<std::string>& names,
                                            const Measure& measure) {
   if (const auto found = find_measurement(key, names)) return found->figures;
   const std::map<std::string, double> figures = measure();
-  const bool whole =
-      std::ranges::all_of(figures, [](const auto& figure) { return figure.second > 0; });
-  if (whole) keep_measurement(key, {.figures = figures});
+  if (figures.at(names.front()) > 0) keep_measurement(key, {.figures = figures});
   return figures;
 }
 
@@ -344,9 +342,10 @@ class Measurements {
   /// A simulated device is slower in training than a block alone: copies, enqueueing and the
   /// driving thread take of the host's cores, caches and memory, and so do other devices that
   /// compute meanwhile. Where several have cores of their own, each is planned with so many that
-  /// all compute as much as they did; else blocks take longer.
+  /// all compute as much as they did; else blocks take longer, or less where the machine was slow
+  /// while they were measured.
   void take_load(Profile& profile) {
-    constexpr double kSlower = 1.07;  // less is noise
+    constexpr double kNoise = 1.07;  // a factor
     if (machine_device().kind != DeviceKind::sim || time_ <= 0) return;
     const std::vector<std::size_t> equal = equal_devices();
     const double cores = std::max(1, question_.plan.machine.host.cores);
@@ -355,41 +354,45 @@ class Measurements {
         std::clamp(static_cast<int>(cores / threads), 1, static_cast<int>(equal.size()));
     const std::string key = key_of(heaviest_) + "; rehearsed on " + std::to_string(equal.size()) +
                             " devices, cores " + std::to_string(question_.plan.machine.host.cores);
-    const auto figures = kept_figures(key, {"together"}, [&] {
-      return std::map<std::string, double>{{"together", rehearsed(profile, equal, filling)}};
+    const auto figures = kept_figures(key, {"together", "task_us", "copy_us"}, [&] {
+      const Rehearsed seen = rehearsed(profile, equal, filling);
+      return std::map<std::string, double>{{"together", seen.computing},
+                                           {"task_us", seen.delays.task.count},
+                                           {"copy_us", seen.delays.copy.count}};
     });
+    profile.task_overhead = std::max(profile.task_overhead, Micros{figures.at("task_us")});
+    profile.copy_overhead = std::max(profile.copy_overhead, Micros{figures.at("copy_us")});
     const double together = figures.at("together");
-    if (together <= 0 || together * kSlower > filling) return;
-    if (filling > 1) {
+    const double slower = together > 0 ? filling / together : 1;
+    if (slower < kNoise && slower > 1 / kNoise) return;
+    if (slower > 1 && filling > 1) {
       profile.compute_cores = std::max(profile.compute_cores, cores / together);
       return;
     }
     for (BlockProfile& costs : profile.blocks) {
-      for (const NamedMicros& time : kTimes) {
-        costs.*time.member = costs.*time.member * (1 / together);
-      }
+      for (const NamedMicros& time : kTimes) costs.*time.member = costs.*time.member * slower;
     }
   }
 
-  /// What few layers of the model show (train/rehearsal.h) while `least` devices compute; 0: they
-  /// have no room, or take too long.
-  double rehearsed(const Profile& profile, const std::vector<std::size_t>& devices, int least) {
+  /// What few layers of the model show (train/rehearsal.h) while `least` devices compute; nothing
+  /// where they have no room, or take too long.
+  Rehearsed rehearsed(const Profile& profile, const std::vector<std::size_t>& devices, int least) {
     constexpr Micros kLongestStep{2e6};
     PlanQuestion asked = rehearsal_question(question_.plan, devices);
     for (;; asked.micro_batches /= 2) {
       asked.profile = with_visits_of(profile, asked.micro_batches);
       const PlanAnswer answer = plan_without_remedies(asked);
       const auto* planned = std::get_if<Planned>(&answer);
-      if (planned == nullptr) return 0;
+      if (planned == nullptr) return {};
       if (planned->prediction.step <= kLongestStep) {
         return rehearsed(asked, planned->plan, devices, least);
       }
-      if (asked.micro_batches == 1) return 0;
+      if (asked.micro_batches == 1) return {};
     }
   }
 
-  double rehearsed(const PlanQuestion& asked, const Plan& plan,
-                   const std::vector<std::size_t>& devices, int least) {
+  Rehearsed rehearsed(const PlanQuestion& asked, const Plan& plan,
+                      const std::vector<std::size_t>& devices, int least) {
     device();  // opens all
     std::vector<std::string> names;
     for (const std::size_t d : devices) names.push_back(opened_->names()[d]);
@@ -398,7 +401,7 @@ class Measurements {
       return rehearse(asked.model, plan, names, asked.machine, kernel_file, least);
     } catch (const ResourceError& error) {  // a run may fare better, with other homes
       listener_.phase("not rehearsed: " + std::string(error.what()));
-      return 0;
+      return {};
     }
   }
 

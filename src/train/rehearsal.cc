@@ -10,7 +10,6 @@
 #include "base/steady_time.h"
 #include "exec/driver.h"
 #include "train/block_bench.h"
-#include "train/computing_rate.h"
 #include "train/driving_thread.h"
 #include "train/home_states.h"
 #include "train/places.h"
@@ -67,8 +66,9 @@ class Patience final : public Observer {
 
 }  // namespace
 
-double rehearse(const ModelSpec& model, const Plan& plan, std::span<const std::string> device_names,
-                const Machine& machine, const KernelFile& kernel_file, int least) {
+Rehearsed rehearse(const ModelSpec& model, const Plan& plan,
+                   std::span<const std::string> device_names, const Machine& machine,
+                   const KernelFile& kernel_file, int least) {
   const Plan* const only = &plan;
   Places places({&only, 1}, device_names, machine, nobody(), {}, kernel_file);
   StepRunner runner({.model = model,
@@ -81,7 +81,9 @@ double rehearse(const ModelSpec& model, const Plan& plan, std::span<const std::s
   fill(model, states);
   Patience patience;
   on_driving_thread(runner.gives_way(), [&] { drive(plan, {0, kMostSteps}, runner, patience); });
-  return computing_rate(plan, runner.take_spans(), kWarmUp, least);
+  const std::vector<Span> spans = runner.take_spans();
+  return {.computing = computing_rate(plan, spans, kWarmUp, least),
+          .delays = starting_delays(plan, spans, kWarmUp)};
 }
 
 }  // namespace ferry

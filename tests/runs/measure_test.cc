@@ -117,7 +117,7 @@ TEST(Rehearsal, SaysWhatDevicesComputeInPlannedTimes) {
     const OpenDevices opened = open_devices(1_GiB, /*checked=*/false);
     const auto names = std::span(opened.names()).first(static_cast<std::size_t>(devices));
     const auto rate = [&](int least) {
-      return rehearse(asked.model, plan, names, asked.machine, {}, least);
+      return rehearse(asked.model, plan, names, asked.machine, {}, least).computing;
     };
     const double once = rate(1);
     EXPECT_GT(once, 0);

@@ -1,4 +1,4 @@
-#include "train/computing_rate.h"
+#include "train/device_pace.h"
 
 #include <gtest/gtest.h>
 
@@ -75,6 +75,48 @@ TEST(ComputingRate, AMomentThatIsSlowDoesNotMoveIt) {
   for (int i = 0; i < 9; ++i) seen.ran(seen.first, 10 * i, 10 * (i + 1));
   seen.ran(seen.first, 90, 105);
   EXPECT_DOUBLE_EQ(seen.rate(1), 1);
+}
+
+/// Two devices, and a copy from the first to the second; each task begins so long behind what it
+/// waits for, in one step far longer.
+struct HandingOver : Computing {
+  explicit HandingOver(int steps = 30) {
+    plan.tasks[copy].after = {first};
+    plan.tasks[second].after = {copy};
+    for (int step = 1; step <= steps; ++step) {
+      const double begin = 100 * step, late = step == 5 ? 20 : 0;
+      ran(first, begin, begin + 10, step);
+      ran(copy, begin + 13 + late, begin + 30 + late, step);
+      ran(second, begin + 34 + late, begin + 40 + late, step);
+    }
+  }
+
+  StartingDelays delays() const { return starting_delays(plan, spans, 1); }
+};
+
+TEST(StartingDelays, CountFromTheEndOfAllThatATaskWaitsFor) {
+  const HandingOver seen;
+  EXPECT_DOUBLE_EQ(seen.delays().task.count, 90) << "a device's task behind the one before it";
+  EXPECT_DOUBLE_EQ(seen.delays().copy.count, 3 + 4) << "the copy, and who computes behind it";
+}
+
+TEST(StartingDelays, WhoWaitsForTheHostIsNoneOfThem) {
+  HandingOver seen(60);
+  seen.plan.tasks[seen.second].after_previous = {seen.update};
+  for (int step = 1; step <= 31; ++step) {
+    seen.ran(seen.update, 100 * step + 32, 100 * step + 33, step - 1);
+  }
+  EXPECT_EQ(seen.delays().copy.count, 7)
+      << "30 wait for copies: those of the late step and 29 more";
+  seen.ran(seen.update, 3200 + 32, 3200 + 33, 31);
+  EXPECT_EQ(seen.delays().copy.count, 0) << "these are too few";
+  EXPECT_DOUBLE_EQ(seen.delays().task.count, 90);
+}
+
+TEST(StartingDelays, LookBehindTheFirstSteps) {
+  HandingOver seen;
+  for (int i = 0; i < 40; ++i) seen.ran(seen.first, 50 + i, 50.5 + i, 0);
+  EXPECT_DOUBLE_EQ(seen.delays().task.count, 90);
 }
 
 }  // namespace
