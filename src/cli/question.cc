@@ -89,6 +89,7 @@ void take_drives(Question& question, PhaseListener& listener) {
   Machine& machine = question.plan.machine;
   take_drive_budgets(job, machine);
   question.plan.drive_budget_source = drive_budget_source(job);
+  question.plan.drive_budgets = job.budget.drive;
   if (!job.budget.drive.empty()) {
     try {
       measure_missing_rates(machine, job.out, drives_of_this_box(listener));

@@ -105,16 +105,24 @@ class MoreMemory {
       drive.capacity = round_up(Bytes{static_cast<std::int64_t>(more)}, 1_MiB);
       all += drive.capacity;
     }
-    const std::string& path = question.machine.drives.front().path;
-    if (question.machine.drives.size() > 1) {
+    if (!question.drive_budgets.empty()) {
+      raise_drive_budgets(question);
+    } else if (question.machine.drives.size() > 1) {
       drive_text_ = "drives of " + mib_text(all) + " in all";
-    } else if (question.drive_budget_source.empty()) {
-      drive_text_ = "a drive of " + mib_text(all);
     } else {
-      drive_text_ =
-          "budget.drive: " +
-          (path.empty() ? mib_text(all) : "{path: " + path + ", capacity: " + mib_text(all) + "}");
+      drive_text_ = "a drive of " + mib_text(all);
     }
+  }
+
+  /// To what the drives have now; all else that the job says of them stays.
+  void raise_drive_budgets(PlanQuestion& question) {
+    const std::vector<Drive>& drives = question.machine.drives;
+    DriveBudgets& budgets = question.drive_budgets;
+    for (std::size_t d = 0; d < drives.size(); ++d) {
+      Bytes& capacity = budgets[std::min(d, budgets.size() - 1)].capacity;  // one may be for all
+      capacity = std::max(capacity, drives[d].capacity);
+    }
+    drive_text_ = "budget.drive: " + drives_text(budgets);
   }
 
   /// What has no budget of its own grows with the memory that it shares.

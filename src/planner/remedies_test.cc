@@ -7,6 +7,7 @@
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
+#include "spec/quantity.h"
 
 namespace ferry {
 namespace {
@@ -159,11 +160,33 @@ TEST(Remedies, DrivesThatAreTooSmallAreSaidToBe) {
   PlanQuestion question = more_than_dram();
   question.machine.drives = {{.name = "ssd0", .capacity = 4_KiB, .read = {3e9}, .write = {1.5e9}}};
   question.drive_budget_source = "budget.drive, job.yaml:9";
+  question.drive_budgets = {
+      {.path = "/ssd", .capacity = 4_KiB, .read = 3e9, .write = 1.5e9, .held = true}};
   const PlanAnswer answer = make_plan(question);
   const auto& lacking = std::get<DoesNotFit>(answer);
   EXPECT_EQ(lacking.place, "ssd0");
   EXPECT_EQ(lacking.limit_source, "budget.drive, job.yaml:9");
-  EXPECT_NE(drive_among(lacking.remedies), nullptr);
+  const Remedy* offered = drive_among(lacking.remedies);
+  ASSERT_NE(offered, nullptr);
+  const Bytes enough = round_up(lacking.need, 1_MiB);
+  EXPECT_EQ(offered->change, "budget.drive: {path: /ssd, capacity: " + bytes_text(enough) +
+                                 ", read: 3 GB/s, write: 1.5 GB/s, held: true}")
+      << "all but the capacity stays";
+}
+
+TEST(Remedies, OneSizeOfSeveralDrivesIsRaisedForAll) {
+  PlanQuestion question = more_than_dram();
+  const Drive small{.name = "ssd0", .capacity = 4_KiB, .read = {3e9}, .write = {1.5e9}};
+  question.machine.drives = {small, small};
+  question.machine.drives[1].name = "ssd1";
+  question.drive_budget_source = "budget.drive, job.yaml:9";
+  question.drive_budgets = {{.capacity = 4_KiB}};
+  const PlanAnswer answer = make_plan(question);
+  const Remedy* offered = drive_among(std::get<DoesNotFit>(answer).remedies);
+  ASSERT_NE(offered, nullptr);
+  const Bytes each = parse_bytes(offered->change.substr(std::string("budget.drive: ").size()));
+  for (Drive& drive : question.machine.drives) drive.capacity = each;
+  EXPECT_EQ(must_fit(question).expected, offered->step);
 }
 
 TEST(Remedies, AnotherStrategyIsOneOfThem) {

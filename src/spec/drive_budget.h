@@ -22,6 +22,9 @@ struct DriveBudget {
 
 using DriveBudgets = std::vector<DriveBudget>;
 
+/// As a job file has them: "500 GiB", "{path: /nvme0/ferry, capacity: 1 TB}", or a list.
+std::string drives_text(const DriveBudgets& budgets);
+
 /// As many as a machine file may have.
 inline constexpr int kMostDrives = 128;
 

@@ -57,6 +57,7 @@ struct PlanQuestion {
   std::string host_budget_source;        // where the limit comes from, for messages: "budget.host,
                                          // job.yaml:10"
   std::string drive_budget_source = {};  // of the drives' capacity; empty: the machine file
+  DriveBudgets drive_budgets = {};  // of the job, of which the machine has its drives; empty: none
   /// A drive that the job could have with `budget.drive`, where it has none: for remedies.
   std::optional<PossibleDrive> possible_drive = {};
 };
