@@ -374,8 +374,8 @@ class Measurements {
     }
   }
 
-  /// What few layers of the model show (train/rehearsal.h) while `least` devices compute; nothing
-  /// where they have no room, or take too long.
+  /// What few layers of the model show (train/rehearsal.h) while `least` devices compute; what the
+  /// profile says where they take too long, nothing where they have no room.
   Rehearsed rehearsed(const Profile& profile, const std::vector<std::size_t>& devices, int least) {
     constexpr Micros kLongestStep{2e6};
     PlanQuestion asked = rehearsal_question(question_.plan, devices);
@@ -387,7 +387,7 @@ class Measurements {
       if (planned->prediction.step <= kLongestStep) {
         return rehearsed(asked, planned->plan, devices, least);
       }
-      if (asked.micro_batches == 1) return {};
+      if (asked.micro_batches == 1) return {.computing = static_cast<double>(least), .delays = {}};
     }
   }
 
