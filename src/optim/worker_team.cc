@@ -17,7 +17,9 @@ WorkerTeam::WorkerTeam(int threads) {
     }
   } catch (const std::system_error& error) {
     throw ResourceError("cannot start thread " + std::to_string(workers_.size() + 2) + " of " +
-                        std::to_string(threads) + ": " + error.what());
+                        std::to_string(threads) + ": " + error.what() +
+                        "; raise the limit on threads (`ulimit -u`, a container's) or on data "
+                        "(`ulimit -d`), or give fewer host.cores");
   }
 }
 
