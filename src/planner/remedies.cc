@@ -258,27 +258,23 @@ std::optional<FittingChange> shorter_sequence(const PlanQuestion& question,
   return std::nullopt;
 }
 
-std::string gib_text(Bytes bytes) {
-  return bytes.count % (1_GiB).count == 0 ? std::to_string(bytes.count >> 30) + " GiB"
-                                          : mib_text(bytes);
-}
-
 FittingChange drive_of(const PlanQuestion& question, Bytes capacity) {
   const PossibleDrive& possible = *question.possible_drive;
   FittingChange change;
   change.question = question;
   change.question.machine.drives = {
       {.name = "drive", .capacity = capacity, .read = possible.read, .write = possible.write}};
-  const std::string read = quantity_text(possible.read.bytes_per_second, rate_units());
-  const std::string write = quantity_text(possible.write.bytes_per_second, rate_units());
   change.memory = capacity;
-  if (possible.here) {
-    change.text = "budget.drive: " + gib_text(capacity);
-    if (!possible.measured) change.assumed = "a drive that reads " + read + ", writes " + write;
-  } else {
-    change.text = "budget.drive: {capacity: " + gib_text(capacity) + ", read: " + read +
-                  ", write: " + write + "}";
+  const double read = possible.read.bytes_per_second, write = possible.write.bytes_per_second;
+  DriveBudget budget{.capacity = capacity};
+  if (!possible.here) {
+    budget.read = read;
+    budget.write = write;
+  } else if (!possible.measured) {
+    change.assumed = "a drive that reads " + quantity_text(read, rate_units()) + ", writes " +
+                     quantity_text(write, rate_units());
   }
+  change.text = "budget.drive: " + drives_text({budget});
   return change;
 }
 
