@@ -136,7 +136,7 @@ PlanQuestion random_question(std::mt19937& random, int devices, const SumsOf& su
 }
 
 Plan plan_of(const PlanQuestion& asked, const Chain& chain, const StreamSchedule& schedule) {
-  Plan plan = write_stream_plan(asked, chain, schedule);
+  Plan plan = write_as_in_short_dram(asked, chain, schedule);
   order_accesses(plan);
   require_verified(plan, "the sample");
   return plan;

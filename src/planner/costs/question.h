@@ -39,6 +39,8 @@ struct PlanQuestion {
   /// wait for that. A schedule says of which blocks (StreamSchedule::again_from). Jobs do not ask
   /// for it; strategies try it where sums have no room to wait.
   bool norm_first = false;
+  /// Where DRAM is short sums lie where inputs were (write/host_slots.h). Likewise of strategies.
+  bool shares_dram = true;
   PlanMode mode = PlanMode::train;
   /// Training stops now and then to evaluate: the answer has a plan for that too, in the same
   /// memory.

@@ -137,7 +137,7 @@ TEST(BlockMoves, WhatRestsOnDrivesAndTheRoomItPassesThroughChange) {
   for (const ChainBlock& block : chain.blocks) all += block.weights + block.states;
   const auto rest = [&] {
     schedule.homes = schedule.chosen_homes;
-    rest_by_value(question, chain, all, Bytes{all.count / 2}, schedule);
+    rest_by_value(question, chain, {.all = all, .inputs = {}}, Bytes{all.count / 2}, schedule);
   };
   const auto on_drives = [&] {
     std::vector<BlockId> blocks;

@@ -129,6 +129,8 @@ bool StreamSearch::spares_dram() const {
   return least_memory_.on_devices != HomeCounts{} || as_asked(least_memory_).spares_dram();
 }
 
+bool StreamSearch::is_short_of_dram() const { return needed_.all > host_limit(question_); }
+
 /// Evaluation has one: what it needs follows from training's plan, beside which it runs. Where
 /// nothing can be at home on devices, every rung is a landing.
 std::vector<MemoryRung> StreamSearch::rungs() {

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "plan/purposes.h"
 #include "planner/write/activation_policy.h"
 #include "planner/write/residence.h"
 #include "planner/write/staging.h"
+#include "planner/write/stream_plan.h"
 #include "spec/drive_array.h"
 
 namespace ferry {
@@ -32,11 +34,12 @@ Bytes passing_states(const StreamSchedule& schedule, const ChainBlock& block) {
 
 class Eviction {
  public:
-  /// Of what rests on no device.
+  /// Of what rests on no device. `inputs`: what those of all blocks take of DRAM.
   Eviction(const PlanQuestion& question, const Chain& chain, const StreamSchedule& schedule,
-           Largest largest = {})
+           Bytes inputs = {}, Largest largest = {})
       : question_(question),
         chain_(chain),
+        inputs_(inputs),
         largest_(largest),
         schedule_(schedule),
         has_drives_(has_drives(question.machine)) {
@@ -47,6 +50,9 @@ class Eviction {
     for (const BlockId b : chain.blocks.ids()) {
       sum_waits_.push_back(residence.sum_waits_on_host(b.number()));
       sum_stays_.push_back(residence.waits_in_place_of_again(b.number()));
+      const bool again = question.norm_first && b.number() >= schedule_.again_from;
+      const bool goes_down = b > BlockId(0) && !schedule_.homes[b.index()].input_stays;
+      input_goes_.push_back(goes_down && !again);
     }
     reads_apart_ = residence.reads_apart();
   }
@@ -159,18 +165,35 @@ class Eviction {
 
   /// Beyond what is lacking.
   Bytes spare() const {
-    return freed_ - lack_ - staging_bytes(chain_, schedule_, landing_, reads_apart_).all();
+    return freed_ + shared() - lack_ -
+           staging_bytes(chain_, schedule_, landing_, reads_apart_).all();
+  }
+
+  /// Where sums wait in DRAM that came when inputs were read (host_slots.h), about.
+  Bytes shared() const {
+    if (!question_.shares_dram) return {};
+    std::int64_t inputs = 0;
+    Bytes sums;
+    for (std::size_t b = 0; b < chain_.size(); ++b) {
+      const BlockHome& home = schedule_.homes[b];
+      if (input_goes_[b] && !schedule_.activations_on_drive[b]) ++inputs;
+      if (sum_waits_[b] && !home.sum_passes && !home.on_device) sums += landing_[b];
+    }
+    const auto all = static_cast<std::int64_t>(chain_.size());
+    return std::min(Bytes{inputs_.count / all * inputs}, sums);
   }
 
   const PlanQuestion& question_;
   const Chain& chain_;
+  const Bytes inputs_;
   const Largest largest_;
   StreamSchedule schedule_;
   const bool has_drives_;
   std::vector<Bytes> landing_;
   std::vector<bool> sum_waits_;
-  std::vector<bool> sum_stays_;  // on drives it would cost more than to compute it again
-  bool reads_apart_ = false;     // Residence::reads_apart()
+  std::vector<bool> sum_stays_;   // on drives it would cost more than to compute it again
+  std::vector<bool> input_goes_;  // to DRAM, until a backward that is followed by no other
+  bool reads_apart_ = false;      // Residence::reads_apart()
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;
@@ -200,6 +223,10 @@ Bytes rests_on_devices(const Chain& chain, const StreamSchedule& schedule) {
   return bytes;
 }
 
+PlaceId host_of(const Plan& plan) {
+  return plan.places.id_of(std::ranges::find(plan.places, PlaceKind::host, &Place::kind));
+}
+
 }  // namespace
 
 std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain) {
@@ -213,9 +240,9 @@ void rest_all_on_drives(const PlanQuestion& question, const Chain& chain,
   schedule = eviction.schedule();
 }
 
-void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
-                   StreamSchedule& schedule) {
-  const Bytes lack = needed - rests_on_devices(chain, schedule) - limit;
+void rest_by_value(const PlanQuestion& question, const Chain& chain, const DramNeed& needed,
+                   Bytes limit, StreamSchedule& schedule) {
+  const Bytes lack = needed.all - rests_on_devices(chain, schedule) - limit;
   if (lack <= Bytes{}) return;
   std::set<Bytes> states, weights;
   for (const ChainBlock& block : chain.blocks) {
@@ -226,7 +253,7 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
   for (const Bytes of_states : states | std::views::reverse) {
     bool is_enough = false;  // with weights of any size
     for (const Bytes of_weights : weights | std::views::reverse) {
-      Eviction eviction(question, chain, schedule, {of_states, of_weights});
+      Eviction eviction(question, chain, schedule, needed.inputs, {of_states, of_weights});
       eviction.run(lack);
       if (least && !eviction.is_enough()) break;
       is_enough = true;
@@ -239,9 +266,16 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
   schedule = least->schedule();
 }
 
-Bytes host_peak(const Plan& plan) {
-  const auto host = std::ranges::find(plan.places, PlaceKind::host, &Place::kind);
-  return peak_bytes(plan, static_cast<PlaceId>(host - plan.places.begin()));
+DramNeed dram_need(PlanQuestion question, const Chain& chain, const StreamSchedule& schedule) {
+  question.host_budget = question.machine.host.memory = kEverything;
+  const Plan plan = write_stream_plan(question, chain, schedule, TaskNames::none);
+  return {host_peak(plan), bytes_by_purpose(plan, host_of(plan))[Purpose::activations]};
+}
+
+Bytes host_peak(const Plan& plan) { return peak_bytes(plan, host_of(plan)); }
+
+Bytes room_in_forward(const Plan& plan, Bytes limit) {
+  return limit - host_peak(plan) + bytes_by_purpose(plan, host_of(plan))[Purpose::gradients];
 }
 
 Bytes device_peak(const Plan& plan) {

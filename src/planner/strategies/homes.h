@@ -19,13 +19,20 @@ namespace ferry {
 /// Everything that can leave DRAM leaves it. `schedule`: homes on devices as they are.
 void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamSchedule& schedule);
 
+/// What a plan takes of DRAM that has a slot there for each value, and how much of that inputs
+/// take.
+struct DramNeed {
+  Bytes all;
+  Bytes inputs;
+};
+
 /// Moves to the drives what does not fit, given that the plan with everything in DRAM takes
-/// `needed` bytes of the host's `limit`; what the schedule has at home on devices takes none of
+/// `needed` of the host's `limit`; what the schedule has at home on devices takes none of
 /// them. Nothing when it fits. Where the machine has no drives sums that wait for nothing pass
 /// through DRAM in turn. A few large states and weights, of embeddings, may stay where the
 /// slots that they would pass through take more than they do.
-void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes needed, Bytes limit,
-                   StreamSchedule& schedule);
+void rest_by_value(const PlanQuestion& question, const Chain& chain, const DramNeed& needed,
+                   Bytes limit, StreamSchedule& schedule);
 
 /// In which states may leave DRAM (StreamSchedule::leaving): the deepest first; evenly spread over
 /// the chain, so that the drives move while backward goes through blocks whose states are in DRAM;
@@ -33,8 +40,13 @@ void rest_by_value(const PlanQuestion& question, const Chain& chain, Bytes neede
 /// other through the slots.
 std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain);
 
+/// Of the schedule, where there is room for everything.
+DramNeed dram_need(PlanQuestion question, const Chain& chain, const StreamSchedule& schedule);
+
 /// What the plan takes of DRAM, and of the device of which it takes most.
 Bytes host_peak(const Plan& plan);
+/// What forward may fill of so much DRAM: what is free, and where sums land later.
+Bytes room_in_forward(const Plan& plan, Bytes limit);
 Bytes device_peak(const Plan& plan);
 
 }  // namespace ferry

@@ -50,7 +50,7 @@ struct Sample {
   }
 
   StreamSchedule resting(Bytes limit, StreamSchedule schedule = {}) const {
-    rest_by_value(question, chain, all, limit, schedule);
+    rest_by_value(question, chain, {.all = all, .inputs = {}}, limit, schedule);
     return schedule;
   }
 

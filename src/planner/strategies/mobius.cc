@@ -147,6 +147,7 @@ class MobiusSearch {
   }
 
   bool spares_dram() const { return search_.spares_dram(); }
+  bool is_short_of_dram() const { return search_.is_short_of_dram(); }
 
  private:
   std::optional<std::vector<int>> asked_stages() const {
@@ -304,10 +305,30 @@ bool may_take_norm_first(const PlanQuestion& question) {
          (rule == ActivationRule::automatic || rule == ActivationRule::recompute);
 }
 
+Micros expected_step(const PlanQuestion& question, const StrategyPlan& found) {
+  return expected_step(question, found.prediction.step, found.clipped_step);
+}
+
+// Where DRAM is short sums may lie where inputs were. That lets in more schedules while the climb
+// is low, so it may end elsewhere, and a search without it may be better. Whether there is one does
+// not depend on the devices' memory, like that below.
+StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chain& chain) {
+  StrategyPlan found = search.run();
+  if (!search.is_short_of_dram() || !sums_wait(way)) return found;
+  PlanQuestion apart = way;
+  apart.shares_dram = false;
+  const Micros step = expected_step(way, found);
+  apart.faster_than = std::min(step, way.faster_than.value_or(step));
+  MobiusSearch other(apart, chain);
+  if (other.start()) return found;
+  StrategyPlan second = other.run();
+  return expected_step(way, second) < step ? std::move(second) : std::move(found);
+}
+
 StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
   MobiusSearch search(way, chain);
   if (auto lacking = search.start()) return *lacking;
-  return search.run();
+  return plan_from(search, way, chain);
 }
 
 }  // namespace
@@ -324,7 +345,7 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   const bool may_gain = question.machine.devices.size() > 1 || lacking || search.spares_dram();
   if (!has_another_way || !may_gain) {
     if (lacking) return *lacking;
-    return search.run();
+    return plan_from(search, question, chain);
   }
   constexpr std::size_t kNormFirst = 1;
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
@@ -334,8 +355,7 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   const std::size_t other = 1 - likely;
   const auto step_of = [&](const StrategyAnswer& answer) {
     const auto* plan = std::get_if<StrategyPlan>(&answer);
-    return plan == nullptr ? kNever
-                           : expected_step(question, plan->prediction.step, plan->clipped_step);
+    return plan == nullptr ? kNever : expected_step(question, *plan);
   };
   std::array<StrategyAnswer, 2> answers;
   answers[likely] = plan_one_way(ways[likely], chain);

@@ -16,7 +16,7 @@ namespace ferry {
 
 // Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it.
 StreamSearch::Attempt StreamSearch::find_homes() {
-  needed_ = host_peak(write(least_memory_));
+  needed_ = dram_need(question_, chain_, least_memory_);
   for (const ChainBlock& block : chain_.blocks) {
     swap_slots_ = std::max(swap_slots_, slot_size(block.saved));
   }
@@ -106,8 +106,9 @@ StreamSchedule StreamSearch::at_rest(StreamSchedule schedule, bool swaps_to_driv
   }
   schedule.activations_on_drive.clear();
   if (resting_ == Resting::by_value) {
-    const Bytes beside = schedule.left_free + (swaps_to_drive ? swap_slots_ : Bytes{});
-    rest_by_value(question_, chain_, needed_ + beside, host_limit(question_), schedule);
+    DramNeed needed = needed_;
+    needed.all += schedule.left_free + (swaps_to_drive ? swap_slots_ : Bytes{});
+    rest_by_value(question_, chain_, needed, host_limit(question_), schedule);
   } else if (resting_ == Resting::on_drives) {
     rest_all_on_drives(question_, chain_, schedule);
   }
@@ -215,7 +216,7 @@ Micros StreamSearch::least_on_drives(double spared) const {
   for (const ChainBlock& block : chain_.blocks) {
     if (!sums_wait(question_)) passing += landing_sum(block);
   }
-  const Bytes rest = needed_ - passing - host_limit(question_);
+  const Bytes rest = needed_.all - passing - host_limit(question_);
   const double bytes = std::max(0.0, static_cast<double>(rest.count) - spared);
   return read_and_written(drive_array(question_, chain_), bytes);
 }

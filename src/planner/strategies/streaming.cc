@@ -235,7 +235,7 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
   Ideal& ideal = known->second;
   if (!is_new) return ideal;
   Plan plan = write(schedule);
-  ideal.free_dram = host_limit(question_) - host_peak(plan);
+  ideal.free_dram = room_in_forward(plan, host_limit(question_));
   for (Task& task : plan.tasks) {
     if (task.kind != TaskKind::backward) continue;
     if (slots[task.block] > 0) task.micros = least_backward(chain_.blocks[task.block]);
@@ -250,7 +250,7 @@ StreamSearch::Ideal StreamSearch::ideal_of(const StreamSchedule& schedule, bool 
 }
 
 /// Cheap to see: more than a device's memory stays there, or more leaves for DRAM than the `dram`
-/// bytes that are free there and what the devices' rings still hold when backward begins.
+/// bytes that forward may fill there and what the devices' rings still hold when backward begins.
 bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots& slots,
                                 Bytes dram) {
   Bytes largest;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "planner/strategies/block_moves.h"
+#include "planner/strategies/homes.h"
 #include "planner/strategies/memory_rungs.h"
 #include "planner/strategies/passes.h"
 #include "planner/strategies/strategy.h"
@@ -90,6 +91,8 @@ class StreamSearch {
   /// Whether DRAM does not hold all where nothing is at home on devices. Requires: start() returned
   /// nothing.
   bool spares_dram() const;
+  /// DRAM has not a slot for everything at once.
+  bool is_short_of_dram() const;
 
   /// The strategy's answer. `remark`: how it was chosen.
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
@@ -148,7 +151,7 @@ class StreamSearch {
 
   /// What policies could make of a schedule.
   struct Ideal {
-    Bytes free_dram;  // while nothing is kept
+    Bytes free_dram;  // for forward, while nothing is kept
     Micros step;      // if keeping what forward made cost nothing
   };
 
@@ -317,7 +320,7 @@ class StreamSearch {
   const bool homes_;  // on devices too
   const bool sends_;  // some devices have p2p
   Resting resting_ = Resting::by_value;
-  Bytes needed_;      // of DRAM, by the schedule of least memory with everything there
+  DramNeed needed_;   // by the schedule of least memory with everything there
   Bytes swap_slots_;  // of DRAM, that activations pass through which leave for the drives
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "planner/write/activation_policy.h"
+#include "planner/write/host_slots.h"
 
 namespace ferry {
 namespace {
@@ -330,7 +331,9 @@ void PlanBuilder::settle(Bytes host_end, int gradient_slots, TaskNames names) {
   if (names == TaskNames::given) name_tasks();
   drop_unread_copies();
   drop_unused_instances();
-  place_host_activations(host_end, gradient_slots);
+  place_on_host(plan_, queues_.host, round_up(host_end, kSlotAlignment),
+                {.slot = round_up(chain_.activation, kSlotAlignment), .stages = gradient_slots},
+                question_.shares_dram);
   set_workspaces();
 }
 
@@ -391,33 +394,6 @@ void PlanBuilder::drop_unused_instances() {
   }
   plan_.instances = std::move(instances);
   plan_.values = std::move(values);
-}
-
-// Checkpoints and what was kept have a slot each; gradients between stages take turns, since a
-// stage's are read by the next one only.
-void PlanBuilder::place_host_activations(Bytes host_end, int gradient_slots) {
-  Bytes end = round_up(host_end, kSlotAlignment);
-  const Bytes slot = round_up(chain_.activation, kSlotAlignment);
-  for (Instance& instance : plan_.instances) {
-    if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
-    const Value& held = plan_.values[instance.value];
-    if (held.kind != ValueKind::activation && held.kind != ValueKind::saved) continue;
-    instance.offset = end;
-    end += round_up(held.bytes, kSlotAlignment);
-  }
-  Bytes turns_end = end;
-  for (Instance& instance : plan_.instances) {
-    if (instance.place != queues_.host || instance.offset != kUnplaced) continue;
-    const Value& held = plan_.values[instance.value];
-    if (held.kind != ValueKind::activation_gradient) continue;
-    const int turn = plan_.blocks[held.block].stage % gradient_slots;
-    instance.offset = end + slot * (turn * plan_.micro_batches + held.micro_batch);
-    turns_end = std::max(turns_end, instance.offset + slot);
-  }
-  for (Instance& instance : plan_.instances) {
-    if (instance.place != queues_.host || instance.offset < kBehind) continue;
-    instance.offset += turns_end - kBehind;
-  }
 }
 
 void PlanBuilder::set_workspaces() {

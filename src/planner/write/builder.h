@@ -92,9 +92,9 @@ class PlanBuilder {
   void update(BlockId block, ResourceId queue, InstanceId sum, InstanceId scale);
 
   /// Removes copies of activations and sums that nobody reads, then instances and values that
-  /// nothing uses, and gives the host's activations at kUnplaced their slots from `host_end` on,
-  /// and behind them its slots from kBehind on. Then sets the workspaces. `gradient_slots`: how
-  /// many dA.b.m of one micro-batch are on the host at once.
+  /// nothing uses, and places what is unplaced on the host (host_slots.h) from `host_end` on. Then
+  /// sets the workspaces. `gradient_slots`: how many dA.b.m of one micro-batch are on the host at
+  /// once.
   void settle(Bytes host_end, int gradient_slots, TaskNames names);
 
   /// Hands the plan over, without edges.
@@ -108,7 +108,6 @@ class PlanBuilder {
   void name_tasks();
   void drop_unread_copies();
   void drop_unused_instances();
-  void place_host_activations(Bytes host_end, int gradient_slots);
   void set_workspaces();
 
   const PlanQuestion& question_;
@@ -127,12 +126,6 @@ class PlanBuilder {
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
   std::map<int, ResourceId> renewals_;  // by device
 };
-
-/// The offset of an activation on the host that settle() is to place.
-inline constexpr Bytes kUnplaced{-1};
-
-/// Offsets on the host from here on are relative: to where the others end, which settle() knows.
-inline constexpr Bytes kBehind{std::int64_t{1} << 60};
 
 /// The slot of a norm, a loss or the clip's scale: a cache line.
 inline constexpr Bytes kScalarSlot{64};

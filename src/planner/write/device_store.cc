@@ -15,7 +15,7 @@ constexpr std::array kSums = {ValueKind::gradient, ValueKind::rounded};
 /// From the first of the device's visits that run the block, but for those `without` the other
 /// direction, to the last that runs it at all.
 Stay stay_of(const StreamSchedule& schedule, int device, int block, Direction without, Bytes size) {
-  Stay stay{.block = block, .size = size, .first = schedule.visits.size()};
+  Stay stay{.id = block, .size = size, .first = schedule.visits.size()};
   for (std::size_t v = 0; v < schedule.visits.size(); ++v) {
     const StageVisit& visit = schedule.visits[v];
     if (visit.device != device || !contains(visit, block)) continue;
@@ -91,11 +91,11 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
   if (!stay) tokens_ = SlotRing(end, token, needs.tokens);
   if (!stay) end += tokens;
   for (const Stay& each : kept) {
-    kept_.emplace(each.block,
-                  SlotPool(end + each.offset, slot_size(chain_.blocks[each.block].saved), 0));
+    const BlockId block(each.id);
+    kept_.emplace(block, SlotPool(end + each.offset, slot_size(chain_.blocks[block].saved), 0));
   }
   for (const Stay& each : sums) {
-    own_[builder_.value(each.kind, each.block, -1)] = end + each.offset;
+    own_[ValueId(each.id)] = end + each.offset;
   }
   end += shared;
   saved_ = SlotRing(end, leaving, schedule.saved_slots);
@@ -134,7 +134,7 @@ std::vector<Stay> DeviceStore::sums_here(const StreamSchedule& schedule) const {
       const Bytes size = kind == ValueKind::rounded ? block.rounded : block.gradients;
       stays.push_back(stay_of(schedule, device_, b, Direction::forward, slot_size(size)));
       stays.back().last = schedule.visits.size();
-      stays.back().kind = kind;
+      stays.back().id = builder_.value(kind, b, -1).number();
     }
   }
   return stays;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "planner/write/allocate.h"
+#include "planner/write/host_slots.h"
 
 namespace ferry {
 
@@ -110,8 +111,8 @@ InstanceId HostStore::state(BlockId block, int piece) {
 }
 
 InstanceId HostStore::land_sum(ValueKind kind, BlockId block) {
-  if (!home_of(block).sum_passes) return scalar(kind, block, -1);
   const ValueId value = builder_.value(kind, block, -1);
+  if (!home_of(block).sum_passes) return on_host(value, kUnplaced);
   if (const auto offset = sums_.find(value)) return on_host(value, *offset);
   return on_host(value, room_in(sums_, value));
 }
@@ -124,8 +125,8 @@ void HostStore::sum_landed(ValueKind kind, BlockId block, bool waits) {
 }
 
 InstanceId HostStore::sum(ValueKind kind, BlockId block) {
-  if (!home_of(block).sum_passes) return scalar(kind, block, -1);
   const ValueId value = builder_.value(kind, block, -1);
+  if (!home_of(block).sum_passes) return on_host(value, kUnplaced);
   if (const auto offset = sums_.find(value)) return on_host(value, *offset);
   return staged(sums_, value, on_drive(value), builder_.queues().drives->states_read);
 }
@@ -183,7 +184,7 @@ void HostStore::update(BlockId block, InstanceId scale) {
   const InstanceId states =
       home.state_on_drive ? InstanceId() : builder_.home(ValueKind::state, block);
   if (residence_.updates_ahead(block.number())) {
-    const InstanceId original = scalar(ValueKind::original, block, -1);
+    const InstanceId original = on_host(builder_.value(ValueKind::original, block, -1), kUnplaced);
     const PlanBuilder::UpdateInstances instances{weights, states, landed, scale, original};
     if (scale.valid()) return builder_.redo(block, instances);
     return builder_.update(block, builder_.queues().update, instances);

@@ -10,6 +10,7 @@
 #include "planner/costs/bounds.h"
 #include "planner/sample_questions.h"
 #include "planner/write/edges.h"
+#include "planner/write/sample_schedules.h"
 #include "planner/write/stream_plan.h"
 
 namespace ferry {
@@ -71,17 +72,9 @@ TEST(RoundedSums, OfStatesThatStayOnDevicesTakeNoMemory) {
   }
 }
 
-/// One device; every block forward and backward in a visit of its own, at home there.
+/// One device, every block at home there.
 StreamSchedule all_at_home(const Chain& chain, int micro_batches) {
-  StreamSchedule schedule;
-  schedule.strategy = "mobius";
-  const int blocks = static_cast<int>(chain.size());
-  for (int b = 0; b < blocks; ++b) {
-    schedule.visits.push_back({Direction::forward, 0, b, b + 1, 0, micro_batches});
-  }
-  for (int b = blocks; b-- > 0;) {
-    schedule.visits.push_back({Direction::backward, 0, b, b + 1, 0, micro_batches});
-  }
+  StreamSchedule schedule = one_by_one(chain, micro_batches);
   schedule.homes.assign(chain.size(), {.on_device = true});
   return schedule;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "planner/write/stream_plan.h"
+
 namespace ferry {
 
 std::vector<StageVisit> random_visits(const Chain& chain, int devices, int micro_batches,
@@ -46,6 +48,30 @@ std::vector<BlockHome> random_homes(const Chain& chain, std::mt19937& random) {
   const BlockId tied = chain.blocks.back().reads_weight;
   if (tied.valid() && !homes.back().on_device) homes.back().sum_waits = false;
   return homes;
+}
+
+StreamSchedule one_by_one(const Chain& chain, int micro_batches) {
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
+  const int blocks = static_cast<int>(chain.size());
+  for (int b = 0; b < blocks; ++b) {
+    schedule.visits.push_back({Direction::forward, 0, b, b + 1, 0, micro_batches});
+  }
+  for (int b = blocks; b-- > 0;) {
+    schedule.visits.push_back({Direction::backward, 0, b, b + 1, 0, micro_batches});
+  }
+  return schedule;
+}
+
+Plan write_as_in_short_dram(const PlanQuestion& question, const Chain& chain,
+                            const StreamSchedule& schedule) {
+  PlanQuestion with_none = question;
+  with_none.host_budget = {};
+  Plan plan = write_stream_plan(with_none, chain, schedule);
+  for (Place& place : plan.places) {
+    if (place.kind == PlaceKind::host) place.budget = question.host_budget;
+  }
+  return plan;
 }
 
 }  // namespace ferry

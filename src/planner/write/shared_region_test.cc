@@ -13,9 +13,20 @@ TEST(SharedRegion, SumsTakeThePlaceOfWhatBackwardHasRead) {
   std::vector<Stay> sums = {{0, 40_B, 5, 6}, {1, 40_B, 4, 6}, {2, 40_B, 3, 6}};
   EXPECT_EQ(share_region(kept, sums), 340_B);  // the first sum beside all that is kept
   EXPECT_EQ(kept[2].offset, 200_B);
-  EXPECT_EQ(sums[0].block, 2);
+  EXPECT_EQ(sums[0].id, 2);
   EXPECT_EQ(sums[0].offset, 300_B);
   EXPECT_EQ(sums[2].offset, 220_B);
+}
+
+// Where it costs nothing: what is used last lies where what follows from the start comes last.
+TEST(SharedRegion, WhatIsUsedLongestLiesAtTheEnd) {
+  std::vector<Stay> kept = {{0, 10_B, 0, 5}, {1, 10_B, 1, 4}, {2, 10_B, 2, 3}};
+  std::vector<Stay> sums = {{2, 40_B, 6, 7}, {1, 40_B, 7, 9}, {0, 40_B, 8, 8}};
+  EXPECT_EQ(share_region(kept, sums), 120_B);
+  EXPECT_EQ(sums[0].id, 1);
+  EXPECT_EQ(sums[0].offset, 80_B);
+  EXPECT_EQ(sums[2].id, 2);
+  EXPECT_EQ(sums[2].offset, 0_B);
 }
 
 TEST(SharedRegion, OneKindAloneTakesWhatItIs) {
