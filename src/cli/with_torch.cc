@@ -6,6 +6,8 @@
 #include "cli/cache_folder.h"
 #include "cli/machine_here.h"
 #include "cli/measurements.h"
+#include "cli/other_load.h"
+#include "cli/print.h"
 #include "cli/rehearsal_question.h"
 #include "cli/torch_part.h"
 #include "planner/costs/estimate.h"
@@ -138,17 +140,6 @@ BlockProfile costs_in_visits(const MeasuredBlock& block, int micro_batches) {
   return costs;
 }
 
-/// Figures that were kept, or are measured now and kept, unless the first is 0: there was no room.
-template <typename Measure>
-std::map<std::string, double> kept_figures(const std::string& key,
-                                           const std::vector<std::string>& names,
-                                           const Measure& measure) {
-  if (const auto found = find_measurement(key, names)) return found->figures;
-  const std::map<std::string, double> figures = measure();
-  if (figures.at(names.front()) > 0) keep_measurement(key, {.figures = figures});
-  return figures;
-}
-
 /// Measures for one question, on one of its machine's devices, which is opened when something has
 /// to be measured.
 class Measurements {
@@ -176,6 +167,13 @@ class Measurements {
     }
     take_rates(result.profile);
     take_load(result.profile);
+    if (others_ > 0) {
+      result.remarks.push_back(print(
+          "measured while other processes took %.1f of %d cores, so runs may be faster; measured "
+          "again after %d minutes",
+          others_, cores_by_affinity(), static_cast<int>(kBusyMachineKept.count())));
+      listener_.phase(result.remarks.back());
+    }
     return result;
   }
 
@@ -190,6 +188,35 @@ class Measurements {
   }
 
  private:
+  /// What measuring keeps busy: a GPU does not compete with other processes for the cores.
+  enum class Uses { device, cores };
+
+  /// Figures that were kept, or are measured now and kept, unless the first is 0: there was no
+  /// room.
+  template <typename Measure>
+  std::map<std::string, double> kept_figures(const std::string& key,
+                                             const std::vector<std::string>& names,
+                                             const Measure& measure, Uses uses = Uses::device) {
+    if (const auto found = find_measurement(key, names)) {
+      others_ = std::max(others_, found->others);
+      return found->figures;
+    }
+    const OtherLoad load;
+    const std::map<std::string, double> figures = measure();
+    const double others = others_since(load, uses);
+    if (figures.at(names.front()) > 0) {
+      keep_measurement(key, {.figures = figures, .others = others});
+    }
+    return figures;
+  }
+
+  double others_since(const OtherLoad& load, Uses uses) {
+    const bool on_cores = uses == Uses::cores || machine_device().kind == DeviceKind::sim;
+    const double others = on_cores ? load.cores().value_or(others_) : 0;
+    others_ = std::max(others_, others);
+    return others;
+  }
+
   const ModelSpec& model() const { return question_.plan.model; }
 
   const MachineDevice& machine_device() const { return question_.plan.machine.devices[index_]; }
@@ -208,6 +235,7 @@ class Measurements {
       blocks_.push_back(b);
       const auto kept = find_measurement(key_of(b), names_of_block());
       found_.push_back(kept ? std::optional(from_measurement(*kept, key)) : std::nullopt);
+      if (kept) others_ = std::max(others_, kept->others);
     }
   }
 
@@ -230,7 +258,9 @@ class Measurements {
     const ProductRates rates = products();
     MeasureRequest asked = request();
     asked.flops = question_.plan.precision == Precision::bf16 ? rates.bf16 : rates.fp32;
+    const OtherLoad load;
     const std::vector<MeasuredBlock> measured = measure_blocks(asked, missing, listener_);
+    const double others = others_since(load, Uses::device);
     for (std::size_t i = 0, next = 0; i < blocks_.size(); ++i) {
       if (found_[i]) continue;
       found_[i] = measured[next++];
@@ -238,8 +268,10 @@ class Measurements {
       // What had no room to keep anything may have it under another budget.
       const bool whole =
           found_[i]->costs.saved > 0_B || (kind != BlockKind::attention && kind != BlockKind::mlp);
-      if (found_[i]->measured && whole)
-        keep_measurement(key_of(blocks_[i]), to_measurement(*found_[i]));
+      if (!found_[i]->measured || !whole) continue;
+      Measurement kept = to_measurement(*found_[i]);
+      kept.others = others;
+      keep_measurement(key_of(blocks_[i]), kept);
     }
   }
 
@@ -330,9 +362,11 @@ class Measurements {
     });
     const auto host = kept_figures(
         device_key_ + "; host updates " + to_string(precision) + " cores " + std::to_string(cores),
-        {"update"}, [&] {
+        {"update"},
+        [&] {
           return std::map<std::string, double>{{"update", measure_update_rate(precision, cores)}};
-        });
+        },
+        Uses::cores);
     profile.update_rate = host.at("update");
     profile.device_update_rate = rates.at("update");
     profile.task_overhead = profile.copy_overhead = {rates.at("task_us")};
@@ -464,6 +498,7 @@ class Measurements {
   std::vector<BlockId> blocks_;                      // one of each similarity key
   std::vector<std::optional<MeasuredBlock>> found_;  // of each
   Bytes beside_tensors_;
+  double others_ = 0;                // cores that other processes took while figures were measured
   double time_ = 0, core_time_ = 0;  // of a micro-batch through measured blocks
   double most_time_ = 0;             // of a kind of block
   BlockId heaviest_;                 // of that kind

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,25 @@ def test_a_kept_measurement_that_lacks_a_figure_or_is_no_file_is_made_again(box,
     first.unlink()
     os.mkfifo(first)
     assert "measuring  5 blocks" in ferry("plan", job).stderr
+
+
+def test_what_was_measured_beside_other_processes_is_said_and_kept_for_minutes(box, own_cache):
+    job = str(write_job(box, "measured-busy"))
+    ferry("plan", job)
+
+    def keep(until: float) -> None:
+        for file in (own_cache / "measured").iterdir():
+            kept = json.loads(file.read_text())
+            file.write_text(json.dumps(kept | {"others": 1.25, "until": int(until)}))
+
+    keep(time.time() + 300)
+    again = ferry("plan", job).stderr
+    assert "measuring" not in again
+    assert "measured while other processes took 1.2 of" in again
+    assert "# measured while other processes took 1.2 of" in (box.folder / "measured-busy" / "profile.yaml").read_text()
+    for until in (time.time() - 1, time.time() + 3600):  # over, or of a clock that was set back
+        keep(until)
+        assert "measuring  5 blocks" in ferry("plan", job).stderr
 
 
 def test_every_device_that_differs_is_measured(box, own_cache, tmp_path):
