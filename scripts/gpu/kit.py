@@ -56,6 +56,8 @@ GPU_SHAPES = [
     Shape("llama-3b", "llama", 2560, 8704, 32, 20, 4, 32000, 2048, 4, 2, 8, "24 GiB", "64 GiB"),
     Shape("qwen2.5-7b", "qwen2", 3584, 18944, 28, 28, 4, 152064, 2048, 4, 2, 6, "24 GiB", "120 GiB"),
 ]
+# 0.51 billion parameters, whose 5.8 GiB of states pass a drive in seconds.
+GPU_DRIVES = replace(GPU_SHAPES[0], name="llama-drives", layers=8, steps=6, budget="4 GiB")
 # Its states are more than a GPU's context and kernels leave of a GiB.
 GPU_LOSSES = Shape("llama-losses", "llama", 384, 1024, 16, 6, 3, 4096, 32, 2, 2, 200, "1 GiB", "2 GiB")
 SIM_SHAPES = [
@@ -216,6 +218,7 @@ class Kit:
             "tests": self.tests,
             "losses": self.losses,
             **shapes,
+            "drives": self.drives,
             "logical-devices": self.logical_devices,
         }
 
@@ -321,8 +324,8 @@ class Kit:
     def losses(self) -> dict:
         """Steps of a small model on the device, streamed through a small budget, and on the CPU, all of it in memory."""
         shape = replace(SIM_SHAPES[0], steps=20) if self.simulated else GPU_LOSSES
-        there = self.train(shape, "losses-device", self.machine(1), "mobius", shape.budget, "fp32")
-        here = self.train(shape, "losses-cpu", [{"kind": "sim", "memory": "2 GiB"}], "resident", shape.plenty, "fp32")
+        there = self.train(shape, "losses-device", self.machine(1), "mobius", {"device": shape.budget}, "fp32")
+        here = self.train(shape, "losses-cpu", [{"kind": "sim", "memory": "2 GiB"}], "resident", {"device": shape.plenty}, "fp32")
         worst = worst_difference(there["losses"], here["losses"])
         holds = self.agree(there["losses"], here["losses"])
         return {"device": there["losses"], "cpu": here["losses"], "worst_difference": worst, "bar": self.bar(), "holds": holds}
@@ -357,7 +360,7 @@ class Kit:
         described = self.result("machine")["machine_file"].partition("devices:")[0]
         return found | rates_in(described, ("memory_bandwidth", "update_rate"))
 
-    def train(self, shape: Shape, name: str, devices: list[dict], strategy: str, budget: str, precision: str) -> dict:
+    def train(self, shape: Shape, name: str, devices: list[dict], strategy: str, budget: dict, precision: str) -> dict:
         base = self.folder / "models" / shape.name
         tokens = base.with_name(base.name + ".tokens")
         write_model(shape, base, "cpu" if self.simulated else self.device)
@@ -374,7 +377,7 @@ class Kit:
             "optim": {"lr": 1e-4, "clip": 1.0, "schedule": "constant", "warmup_steps": 0},
             "machine": str(out.with_name(f"{name}.machine.json")),
             "plan": {"clipped": 1},  # as gradients of random weights are
-            "budget": {"device": budget},
+            "budget": budget,
             "strategy": strategy,
             "out": str(out),
         }  # fmt: skip
@@ -387,7 +390,8 @@ class Kit:
         summary = json.loads((out / "summary.json").read_text())
         seconds = statistics.median(line["step_seconds"] for line in steps[WARM_UP:])
         trained = shape.sequence * shape.micro_batches * shape.micro_batch_size
-        measured, predicted = (sum(size for place, size in summary[f"{kind}_peak_bytes"].items() if place != "host")
+        drives = summary.get("drives", {})
+        measured, predicted = (sum(size for place, size in summary[f"{kind}_peak_bytes"].items() if place != "host" and place not in drives)
                                for kind in ("measured", "predicted"))  # fmt: skip
         return {
             "strategy": summary.get("strategy", strategy),
@@ -398,13 +402,17 @@ class Kit:
             "measured_peak_bytes": measured,
             "measured_over_predicted_peak": measured / predicted,
             "driver_peak_bytes": driver.peak,
+            "measured_host_peak_bytes": summary["measured_peak_bytes"]["host"],
+            "predicted_host_peak_bytes": summary["predicted_peak_bytes"]["host"],
+            "beside_plan_bytes": summary["beside_plan_bytes"],
+            "drives": drives,
         }
 
     def train_shape(self, shape: Shape) -> dict:
         count = parameters(shape)
         found = {"shape": asdict(shape), "parameters": count}
         for name, budget in (("capped", shape.budget), ("uncapped", shape.plenty)):
-            run = self.train(shape, f"{shape.name}-{name}", self.machine(1), self.strategy, budget, self.precision)
+            run = self.train(shape, f"{shape.name}-{name}", self.machine(1), self.strategy, {"device": budget}, self.precision)
             run["share_of_matrix_rate"] = 6 * count * run["tokens_per_second"] / self.result("machine")["matrix_flops"]
             found[name] = run
         found["capped_over_uncapped"] = found["capped"]["tokens_per_second"] / found["uncapped"]["tokens_per_second"]
@@ -441,6 +449,28 @@ class Kit:
         """By how much losses of the same run may differ. A GPU adds the embedding's gradients in any order."""
         return 0.0 if self.simulated else 1e-3
 
+    def drives(self) -> dict:
+        """States rest on the drive of DIR, in DRAM that they do not fit into: losses are those of a run in DRAM."""
+        shape = SIM_SHAPES[0] if self.simulated else GPU_DRIVES
+        host, space = ("2 MiB", "64 MiB") if self.simulated else ("3 GiB", "24 GiB")
+        swap = self.folder / "swap"
+        swap.mkdir(exist_ok=True)
+        with_drive = {"host": host, "drive": {"path": str(swap), "capacity": space}}
+        found: dict = {"shape": asdict(shape), "parameters": parameters(shape), "host_budget_bytes": bytes_of(host)}
+        for name, more in (("in_dram", {}), ("from_drive", with_drive)):
+            budget = {"device": shape.budget} | more
+            found[name] = self.train(shape, f"drives-{name}", self.machine(1), "mobius", budget, self.precision)
+        run = found["from_drive"]
+        (moved,) = run["drives"].values()
+        run["bytes_as_planned"] = all(moved["measured"][way] == shape.steps * moved["predicted_per_step"][way] for way in ("read", "written"))
+        run["within_host_budget"] = run["measured_host_peak_bytes"] <= bytes_of(host)
+        found["worst_difference"] = worst_difference(run["losses"], found["in_dram"]["losses"])
+        agree = self.agree(run["losses"], found["in_dram"]["losses"])
+        found["holds"] = agree and run["bytes_as_planned"] and moved["measured"]["written"] > 0
+        if not self.simulated:  # fixed costs of a process outweigh the small model's bytes
+            found["holds"] = found["holds"] and run["within_host_budget"]
+        return found
+
     def logical_devices(self) -> dict:
         """Four devices, of one GPU where there is one: their losses are those of one device."""
         shape = self.shapes[0]
@@ -449,7 +479,7 @@ class Kit:
         one = self.result(f"train-{shape.name}")["capped"]["losses"]
         found: dict = {"holds": True}
         for strategy in ("mobius", "roundpipe"):
-            run = self.train(shape, f"four-{strategy}", self.machine(4, memory), strategy, budget, self.precision)
+            run = self.train(shape, f"four-{strategy}", self.machine(4, memory), strategy, {"device": budget}, self.precision)
             run["worst_difference"] = worst_difference(run["losses"], one)
             found[strategy] = run
             found["holds"] = found["holds"] and self.agree(run["losses"], one)
