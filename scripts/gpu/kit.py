@@ -215,6 +215,7 @@ class Kit:
         return {
             "build": self.build,
             "machine": self.machine_facts,
+            "copies": self.copies,
             "tests": self.tests,
             "losses": self.losses,
             **shapes,
@@ -281,6 +282,50 @@ class Kit:
             best = min(best, time.perf_counter() - begin)
         return 2 * size**3 / best
 
+    def copies(self) -> dict:
+        """Milliseconds of a short copy that may begin with a long one of the same direction: docs/decisions/0024."""
+        if self.simulated:
+            return {"text": "not in a rehearsal"}
+        import torch
+
+        long, short, piece = 512 << 20, 32 << 20, 32 << 20
+        there = torch.empty(long + short, dtype=torch.uint8, device=self.device)
+        here = torch.empty(long + short, dtype=torch.uint8, pin_memory=True)
+        first, second, aside = (torch.cuda.Stream(self.device) for _ in range(3))
+
+        def send_long(way: str, to: torch.Tensor, source: torch.Tensor) -> None:
+            if way == "alone":
+                return
+            step = long if way == "whole" else piece
+            for begin in range(0, long, step):
+                if begin > 0 and way == "pieces_with_turns":
+                    aside.wait_stream(first)
+                    first.wait_stream(aside)
+                with torch.cuda.stream(first):
+                    to[begin : begin + step].copy_(source[begin : begin + step], non_blocking=True)
+
+        def milliseconds(way: str, to: torch.Tensor, source: torch.Tensor) -> dict:
+            begun, sent, all_sent = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+            torch.cuda.synchronize()
+            torch.cuda._sleep(10_000_000)  # all is enqueued by the time that it may begin
+            begun.record()
+            first.wait_event(begun)
+            second.wait_event(begun)
+            send_long(way, to, source)
+            with torch.cuda.stream(second):
+                to[long:].copy_(source[long:], non_blocking=True)
+            sent.record(second)
+            all_sent.record(first)
+            torch.cuda.synchronize()
+            return {"short": begun.elapsed_time(sent), "long": begun.elapsed_time(all_sent)}
+
+        ways = ("alone", "whole", "pieces", "pieces_with_turns")
+        directions = {"up": (there, here), "down": (here, there)}
+        return {
+            direction: {way: [milliseconds(way, *ends) for _ in range(3)][-1] for way in ways}
+            for direction, ends in directions.items()
+        }
+
     # ---- is it right
 
     def test_programs(self) -> list[Path]:
@@ -342,7 +387,7 @@ class Kit:
         import torch
 
         most = torch.cuda.get_device_properties(self.device).total_memory // 16 * 15
-        device = {"kind": "cuda", "index": self.index(), "memory": memory or f"{most} B"} | self.links()
+        device = {"kind": "cuda", "index": self.index(), "memory": memory or f"{most} B", "copies_in_turn": True} | self.links()
         return [device] * count
 
     def links(self) -> dict:

@@ -57,6 +57,8 @@ TEST(Doctor, FiguresAreMeasuredAndHungOnTheirRootComplex) {
   EXPECT_EQ(found(examination, "gpu0", "node"),
             "0 | sysfs: the NUMA node that it hangs next to; a run's host memory lies there");
   EXPECT_EQ(found(examination, "gpu2", "node"), "not found");  // the kernel does not know
+  EXPECT_EQ(found(examination, "gpu0", "copies_in_turn"),
+            "true | as an H200 was seen to copy each way; not measured");
   EXPECT_EQ(
       found(examination, "gpu0", "precision"),
       "fp32 | train.precision: auto means that, since products in bf16 take 5.0 times as long "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/turns.h"
 #include "exec/driver.h"
 #include "plan/order.h"
 
@@ -32,9 +33,20 @@ class Simulator final : public TaskRunner {
  public:
   /// `speeds` are of the plan, and nothing runs. Adds what ran to `timeline`, unless that is null.
   Simulator(const Plan& plan, SharedSpeeds& speeds, Timeline* timeline)
-      : plan_(plan), timeline_(timeline), speeds_(speeds), lanes_(plan.resources.size()) {}
+      : plan_(plan),
+        timeline_(timeline),
+        speeds_(speeds),
+        lanes_(plan.resources.size()),
+        turns_(plan.pools.size()) {
+    for (const PoolId pool : plan.pools.ids()) {
+      if (plan.pools[pool].in_turn) in_turn_.push_back(pool);
+    }
+  }
 
-  bool can_start(const Task& task) const override { return lanes_[task.resource].event == kNone; }
+  bool can_start(const Task& task) const override {
+    const Lane& lane = lanes_[task.resource];
+    return lane.event == kNone && !lane.waits;
+  }
   bool takes_one_each() const override { return true; }
   void start(TaskRun run, const Task& task) override;
   TaskRun wait_any() override;
@@ -48,6 +60,7 @@ class Simulator final : public TaskRunner {
     int ahead = 0;       // so many steps behind `step` is that one
     double due = 0;      // from now on, until what runs ends or begins to draw; 0: nothing runs
     bool leads = false;  // what runs has yet to begin to draw
+    bool waits = false;  // for its turn
   };
   IdVector<ResourceId, Standing> standing(int step) const;
 
@@ -62,7 +75,8 @@ class Simulator final : public TaskRunner {
     double drawn_later = 0;  // of Work::drawn, while the lead passes
     double left = 0;         // of Work::drawn at `since`
     double since = 0;
-    double speed = 0;  // 0: does not draw
+    double speed = 0;    // 0: does not draw
+    bool waits = false;  // for its turn: it is started, and does not run yet
   };
 
   // When a lane's task ends or begins to draw.
@@ -71,6 +85,9 @@ class Simulator final : public TaskRunner {
     ResourceId lane;
   };
 
+  PoolId turns_of(const Task& task) const;
+  void begin(ResourceId lane, const Work& work);
+  void begin_turns();
   ResourceId next_lane() const;
   void remove_event(std::size_t event);
   void draw(ResourceId lane, double work);
@@ -80,21 +97,53 @@ class Simulator final : public TaskRunner {
   Timeline* const timeline_;
   SharedSpeeds& speeds_;
   IdVector<ResourceId, Lane> lanes_;
-  std::vector<Event> events_;  // of the lanes that run something, in no order
+  std::vector<PoolId> in_turn_;
+  IdVector<PoolId, Turns<ResourceId>> turns_;  // of those
+  std::vector<Event> events_;                  // of the lanes that run something, in no order
   double now_ = 0;
 };
 
 void Simulator::start(TaskRun run, const Task& task) {
-  const Work work = work_of(plan_, task);
   Lane& lane = lanes_[task.resource];
-  lane = {.run = run, .event = events_.size(), .start = now_, .since = now_};
-  events_.push_back({now_ + work.lead, task.resource});
-  if (!speeds_.shares(task.resource) || work.drawn == 0) {
+  lane = {.run = run};
+  if (const PoolId pool = turns_of(task); pool.valid()) {
+    lane.waits = true;
+    turns_[pool].arrive(task.resource);
+  } else {
+    begin(task.resource, work_of(plan_, task));
+  }
+}
+
+/// The pool on which the task has to wait for its turn; none: it runs at once.
+PoolId Simulator::turns_of(const Task& task) const {
+  if (in_turn_.empty() || task.refreshes) return {};
+  for (const Draw& draw : plan_.resources[task.resource].draws) {
+    if (plan_.pools[draw.pool].in_turn) return draw.pool;
+  }
+  return {};
+}
+
+void Simulator::begin(ResourceId beginning, const Work& work) {
+  Lane& lane = lanes_[beginning];
+  lane.event = events_.size();
+  lane.start = lane.since = now_;
+  events_.push_back({now_ + work.lead, beginning});
+  if (!speeds_.shares(beginning) || work.drawn == 0) {
     events_.back().at = now_ + (work.lead + work.drawn);
   } else if (work.lead > 0) {
     lane.drawn_later = work.drawn;
   } else {
-    draw(task.resource, work.drawn);
+    draw(beginning, work.drawn);
+  }
+}
+
+// Only when all that may start now has been started: a queue that goes on is among them.
+void Simulator::begin_turns() {
+  for (const PoolId pool : in_turn_) {
+    const auto next = turns_[pool].begin();
+    if (!next) continue;
+    lanes_[*next].waits = false;
+    begin(*next, work_of(plan_, plan_.tasks[lanes_[*next].run.task]));
   }
 }
 
@@ -142,7 +191,7 @@ IdVector<ResourceId, Simulator::Standing> Simulator::standing(int step) const {
   for (const Lane& lane : lanes_) {
     Standing& stands = found.emplace_back();
     if (!lane.run.task.valid()) continue;
-    stands = {.last = lane.run.task, .ahead = lane.run.step - step};
+    stands = {.last = lane.run.task, .ahead = lane.run.step - step, .waits = lane.waits};
     if (lane.event == kNone) continue;
     stands.due = events_[lane.event].at - now_;
     stands.leads = lane.drawn_later > 0;
@@ -152,6 +201,7 @@ IdVector<ResourceId, Simulator::Standing> Simulator::standing(int step) const {
 
 TaskRun Simulator::wait_any() {
   while (true) {
+    begin_turns();
     const ResourceId next = next_lane();
     Lane& lane = lanes_[next];
     now_ = events_[lane.event].at;
@@ -160,6 +210,7 @@ TaskRun Simulator::wait_any() {
       continue;
     }
     remove_event(lane.event);
+    if (const PoolId pool = turns_of(plan_.tasks[lane.run.task]); pool.valid()) turns_[pool].end();
     if (lane.speed > 0) {
       lane.speed = 0;
       set_speeds(speeds_.stop(next));
@@ -170,6 +221,8 @@ TaskRun Simulator::wait_any() {
 }
 
 void Simulator::drain() {
+  for (Lane& lane : lanes_) lane.waits = false;
+  for (Turns<ResourceId>& turns : turns_) turns = {};
   while (!events_.empty()) remove_event(events_.size() - 1);
 }
 
@@ -183,7 +236,7 @@ class StepClock final : public Observer {
     ends_.push_back(simulator_.now());
     IdVector<ResourceId, Simulator::Standing> standing = simulator_.standing(step);
     const bool repeats = std::ranges::equal(standing, before_, [&](const auto& a, const auto& b) {
-      return a.last == b.last && a.ahead == b.ahead && a.leads == b.leads &&
+      return a.last == b.last && a.ahead == b.ahead && a.leads == b.leads && a.waits == b.waits &&
              std::abs(a.due - b.due) <= kRounding * simulator_.now().count;
     });
     if (repeats && steady_ == 0) steady_ = ends_.size();

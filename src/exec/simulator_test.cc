@@ -79,6 +79,60 @@ task w kind=copy on=wide bytes=750000
   EXPECT_DOUBLE_EQ(end_of(plan, simulation, "w").count, 1000);
 }
 
+// Where copies go in turn, the short one waits for all of the long one.
+TEST(Simulator, CopiesInTurnDoNotShareALink) {
+  const Plan plan = plan_of(R"(
+pool link capacity=1e9 in_turn
+resource a kind=copy place=host rate=1e9 latency=10 draw=link:1e9
+resource b kind=copy place=host rate=1e9 draw=link:1e9
+task long kind=copy on=a bytes=1000000
+task short kind=copy on=b bytes=500000
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "long").count, 1010);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "short").count, 1510);
+  EXPECT_DOUBLE_EQ(simulation.timeline.spans.back().start.count, 1010) << "it ran from then on";
+}
+
+// `a` goes on with its second copy although `b` has waited since the start. Behind it `a` has
+// nothing that may begin: its third copy waits for the first of `b`.
+TEST(Simulator, AQueueWhoseTurnItIsGoesOnWhileItHasCopiesThatMayBegin) {
+  const Plan plan = plan_of(R"(
+pool link capacity=1e9 in_turn
+resource a kind=copy place=host rate=1e9 draw=link:1e9
+resource b kind=copy place=host rate=1e9 draw=link:1e9
+task a.1 kind=copy on=a bytes=100000
+task a.2 kind=copy on=a bytes=100000
+task b.1 kind=copy on=b bytes=100000
+task b.2 kind=copy on=b bytes=100000
+task a.3 kind=copy on=a bytes=100000 after=b.1
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a.2").count, 200);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "b.1").count, 300);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "b.2").count, 400) << "b goes on, too";
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a.3").count, 500);
+}
+
+// Two devices, each with a link that serves in turn, below a root that they share.
+TEST(Simulator, CopiesInTurnShareARootWithThoseOfOtherDevices) {
+  const Plan plan = plan_of(R"(
+pool one capacity=1e9 in_turn
+pool two capacity=1e9 in_turn
+pool root capacity=1e9
+resource a kind=copy place=host rate=1e9 draw=one:1e9 draw=root:1e9
+resource b kind=copy place=host rate=1e9 draw=one:1e9 draw=root:1e9
+resource c kind=copy place=host rate=1e9 draw=two:1e9 draw=root:1e9
+task a kind=copy on=a bytes=100000
+task b kind=copy on=b bytes=100000
+task c kind=copy on=c bytes=200000
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a").count, 200);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "b").count, 400);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "c").count, 400);
+}
+
 TEST(Simulator, LatencyPassesBeforeTheLinkIsDrawnOn) {
   const Plan plan = plan_of(R"(
 pool root capacity=1e9

@@ -147,6 +147,7 @@ void PlanParser::parse_pool(PlanLine& line) {
   Pool pool;
   pool.name = new_name(line, pools_);
   pool.capacity = number_from(line.origin(), "capacity", line.text("capacity"));
+  pool.in_turn = line.flag("in_turn");
   plan_.pools.push_back(std::move(pool));
 }
 

@@ -78,8 +78,9 @@ struct Place {
 
 /// A rate that running tasks share: a link's direction, a root complex's total, the host's cores.
 struct Pool {
-  std::string name;     // "gpu0.up", "root0.down", "cores"
-  double capacity = 0;  // bytes per second, or cores
+  std::string name;      // "gpu0.up", "root0.down", "cores"
+  double capacity = 0;   // bytes per second, or cores
+  bool in_turn = false;  // copies that draw on it run one at a time: base/turns.h
 };
 
 enum class ResourceKind { compute, copy, host };

@@ -24,7 +24,7 @@ constexpr char kHead[] = R"(ferry-plan 1
 strategy resident
 step train micro_batches=2 micro_batch_size=1 sequence=8 precision=fp32
 block 0 kind=embedding stage=0 trainable
-pool link capacity=1e9
+pool link capacity=1e9 in_turn
 place host kind=host budget=100 workspace=0
 resource host.load kind=host place=host
 value X.0 bytes=8

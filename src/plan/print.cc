@@ -86,6 +86,7 @@ void print_machine(const Plan& plan, PlanText& text) {
   for (const Pool& pool : plan.pools) {
     text.line("pool", pool.name);
     text.field("capacity", pool.capacity);
+    if (pool.in_turn) text.flag("in_turn");
     text.end();
   }
   for (const Place& place : plan.places) {

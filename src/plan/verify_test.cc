@@ -229,6 +229,15 @@ TEST(Verify, MalformedPlansAreRefusedFirst) {
        [](Plan& plan) { task_of(plan, "clip").micros = {std::nan("")}; }},
       {"0: resource 'gpu0.up' copies, but has no proper rate",
        [](Plan& plan) { plan.resources[3].rate = 0; }},
+      {"0: resource 'gpu0.compute' draws on a pool in turn, but does not copy",
+       [](Plan& plan) {
+         plan.resources[2].draws = {{plan.pools.add({"engine", 1e9, /*in_turn=*/true}), 1e9}};
+       }},
+      {"0: resource 'gpu0.up' draws on several pools in turn",
+       [](Plan& plan) {
+         const PoolId engine = plan.pools.add({"engine", 1e9, /*in_turn=*/true});
+         plan.resources[3].draws = {{engine, 1e9}, {engine, 1e9}};
+       }},
       {"0: instance G.0@gpu0 is at home, but only weights and states outlast a step",
        [](Plan& plan) { plan.instances[4].home = true; }},
       {"0: block 1 is the last and has to be fused",

@@ -187,10 +187,16 @@ Finding FormCheck::resource(const Resource& resource) const {
     return name + " copies, but has no proper rate";
   }
   if (!is_time(resource.latency)) return name + " has no proper latency";
+  int in_turn = 0;
   for (const Draw& draw : resource.draws) {
     if (!plan_.pools.has(draw.pool)) return name + " draws on no pool";
     if (!is_rate(draw.rate)) return name + " has no proper rate of a draw";
+    in_turn += plan_.pools[draw.pool].in_turn ? 1 : 0;
   }
+  if (in_turn > 0 && resource.kind != ResourceKind::copy) {
+    return name + " draws on a pool in turn, but does not copy";
+  }
+  if (in_turn > 1) return name + " draws on several pools in turn";
   return {};
 }
 

@@ -139,6 +139,11 @@ std::vector<Field> device_fields(DeviceEntry& entry) {
       {.name = "latency",
        .member = Real{&device.latency.count, Dimension::time},
        .meaning = "of one copy, either way"},
+      {.name = "copies_in_turn",
+       .member = &device.copies_in_turn,
+       .meaning =
+           "true: a GPU's copies of one direction go one at a time, and a queue goes on while "
+           "it has one that may begin; false: they share the link"},
       {.name = "root",
        .member = &entry.root,
        .meaning = "name of the root it hangs on; null: a link of its own"},
@@ -263,6 +268,10 @@ class MachineReader {
     } else if (device.kind == DeviceKind::cuda && device.threads != 0) {
       fail(lines.at("threads"), "'threads' is for devices of kind sim; leave it out");
     }
+    if (device.kind == DeviceKind::sim && device.copies_in_turn) {
+      fail(lines.at("copies_in_turn"),
+           "'copies_in_turn' is for devices of kind cuda; leave it out");
+    }
     check_count(lines, node, {entry.count, machine_.devices.size(), kMostDevices, "devices"});
     if (entry.name) refuse_with_count(lines, "name", entry.count);
     for (int i = 0; i < entry.count; ++i) {
@@ -291,13 +300,14 @@ class MachineReader {
       expected.down = earlier.down;
       expected.p2p = earlier.p2p;
       expected.latency = earlier.latency;
+      expected.copies_in_turn = earlier.copies_in_turn;
       expected.root = earlier.root;
       expected.threads = earlier.threads;
       if (expected == device) continue;
       fail(line, "'" + earlier.name + "' is on " + to_string(device.kind) + ":" +
                      std::to_string(device.index) +
                      " already, with other links or threads; expected equal `up`, `down`, `p2p`, "
-                     "`latency`, `root` and `threads`, or another index");
+                     "`latency`, `copies_in_turn`, `root` and `threads`, or another index");
     }
   }
 

@@ -40,6 +40,7 @@ struct MachineDevice {
   /// Straight to or from another device, per direction; not limited: through the host.
   Rate p2p = {};
   Micros latency = {};           // of one copy, either way
+  bool copies_in_turn = false;   // of one direction; else they share the link. Of cuda only
   std::optional<int> root = {};  // indexes Machine::roots; none: a link of its own
   Origin origin = {};
 

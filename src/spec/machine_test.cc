@@ -147,7 +147,8 @@ TEST(Machine, ErrorsNameFileAndLine) {
   EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, index: 0, up: 1 GB/s}\n"
                                  "  - {kind: sim, memory: 1 GiB, index: 0, up: 2 GB/s}")),
             "m.yaml:6: 'gpu0' is on sim:0 already, with other links or threads; expected equal "
-            "`up`, `down`, `p2p`, `latency`, `root` and `threads`, or another index");
+            "`up`, `down`, `p2p`, `latency`, `copies_in_turn`, `root` and `threads`, or another "
+            "index");
   EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, up: 0 B/s}")).substr(0, 9),
             "m.yaml:5:");
   EXPECT_EQ(error_of("name: x\nhost: {cores: 2, memory: 1 GiB}\ndevices: []\n"),
@@ -204,6 +205,7 @@ TEST(Machine, GpusThatWereFoundAreTheDevices) {
   EXPECT_EQ(machine.devices[1].name, "gpu1");
   EXPECT_EQ(machine.devices[1].kind, DeviceKind::cuda);
   EXPECT_EQ(machine.devices[1].index, 3);
+  EXPECT_TRUE(machine.devices[1].copies_in_turn);
   EXPECT_EQ(machine.devices[0].memory, 8_GiB - 512_MiB) << "a sixteenth is CUDA's own";
   EXPECT_EQ(machine.devices[1].memory, 23_GiB) << "a GiB at most, and whole MiB";
 }

@@ -38,6 +38,7 @@ Machine this_machine(const HostLimits& limits, const std::vector<FoundGpu>& gpus
                                .kind = DeviceKind::cuda,
                                .index = gpu.index,
                                .memory = in_whole_mib(gpu.memory - left_for_cuda(gpu.memory)),
+                               .copies_in_turn = true,
                                .origin = {"this machine"}});
   }
   if (machine.devices.empty()) {

@@ -32,6 +32,16 @@ def test_a_rehearsal_trains_keeps_its_parts_and_tells_what_does_not_hold(tmp_pat
     assert "== losses" not in done.stdout and "| losses | | | | | **no** |" in done.stdout
 
 
+def test_a_rehearsal_trains_from_a_drive_beside_the_device(tmp_path: Path) -> None:
+    done = kit(tmp_path, "--build", str(BUILD), "--part", "drives")
+    assert done.returncode == 0, done.stdout + done.stderr
+    drives = json.loads((tmp_path / "results.json").read_text())["drives"]
+    assert drives["holds"] and drives["worst_difference"] == 0
+    (moved,) = drives["from_drive"]["drives"].values()
+    steps = drives["shape"]["steps"]
+    assert moved["measured"]["written"] == steps * moved["predicted_per_step"]["written"] > 0
+
+
 def test_a_part_without_what_it_needs_says_so(tmp_path: Path) -> None:
     done = kit(tmp_path, "--build", str(tmp_path), "--part", "build")
     assert done.returncode == 3

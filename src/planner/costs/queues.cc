@@ -12,14 +12,15 @@ namespace {
 // replace it through the profile.
 constexpr double kMemcpyRate = 6e9;
 
-PoolId add_pool(Plan& plan, const std::string& name, double capacity) {
-  return plan.pools.add({name, capacity});
+PoolId add_pool(Plan& plan, const std::string& name, double capacity, bool in_turn = false) {
+  return plan.pools.add({name, capacity, in_turn});
 }
 
 /// One that several resources share, added by the first.
-PoolId shared_pool(Plan& plan, const std::string& name, double capacity) {
+PoolId shared_pool(Plan& plan, const std::string& name, double capacity, bool in_turn = false) {
   const auto found = std::ranges::find(plan.pools, name, &Pool::name);
-  return found == plan.pools.end() ? add_pool(plan, name, capacity) : plan.pools.id_of(found);
+  return found == plan.pools.end() ? add_pool(plan, name, capacity, in_turn)
+                                   : plan.pools.id_of(found);
 }
 
 ResourceId add_resource(Plan& plan, Resource resource) {
@@ -118,7 +119,8 @@ class QueueMaker {
     if (device.kind == DeviceKind::sim && !direction.device.limited()) {
       link.draws.push_back({cores_, 1.0});
     } else {
-      const PoolId pool = shared_pool(plan_, owner(device) + direction.suffix, link.rate);
+      const PoolId pool =
+          shared_pool(plan_, owner(device) + direction.suffix, link.rate, device.copies_in_turn);
       link.draws.push_back({pool, link.rate});
     }
     if (direction.root) link.draws.push_back({*direction.root, link.rate});

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "exec/simulator.h"
 #include "planner/sample_questions.h"
 
 namespace ferry {
@@ -32,6 +35,31 @@ TEST(DramRate, IsTheStreamsOrWhatTheMachinesUpdatesDraw) {
     EXPECT_EQ(dram_rate(question), expected);
     EXPECT_EQ(pool_of_dram(question), expected);
   }
+}
+
+// A GPU whose copies of one direction go one at a time, one that shares, in both directions.
+TEST(Links, ServeInTurnWhereTheDeviceDoes) {
+  PlanQuestion question = sample_question({.layers = 3}, {.devices = 2, .link_rate = 1e9}, 2);
+  question.machine.devices[1].copies_in_turn = true;
+  Plan plan;
+  add_queues(plan, question, 2, nullptr);
+  std::map<std::string, bool> in_turn;
+  for (const Pool& pool : plan.pools) in_turn[pool.name] = pool.in_turn;
+  const std::map<std::string, bool> expected = {{"cores", false},
+                                                {"gpu0.up", false},
+                                                {"gpu0.down", false},
+                                                {"gpu1.up", true},
+                                                {"gpu1.down", true}};
+  EXPECT_EQ(in_turn, expected);
+}
+
+// Short copies wait for long ones there, which a search that does not know it does not avoid.
+TEST(Links, APlanForOneThatServesInTurnIsFasterThereThanOneForSharedLinks) {
+  PlanQuestion question = sample_question({.layers = 6}, {.devices = 1, .link_rate = 2e8}, 4);
+  Plan unaware = must_fit(question).plan;
+  for (Pool& pool : unaware.pools) pool.in_turn = pool.name.starts_with("gpu0.");
+  question.machine.devices[0].copies_in_turn = true;
+  EXPECT_LT(must_fit(question).expected, simulate(unaware).step);
 }
 
 }  // namespace
