@@ -75,6 +75,8 @@ struct NamedBytes {
 constexpr NamedMicros kTimes[] = {
     {"forward_us", &BlockProfile::forward, "forward_again_us", &PassTimes::forward},
     {"backward_us", &BlockProfile::backward, "backward_again_us", &PassTimes::backward},
+    {"saving_forward_us", &BlockProfile::saving_forward, "saving_forward_again_us",
+     &PassTimes::saving_forward},
     {"saved_backward_us", &BlockProfile::saved_backward, "saved_backward_again_us",
      &PassTimes::saved_backward}};
 constexpr NamedBytes kSizes[] = {

@@ -73,8 +73,8 @@ void check_size(const PlanQuestion& question, const Chain& chain) {
 void check_times(const PlanQuestion& question, const Chain& chain) {
   for (const BlockId b : chain.blocks.ids()) {
     const ChainBlock& block = chain.blocks[b];
-    for (const Micros time : {block.forward, block.backward, block.saved_backward,
-                              block.host_update, block.device_update}) {
+    for (const Micros time : {block.forward, block.backward, block.saving_forward,
+                              block.saved_backward, block.host_update, block.device_update}) {
       if (time <= kLongestTask) continue;
       throw UserError("a task of block " + to_string(b) + " would take " + to_string(time) +
                       "; a plan's take at most " + to_string(kLongestTask) +

@@ -154,6 +154,7 @@ TEST(HarmonyProfile, AnOrdinaryProfileHasOneSize) {
                      .forward_workspace = 10_B,
                      .backward_workspace = 20_B,
                      .saved = {},
+                     .saving_forward = {},
                      .saved_backward = {},
                      .saving_workspace = {},
                      .saved_backward_workspace = {},

@@ -111,6 +111,8 @@ std::vector<Field> block_fields(BlockEntry& entry) {
       size("saved", block.saved,
            "what forward may keep, one micro-batch, so that backward need not recompute; 0: it "
            "cannot"),
+      time("saving_forward", block.saving_forward,
+           "a forward that keeps it, where that takes longer than `forward`", false),
       time("saved_backward", block.saved_backward, "backward of a forward that kept it", false),
       size("saving_workspace", block.saving_workspace,
            "needed in a forward that keeps it beside weights, boundaries and what is kept"),
@@ -184,8 +186,8 @@ Profile of_slowest(Profile one, const Profile& other) {
     BlockProfile& block = one.blocks[i];
     const BlockProfile& slower = other.blocks[i];
     FERRY_CHECK(block.key == slower.key, "profiles of one model have equal keys");
-    for (const auto time :
-         {&BlockProfile::forward, &BlockProfile::backward, &BlockProfile::saved_backward}) {
+    for (const auto time : {&BlockProfile::forward, &BlockProfile::backward,
+                            &BlockProfile::saving_forward, &BlockProfile::saved_backward}) {
       raise(block.*time, slower.*time);
     }
     for (const auto workspace : kWorkspaces) raise(block.*workspace, slower.*workspace);

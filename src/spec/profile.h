@@ -23,6 +23,7 @@ struct BlockProfile {
   Bytes forward_workspace;   // the peak of kernels' own memory, beside weights and boundaries
   Bytes backward_workspace;  // likewise; what recompute makes for a moment is included
   Bytes saved;            // what forward may keep so that backward need not recompute; 0: it cannot
+  Micros saving_forward;  // forward that keeps it; no longer than `forward`: as long
   Micros saved_backward;  // backward of a forward that kept it
   Bytes saving_workspace;          // forward_workspace of a forward that keeps it
   Bytes saved_backward_workspace;  // backward_workspace of such a one

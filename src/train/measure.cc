@@ -79,14 +79,14 @@ struct BlockRuns {
   Seen forward, first_backward, last_backward, saving_forward, saved_backward;
 };
 
-/// The tasks whose times count. Keeping is a copy per product, little beside it: such a forward
-/// takes a forward's time.
+/// The tasks whose times count.
 std::vector<std::pair<TaskId, Seen BlockRuns::*>> timed_tasks(const BenchPlan& made) {
   std::vector<std::pair<TaskId, Seen BlockRuns::*>> tasks = {
       {made.first_backward, &BlockRuns::first_backward},
       {made.last_backward, &BlockRuns::last_backward}};
   if (made.forward.valid()) tasks.emplace_back(made.forward, &BlockRuns::forward);
   if (made.saved_backward.valid()) {
+    tasks.emplace_back(made.saving_forward, &BlockRuns::saving_forward);
     tasks.emplace_back(made.saved_backward, &BlockRuns::saved_backward);
   }
   return tasks;
@@ -159,11 +159,13 @@ Bytes backward_peak(const BlockRuns& runs) {
 PassTimes times_of(const BlockRuns& runs, Micros Stopwatch::Timing::*when) {
   const auto time = [&](const Seen& seen) { return seen.timing.*when; };
   const Micros backward = (time(runs.first_backward) + time(runs.last_backward)) * 0.5;
-  return {time(runs.forward), backward, std::min(time(runs.saved_backward), backward)};
+  return {time(runs.forward), backward, time(runs.saving_forward),
+          std::min(time(runs.saved_backward), backward)};
 }
 
 PassTimes shorter(const PassTimes& one, const PassTimes& other) {
   return {std::min(one.forward, other.forward), std::min(one.backward, other.backward),
+          std::min(one.saving_forward, other.saving_forward),
           std::min(one.saved_backward, other.saved_backward)};
 }
 
@@ -174,6 +176,7 @@ BlockProfile costs_of(const Measuring& measuring) {
   const PassTimes times = times_of(runs, &Stopwatch::Timing::device);
   costs.forward = times.forward;
   costs.backward = times.backward;
+  costs.saving_forward = times.saving_forward;
   costs.saved_backward = times.saved_backward;
   costs.forward_workspace = runs.forward.peak;
   costs.saving_workspace = runs.saving_forward.peak;
@@ -349,7 +352,7 @@ class BlockMeasurements {
     MeasuredBlock& result = results_[measuring.place];
     const BlockProfile& cold = result.costs = costs_of(measuring);
     result.again = shorter(times_of(measuring.runs, &Stopwatch::Timing::again),
-                           {cold.forward, cold.backward, cold.saved_backward});
+                           {cold.forward, cold.backward, cold.saving_forward, cold.saved_backward});
     const Stopwatch::Timing &forward = measuring.runs.forward.timing,
                             &backward = measuring.runs.last_backward.timing;
     result.cores = (forward.cores + backward.cores).count /

@@ -32,7 +32,8 @@ struct MeasureRequest {
 
 /// What a block's tasks take, one micro-batch.
 struct PassTimes {
-  Micros forward, backward, saved_backward;
+  Micros forward, backward;
+  Micros saving_forward, saved_backward;  // 0: it keeps nothing
 };
 
 /// A block, or why it has none.

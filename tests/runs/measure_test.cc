@@ -76,6 +76,7 @@ TEST(Measure, SaysWhatIsKeptUnlessRoomIsShort) {
     EXPECT_TRUE(block.measured) << block.remark;
     EXPECT_EQ(costs.saved, find_block(estimate, costs.key)->saved) << costs.key;
     EXPECT_EQ(costs.saved > 0_B, costs.saved_backward > Micros{}) << costs.key;
+    EXPECT_EQ(costs.saved > 0_B, costs.saving_forward > Micros{}) << costs.key;
     EXPECT_EQ(costs.saved > 0_B, costs.saving_workspace > 0_B) << costs.key;
     EXPECT_EQ(costs.saved > 0_B, costs.saved_backward_workspace > 0_B) << costs.key;
     EXPECT_LE(costs.saved_backward_workspace, costs.backward_workspace) << costs.key;
@@ -83,6 +84,7 @@ TEST(Measure, SaysWhatIsKeptUnlessRoomIsShort) {
     EXPECT_GT(block.again.backward, Micros{}) << costs.key;
     EXPECT_LE(block.again.forward, costs.forward) << costs.key;
     EXPECT_LE(block.again.backward, costs.backward) << costs.key;
+    EXPECT_LE(block.again.saving_forward, costs.saving_forward) << costs.key;
     EXPECT_LE(block.again.saved_backward, costs.saved_backward) << costs.key;
     EXPECT_EQ(costs.saved > 0_B, block.again.saved_backward > Micros{}) << costs.key;
     EXPECT_GT(block.cores, 0) << costs.key;

@@ -46,6 +46,7 @@ ChainBlock passes_of(const BlockProfile& costs, Micros overhead) {
   result.saved = costs.saved;
   result.saving_workspace = costs.saving_workspace;
   result.saved_backward_workspace = costs.saved_backward_workspace;
+  result.saving_forward = std::max(costs.forward, costs.saving_forward) + overhead;
   result.saved_backward = costs.saved_backward + overhead;
   return result;
 }

@@ -35,7 +35,8 @@ struct ChainBlock {
   Bytes saved_backward_workspace;  // of a backward of such a forward
   Micros forward;                  // one micro-batch, task overhead included
   Micros backward;                 // with recompute
-  Micros saved_backward;           // without
+  Micros saving_forward;           // of a micro-batch that is kept
+  Micros saved_backward;           // without recompute
   Micros host_update;              // U.b on the host
   Micros device_update;            // U.b on a device
   Bytes device_update_workspace;

@@ -214,6 +214,8 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
                                       new_guess->backward_workspace);
     if (block.saved > 0_B) {
       block.saved = round_up(scaled(block.saved, old_guess->saved, new_guess->saved), 512_B);
+      block.saving_forward =
+          block.saving_forward * ratio(new_guess->forward.count, old_guess->forward.count);
       block.saved_backward = block.saved_backward * ratio(new_guess->saved_backward.count,
                                                           old_guess->saved_backward.count);
       block.saving_workspace =

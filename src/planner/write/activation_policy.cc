@@ -26,8 +26,10 @@ constexpr std::array kDriveShares = {Shares{0, 0.25, 0}, Shares{0, 0.5, 0}, Shar
                                      Shares{0, 1, 0.25}, Shares{0, 1, 0.5}, Shares{0.25, 0.25, 0},
                                      Shares{0.25, 1, 0}, Shares{0.5, 1, 0}};
 
+/// What a step saves per micro-batch that is kept.
 double saved_micros(const ChainBlock& block) {
-  return block.backward.count - block.saved_backward.count;
+  const Micros recomputes = block.forward + block.backward;
+  return (recomputes - block.saving_forward - block.saved_backward).count;
 }
 
 // By falling worth, of equals as `order` has them; without those that are worth nothing.

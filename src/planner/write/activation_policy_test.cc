@@ -277,6 +277,34 @@ TEST(ActivationPolicies, ABlockThatSavesNoTimeKeepsNothing) {
   EXPECT_EQ(count(planned.plan, ActivationPolicy::keep), 0);
 }
 
+// Keeping costs forward 0.4 of the 1 ms that it saves backward; then all of it.
+TEST(ActivationPolicies, AForwardThatKeepsTakesItsOwnTime) {
+  PlanQuestion question = saving_question({}, "resident");
+  const Micros keeping{400};
+  for (BlockProfile& block : question.profile.blocks) {
+    block.saving_forward = block.forward + keeping;
+  }
+  const Planned planned = planned_with(question, ActivationRule::automatic);
+  const Plan& plan = planned.plan;
+  int kept = 0;
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::forward) continue;
+    const bool keeps = std::ranges::any_of(task.writes, [&](InstanceId id) {
+      return plan.values[plan.instances[id].value].kind == ValueKind::saved;
+    });
+    kept += keeps ? 1 : 0;
+    const Micros once = question.profile.blocks.front().forward + question.profile.task_overhead;
+    EXPECT_EQ(task.micros, keeps ? once + keeping : once) << task.name;
+  }
+  EXPECT_EQ(kept, saving_blocks(plan) * kMicroBatches);
+
+  for (BlockProfile& block : question.profile.blocks) {
+    block.saving_forward = block.forward + kRecompute;
+  }
+  EXPECT_EQ(count(planned_with(question, ActivationRule::automatic).plan, ActivationPolicy::keep),
+            0);
+}
+
 // The lists are of the chain alone, so a question with more memory tries all that one with less
 // does.
 TEST(ActivationPolicies, StreamingListsShareTheBlocksByDensity) {

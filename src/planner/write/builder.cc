@@ -231,7 +231,7 @@ void PlanBuilder::forward(BlockId block, int micro_batch, int device_index, bool
   const ChainBlock& costs = chain_.blocks[block];
   Task task = make(task_of(TaskKind::forward, block, micro_batch), keeps, where);
   task.resource = device(device_index).compute;
-  task.micros = costs.forward;
+  task.micros = keeps ? costs.saving_forward : costs.forward;
   task.workspace = forward_workspace(costs, keeps);
   plan_.tasks.push_back(std::move(task));
 }
