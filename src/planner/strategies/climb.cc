@@ -125,10 +125,6 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
 
 bool StreamSearch::needs_drives() const { return as_asked(least_memory_).uses_drives(); }
 
-bool StreamSearch::spares_dram() const {
-  return least_memory_.on_devices != HomeCounts{} || as_asked(least_memory_).spares_dram();
-}
-
 bool StreamSearch::is_short_of_dram() const { return needed_.all > host_limit(question_); }
 
 /// Evaluation has one: what it needs follows from training's plan, beside which it runs. Where

@@ -146,7 +146,6 @@ class MobiusSearch {
     return plan;
   }
 
-  bool spares_dram() const { return search_.spares_dram(); }
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
 
  private:
@@ -333,20 +332,10 @@ StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
 
 }  // namespace
 
-// Two ways to clip are searched where DRAM is short with nothing at home on devices that need not
-// be, and where several devices wait for the updates of one host, fewer with the norm first, since
-// blocks at home take less then. Neither depends on the devices' memory: so more of it leaves out
-// nothing that was tried with less. First the way that could be the faster; then the other, unless
-// it cannot be. Of what either lacks that is told which norms first do, who need less of DRAM.
+// Two ways to clip are searched: first the one that could be the faster; then the other, unless it
+// cannot be. Of what either lacks that is told which norms first do, who need less of DRAM.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  MobiusSearch search(question, chain);
-  const std::optional<Shortage> lacking = search.start();
-  const bool has_another_way = may_take_norm_first(question);
-  const bool may_gain = question.machine.devices.size() > 1 || lacking || search.spares_dram();
-  if (!has_another_way || !may_gain) {
-    if (lacking) return *lacking;
-    return plan_from(search, question, chain);
-  }
+  if (!may_take_norm_first(question)) return plan_one_way(question, chain);
   constexpr std::size_t kNormFirst = 1;
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
   std::array<Micros, 2> bounds;

@@ -88,9 +88,6 @@ class StreamSearch {
 
   Passes& passes() { return passes_; }
 
-  /// Whether DRAM does not hold all where nothing is at home on devices. Requires: start() returned
-  /// nothing.
-  bool spares_dram() const;
   /// DRAM has not a slot for everything at once.
   bool is_short_of_dram() const;
 
