@@ -1,4 +1,4 @@
-// Who is served next where one is served at a time, and to change is dear.
+// Who is served next where one is served at a time, and goes on while it has more.
 #pragma once
 
 #include <algorithm>
