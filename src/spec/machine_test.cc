@@ -144,6 +144,8 @@ TEST(Machine, ErrorsNameFileAndLine) {
             "m.yaml:5: 'a.b' is not a name; expected letters, digits, - and _");
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, threads: 2}")),
             "m.yaml:5: 'threads' is for devices of kind sim; leave it out");
+  EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, copies_in_turn: true}")),
+            "m.yaml:5: 'copies_in_turn' is for devices of kind cuda; leave it out");
   EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, index: 0, up: 1 GB/s}\n"
                                  "  - {kind: sim, memory: 1 GiB, index: 0, up: 2 GB/s}")),
             "m.yaml:6: 'gpu0' is on sim:0 already, with other links or threads; expected equal "
