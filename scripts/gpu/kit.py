@@ -387,14 +387,14 @@ class Kit:
         import torch
 
         most = torch.cuda.get_device_properties(self.device).total_memory // 16 * 15
-        device = {"kind": "cuda", "index": self.index(), "memory": memory or f"{most} B", "copies_in_turn": True} | self.links()
+        device = {"kind": "cuda", "index": self.index(), "memory": memory or f"{most} B"} | self.links()
         return [device] * count
 
     def links(self) -> dict:
-        """The rates that `ferry doctor` measured of the device's link: of its item in the machine file."""
+        """What `ferry doctor` says of the device's link: of its item in the machine file."""
         items = self.result("machine")["machine_file"].partition("devices:")[2].split("\n  - ")
         mine = next(item for item in items if re.search(rf"^ *index: {self.index()}$", item, re.MULTILINE))
-        return rates_in(mine, ("up", "down"))
+        return rates_in(mine, ("up", "down")) | {"copies_in_turn": "copies_in_turn: true" in mine}
 
     def host(self) -> dict:
         """The processor's cores, nine tenths of the memory that is free now, and beside a GPU the measured rates."""
@@ -511,9 +511,8 @@ class Kit:
         run["within_host_budget"] = run["measured_host_peak_bytes"] <= bytes_of(host)
         found["worst_difference"] = worst_difference(run["losses"], found["in_dram"]["losses"])
         agree = self.agree(run["losses"], found["in_dram"]["losses"])
-        found["holds"] = agree and run["bytes_as_planned"] and moved["measured"]["written"] > 0
-        if not self.simulated:  # fixed costs of a process outweigh the small model's bytes
-            found["holds"] = found["holds"] and run["within_host_budget"]
+        within = self.simulated or run["within_host_budget"]  # a process's fixed costs outweigh the small model's bytes
+        found["holds"] = agree and run["bytes_as_planned"] and moved["measured"]["written"] > 0 and within
         return found
 
     def logical_devices(self) -> dict:

@@ -134,8 +134,10 @@ class Examiner {
          "free now but for " + to_string(left_for_cuda(probes_.gpus[d].memory)) +
              " of CUDA's own, as torch says");
     find_precision(device);
-    find(device.name, "copies_in_turn", "true",
-         "as an H200 was seen to copy each way; not measured");
+    if (device.copies_in_turn) {
+      find(device.name, "copies_in_turn", "true",
+           "as an H200 was seen to copy each way; not measured");
+    }
     probes_.say("measuring copies of " + device.name);
     try {
       const std::string name = cuda_name(d);
