@@ -137,15 +137,15 @@ TEST(StepRunner, ADroppedDependencyIsReportedWithTaskSlotAndStream) {
   ASSERT_TRUE(verify(plan).has_value());  // the planner's proof says so too
 
   for (const bool together : {false, true}) {
-    const Outcome outcome = run(asked, plan, {}, {.on_one_device = together});
-    const auto named = std::ranges::find_if(outcome.hazards, [](const Hazard& hazard) {
+    const std::vector<Hazard> hazards = hazards_of(asked, plan, {.on_one_device = together});
+    const auto named = std::ranges::find_if(hazards, [](const Hazard& hazard) {
       const std::string text = to_string(hazard);
       return text.find("F.3.0") != std::string::npos && text.find("W.3@gpu") != std::string::npos &&
              text.find("compute") != std::string::npos &&
              text.find("weights_up") != std::string::npos;
     });
-    EXPECT_NE(named, outcome.hazards.end())
-        << (outcome.hazards.empty() ? "no hazard at all" : to_string(outcome.hazards.front()));
+    EXPECT_NE(named, hazards.end())
+        << (hazards.empty() ? "no hazard at all" : to_string(hazards.front()));
   }
 }
 

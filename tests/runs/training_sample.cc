@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "planner/costs/estimate.h"
+#include "train/divergence.h"
 
 namespace ferry {
 namespace {
@@ -197,6 +198,17 @@ Outcome run(const PlanQuestion& asked, const Plan& plan, const BoxAccess& access
   outcome.hazards = simdev_hazards();
   outcome.weights = weights_of(asked.model, training.states);  // by copies outside the plan
   return outcome;
+}
+
+std::vector<Hazard> hazards_of(const PlanQuestion& asked, const Plan& plan,
+                               const Conditions& conditions) {
+  Training training(asked, plan, /*checked=*/true, {}, conditions);
+  Observer nobody;
+  try {
+    drive(plan, {0, 4}, training.runner, nobody);
+  } catch (const Diverged&) {  // or not, as the threads happen to run; the hazard is there anyway
+  }
+  return simdev_hazards();
 }
 
 }  // namespace ferry

@@ -96,6 +96,11 @@ struct Outcome {
 Outcome run(const PlanQuestion& asked, const Plan& plan, const BoxAccess& access = {},
             const Conditions& conditions = {});
 
+/// What the detector reports of a plan that lacks a dependency, in four steps or as many as it
+/// takes to diverge: a task that comes too early reads poison.
+std::vector<Hazard> hazards_of(const PlanQuestion& asked, const Plan& plan,
+                               const Conditions& conditions = {});
+
 /// The master weights of all blocks.
 std::vector<float> weights_of(const ModelSpec& model, const HomeStates& states);
 
