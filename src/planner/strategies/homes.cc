@@ -69,7 +69,7 @@ class Eviction {
       if (is_enough()) break;
       const ChainBlock& block = chain_.blocks[b];
       if (!may_leave(b.index()) || passing_states(schedule_, block) > largest_.states) continue;
-      schedule_.homes[b.index()].state_on_drive = true;
+      set(&BlockHome::state_on_drive, b.index(), true);
       move(block.states, kReadAndWritten);
     }
     if (schedule_.sums_leave_first > 0) keeps_share_ = is_enough();
@@ -77,18 +77,19 @@ class Eviction {
     const bool train = question_.mode == PlanMode::train;
     for (std::size_t b = 1; b < chain_.size() && train && !is_enough(); ++b) {
       schedule_.activations_on_drive[b] = true;
+      shared_.reset();
       move(chain_.activation * question_.micro_batches, kReadAndWritten);
     }
     for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
       const Bytes weights = chain_.blocks[b].weights;
       if (!may_leave(b) || weights > largest_.weights) continue;
-      schedule_.homes[b].weight_on_drive = true;
+      set(&BlockHome::weight_on_drive, b, true);
       move(weights, kReadTwiceAndWritten);
     }
     bring_back();
   }
 
-  bool is_enough() const { return freed_ >= lack_ && spare() >= Bytes{}; }
+  bool is_enough() { return freed_ >= lack_ && spare() >= Bytes{}; }
   bool weights_leave() const {
     return std::ranges::any_of(schedule_.homes, &BlockHome::weight_on_drive);
   }
@@ -118,12 +119,12 @@ class Eviction {
   void pass_sums_through(int most) {
     if (is_enough() || question_.mode != PlanMode::train) return;
     for (std::size_t b = chain_.size(); b-- > 0 && most > 0;) {
-      BlockHome& home = schedule_.homes[b];
+      const BlockHome& home = schedule_.homes[b];
       if (landing_[b] == Bytes{} || home.sum_passes) continue;
       if (sum_stays_[b] || (sum_waits_[b] && !has_drives_)) continue;
       if (sums_wait(question_) && is_enough()) return;
-      home.sum_passes = true;
-      home.sum_on_drive = sum_waits_[b];
+      set(&BlockHome::sum_passes, b, true);
+      set(&BlockHome::sum_on_drive, b, sum_waits_[b]);
       --most;
       if (!home.on_device) move(landing_sum(chain_.blocks[b]), times_of_sums());
     }
@@ -137,36 +138,50 @@ class Eviction {
     Bytes left = spare();
     if (!is_enough()) return;
     for (std::size_t b = 0; b < chain_.size(); ++b) {
-      stay_if_enough(schedule_.homes[b].weight_on_drive, chain_.blocks[b].weights,
-                     kReadTwiceAndWritten, left);
+      stay_if_enough(&BlockHome::weight_on_drive, b, chain_.blocks[b].weights, kReadTwiceAndWritten,
+                     left);
     }
     for (std::size_t b = 0; b < chain_.size(); ++b) {
-      stay_if_enough(schedule_.homes[b].state_on_drive, chain_.blocks[b].states, kReadAndWritten,
-                     left);
+      stay_if_enough(&BlockHome::state_on_drive, b, chain_.blocks[b].states, kReadAndWritten, left);
     }
     for (std::size_t b = 0; b < chain_.size() && sums_wait(question_); ++b) {
       if (schedule_.homes[b].on_device) continue;
-      stay_if_enough(schedule_.homes[b].sum_passes, landing_sum(chain_.blocks[b]), times_of_sums(),
+      stay_if_enough(&BlockHome::sum_passes, b, landing_sum(chain_.blocks[b]), times_of_sums(),
                      left);
     }
   }
 
-  void stay_if_enough(bool& on_drive, Bytes bytes, int times, Bytes& left) {
-    if (!on_drive || bytes > left) return;
-    on_drive = false;
+  void stay_if_enough(bool BlockHome::*leaves, std::size_t block, Bytes bytes, int times,
+                      Bytes& left) {
+    if (!(schedule_.homes[block].*leaves) || bytes > left) return;
+    set(leaves, block, false);
     move(Bytes{} - bytes, times);
     if (const Bytes now = spare(); now >= Bytes{}) {
       left = now;
       return;
     }
-    on_drive = true;
+    set(leaves, block, true);
     move(bytes, times);
   }
 
-  /// Beyond what is lacking.
-  Bytes spare() const {
-    return freed_ + shared() - lack_ -
-           staging_bytes(chain_, schedule_, landing_, reads_apart_).all();
+  void set(bool BlockHome::*flag, std::size_t block, bool to) {
+    schedule_.homes[block].*flag = to;
+    if (flag == &BlockHome::state_on_drive) states_.reset();
+    if (flag == &BlockHome::weight_on_drive) weights_.reset();
+    if (flag != &BlockHome::sum_passes) return;
+    sums_.reset();
+    shared_.reset();
+  }
+
+  /// Beyond what is lacking. Of what it adds up only that is counted anew which has changed: it is
+  /// asked after every move.
+  Bytes spare() {
+    if (!states_) states_ = room_for_states(chain_, schedule_);
+    if (!weights_) weights_ = room_for_weights(chain_, schedule_) * (reads_apart_ ? 2 : 1);
+    if (!sums_) sums_ = room_for_sums(schedule_, landing_);
+    if (!shared_) shared_ = shared();
+    return freed_ + *shared_ - lack_ - *states_ - *weights_ - *sums_ -
+           room_for_activations(chain_, schedule_);
   }
 
   /// Where sums wait in DRAM that came when inputs were read (host_slots.h), about.
@@ -194,6 +209,8 @@ class Eviction {
   std::vector<bool> sum_stays_;   // on drives it would cost more than to compute it again
   std::vector<bool> input_goes_;  // to DRAM, until a backward that is followed by no other
   bool reads_apart_ = false;      // Residence::reads_apart()
+  std::optional<Bytes> states_, weights_, sums_;  // what they pass through
+  std::optional<Bytes> shared_;                   // shared()
   Bytes lack_;
   Bytes freed_;
   Bytes traffic_;
@@ -270,6 +287,21 @@ DramNeed dram_need(PlanQuestion question, const Chain& chain, const StreamSchedu
   question.host_budget = question.machine.host.memory = kEverything;
   const Plan plan = write_stream_plan(question, chain, schedule, TaskNames::none);
   return {host_peak(plan), bytes_by_purpose(plan, host_of(plan))[Purpose::activations]};
+}
+
+std::optional<Bytes> more_in_dram(const Chain& chain, const StreamSchedule& now,
+                                  const StreamSchedule& then) {
+  if (now.activations_on_drive != then.activations_on_drive) return std::nullopt;
+  Bytes more = room_for_states(chain, then) - room_for_states(chain, now);
+  for (const BlockId b : chain.blocks.ids()) {
+    BlockHome home = home_of_block(now, b);
+    const Bytes states = round_up(chain.blocks[b].states, kHomeAlignment);
+    if (home.state_on_drive) more += states;
+    home.state_on_drive = home_of_block(then, b).state_on_drive;
+    if (home.state_on_drive) more = more - states;
+    if (home != home_of_block(then, b)) return std::nullopt;
+  }
+  return more;
 }
 
 Bytes host_peak(const Plan& plan) { return peak_bytes(plan, host_of(plan)); }

@@ -9,6 +9,7 @@
 // drives.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/costs/chain.h"
@@ -42,6 +43,12 @@ std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain);
 
 /// Of the schedule, where there is room for everything.
 DramNeed dram_need(PlanQuestion question, const Chain& chain, const StreamSchedule& schedule);
+
+/// How much more of DRAM the plan of a schedule takes than that of another in which other optimizer
+/// states rest on the drives, where no sums share DRAM with activations (host_slots.h). Nothing
+/// where more than that differs.
+std::optional<Bytes> more_in_dram(const Chain& chain, const StreamSchedule& now,
+                                  const StreamSchedule& then);
 
 /// What the plan takes of DRAM, and of the device of which it takes most.
 Bytes host_peak(const Plan& plan);

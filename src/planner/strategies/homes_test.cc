@@ -119,6 +119,31 @@ TEST(Homes, WhatLeftInVainComesBack) {
   EXPECT_EQ(sample.on_drives(resting), 2 * kLayer) << "and as much to pass through";
 }
 
+// Any states, in any room for those that pass: as much as between the two plans.
+TEST(Homes, WhatOtherStatesTakeOfDramIsSeenWithoutAPlan) {
+  const Sample sample(false);
+  std::mt19937 random(5);
+  const auto any = [&](int end) { return static_cast<int>(random() % static_cast<unsigned>(end)); };
+  const auto peak = [&](const StreamSchedule& schedule) {
+    return host_peak(write_stream_plan(sample.question, sample.chain, schedule));
+  };
+  for (int i = 0; i < 50; ++i) {
+    StreamSchedule now = one_by_one(sample.chain, sample.question.micro_batches);
+    now.homes.assign(sample.chain.size(), {.sum_passes = true});
+    now.homes[1].weight_on_drive = any(2) == 0;
+    now.staging = {.states = 1 + any(3), .pieces = any(4)};
+    StreamSchedule then = now;
+    for (StreamSchedule* schedule : {&now, &then}) {
+      for (BlockHome& home : schedule->homes) home.state_on_drive = any(2) == 0;
+    }
+    const std::optional<Bytes> more = more_in_dram(sample.chain, now, then);
+    ASSERT_TRUE(more.has_value());
+    EXPECT_EQ(*more, peak(then) - peak(now));
+    then.homes[1].weight_on_drive = !now.homes[1].weight_on_drive;
+    EXPECT_FALSE(more_in_dram(sample.chain, now, then).has_value());
+  }
+}
+
 TEST(Homes, EveryBlockHasAPlaceInEveryLeavingOrder) {
   for (const int layers : {1, 2, 5, 6}) {
     for (const bool tied : {false, true}) {

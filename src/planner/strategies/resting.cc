@@ -1,6 +1,7 @@
 // Where what is at home on no device rests: in DRAM, or by value on the drives.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <ranges>
 #include <utility>
 
@@ -181,18 +182,24 @@ Plan StreamSearch::settle(Rated& rated) const {
 Plan StreamSearch::with_full_dram(Rated& rated, Plan plan) const {
   constexpr int kTries = 4;
   StreamSchedule& schedule = rated.draft.schedule;
-  Bytes free = host_limit(question_) - host_peak(plan);
+  const bool may_share = question_.shares_dram && sums_wait(question_);
+  Bytes left = host_limit(question_) - host_peak(plan);
+  Bytes filled = left;
   for (int i = 0; i < kTries; ++i) {
     StreamSchedule fuller = schedule;
-    if (!rest_elsewhere(fuller, schedule.left_free - free)) break;
-    Plan tried = write(fuller, rated.written);
-    if (shortages(tried).empty()) {
-      schedule = std::move(fuller);
-      plan = std::move(tried);
-      free = host_limit(question_) - host_peak(plan);
-    } else {
-      free = Bytes{free.count / 2};
+    if (!rest_elsewhere(fuller, schedule.left_free - filled)) break;
+    std::optional<Bytes> more;
+    if (!may_share) more = more_in_dram(chain_, schedule, fuller);
+    if (!more || *more <= left) {  // else it is seen without writing it that there is no room
+      Plan tried = write(fuller, rated.written);
+      if (shortages(tried).empty()) {
+        schedule = std::move(fuller);
+        plan = std::move(tried);
+        filled = left = host_limit(question_) - host_peak(plan);
+        continue;
+      }
     }
+    filled = Bytes{filled.count / 2};
   }
   return plan;
 }

@@ -77,7 +77,7 @@ void lay_out_visits(std::span<VisitMemory> visits, std::span<const Value> sizes,
     Bytes used;
     for (const ValueId value : visit.values) {
       const Bytes size = slot_size(sizes[value.index()].bytes);
-      visit.offsets[value] = first + (from_end ? region - used - size : used);
+      visit.offsets.push_back(first + (from_end ? region - used - size : used));
       used += size;
     }
     FERRY_CHECK(used <= region, "a visit is larger than its region");

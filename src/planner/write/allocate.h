@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -50,8 +49,8 @@ class SlotRing {
 /// What a stage needs at once on its device during one visit, in the order in which it is needed.
 struct VisitMemory {
   std::vector<ValueId> values;
-  Bytes need;  // slots included
-  std::map<ValueId, Bytes> offsets;
+  Bytes need;                  // slots included
+  std::vector<Bytes> offsets;  // of the values, once they are laid out
 };
 
 /// The least region in which every visit fits, and the least in which two neighbours do.

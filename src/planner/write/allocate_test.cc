@@ -40,8 +40,8 @@ TEST(Visits, NeighboursStartFromOppositeEnds) {
   lay_out_visits(visits, values, {}, 1536_B);
   EXPECT_EQ(visits[0].offsets.at(0), 0_B);
   EXPECT_EQ(visits[0].offsets.at(1), 512_B);
-  EXPECT_EQ(visits[1].offsets.at(2), 1024_B);  // free while visit 0 runs
-  EXPECT_EQ(visits[1].offsets.at(3), 512_B);   // shared with value 1
+  EXPECT_EQ(visits[1].offsets.at(0), 1024_B);  // free while visit 0 runs
+  EXPECT_EQ(visits[1].offsets.at(1), 512_B);   // shared with value 1
 }
 
 }  // namespace

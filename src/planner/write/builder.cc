@@ -122,11 +122,16 @@ void PlanBuilder::set_again_from(int block) {
   if (plan_.norm_first) plan_.again_from = block;
 }
 
-ValueId PlanBuilder::value(ValueKind kind, BlockId block, int index) {
+/// In `values_`.
+std::size_t PlanBuilder::position_of(ValueKind kind, BlockId block, int index) const {
   const std::size_t rows = chain_.size() + 2;  // of a kind: "none", the blocks, what follows them
   const std::size_t row =
       static_cast<std::size_t>(kind) * rows + (block.valid() ? block.index() + 1 : 0);
-  const std::size_t at = row * indices_ + (index + 1);
+  return row * indices_ + (index + 1);
+}
+
+ValueId PlanBuilder::value(ValueKind kind, BlockId block, int index) {
+  const std::size_t at = position_of(kind, block, index);
   if (at >= values_.size()) values_.resize(at + 1);
   ValueId& id = values_[at];
   if (id.valid()) return id;
@@ -200,7 +205,8 @@ std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
       for (int p = 0; p < pieces; ++p) {
         const int index = is_cut ? piece_number(chain_.blocks[b], p) : -1;
         const ValueId id = value(kind, b, index);
-        home_[{kind, b, index}] = instance(id, place, end, true);
+        home_.resize(plan_.values.size());
+        home_[id] = instance(id, place, end, true);
         end = round_up(end + bytes(id), kHomeAlignment);
       }
     }
@@ -210,7 +216,9 @@ std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
 }
 
 InstanceId PlanBuilder::home(ValueKind kind, BlockId block, int piece) const {
-  return home_.at({kind, block, piece});
+  const ValueId value = values_.at(position_of(kind, block, piece));
+  FERRY_CHECK(home_.has(value) && home_[value].valid(), "weights and states have homes");
+  return home_[value];
 }
 
 Task PlanBuilder::make(Task task, bool keeps, const Where& where, const Listing& listing) {

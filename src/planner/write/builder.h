@@ -109,6 +109,7 @@ class PlanBuilder {
   void drop_unread_copies();
   void drop_unused_instances();
   void set_workspaces();
+  std::size_t position_of(ValueKind kind, BlockId block, int index) const;
 
   const PlanQuestion& question_;
   const Chain& chain_;
@@ -122,7 +123,7 @@ class PlanBuilder {
   std::size_t indices_ = 0;               // of a kind and block, "none" too
   IdVector<ValueId, InstanceId> latest_;  // of each value's instances
   IdVector<InstanceId, InstanceId> one_before_;  // of the same value
-  std::map<std::tuple<ValueKind, BlockId, int>, InstanceId> home_;
+  IdVector<ValueId, InstanceId> home_;           // none: the value has no home
   std::map<std::tuple<int, int, Cargo>, ResourceId> between_;
   std::map<int, ResourceId> renewals_;  // by device
 };

@@ -37,7 +37,7 @@ DeviceStore::DeviceStore(PlanBuilder& builder, const Chain& chain, const Residen
       region_(homes_end) {
   const auto give = [&](ValueKind kind, int b) {
     const ValueId value = builder_.value(kind, b, -1);
-    own_[value] = region_;
+    own_.set(value, region_);
     region_ += slot_size(builder_.bytes(value));
   };
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
@@ -95,7 +95,7 @@ void DeviceStore::lay_out(const Needs& needs, const StreamSchedule& schedule,
     kept_.emplace(block, SlotPool(end + each.offset, slot_size(chain_.blocks[block].saved), 0));
   }
   for (const Stay& each : sums) {
-    own_[ValueId(each.id)] = end + each.offset;
+    own_.set(ValueId(each.id), end + each.offset);
   }
   end += shared;
   saved_ = SlotRing(end, leaving, schedule.saved_slots);
@@ -146,14 +146,16 @@ std::optional<InstanceId> DeviceStore::staying(ValueKind kind, int block) {
   }
   const ValueId value = builder_.value(kind, block, -1);
   const auto own = own_.find(value);
-  if (own == own_.end()) return std::nullopt;
-  return at(value, own->second);
+  return own ? std::optional(at(value, *own)) : std::nullopt;
 }
 
 InstanceId DeviceStore::in_visit(std::size_t visit, ValueKind kind, int block) {
   if (const auto stays = staying(kind, block)) return *stays;
   const ValueId value = builder_.value(kind, block, -1);
-  return at(value, visits_[visit].offsets.at(value));
+  const VisitMemory& memory = visits_[visit];
+  const auto needed = std::ranges::find(memory.values, value);
+  FERRY_CHECK(needed != memory.values.end(), "a visit has room for what it needs");
+  return at(value, memory.offsets[static_cast<std::size_t>(needed - memory.values.begin())]);
 }
 
 SlotPool* DeviceStore::pool_of(ValueId value) {
@@ -165,7 +167,7 @@ SlotPool* DeviceStore::pool_of(ValueId value) {
   if (held.kind == ValueKind::tokens) {
     return residence_.home(0).input_stays ? &staying_tokens_ : nullptr;
   }
-  return residence_.home(held.block).input_stays || held_.contains(value) ? &inputs_ : nullptr;
+  return residence_.home(held.block).input_stays || held_.find(value) ? &inputs_ : nullptr;
 }
 
 SlotRing& DeviceStore::ring_of(ValueId value) {
@@ -177,8 +179,7 @@ SlotRing& DeviceStore::ring_of(ValueId value) {
 std::optional<InstanceId> DeviceStore::find(ValueId value) {
   if (pool_of(value) != nullptr) {
     const auto held = held_.find(value);
-    if (held == held_.end()) return std::nullopt;
-    return at(value, held->second);
+    return held ? std::optional(at(value, *held)) : std::nullopt;
   }
   const auto offset = ring_of(value).find(value);
   if (!offset) return std::nullopt;
@@ -186,19 +187,25 @@ std::optional<InstanceId> DeviceStore::find(ValueId value) {
 }
 
 InstanceId DeviceStore::take(ValueId value, std::span<const ValueId> kept) {
-  if (SlotPool* pool = pool_of(value)) return at(value, held_[value] = pool->take());
+  if (SlotPool* pool = pool_of(value)) return hold(value, *pool);
   return at(value, ring_of(value).take(value, kept));
 }
 
-InstanceId DeviceStore::land(ValueId value) { return at(value, held_[value] = inputs_.take()); }
+InstanceId DeviceStore::land(ValueId value) { return hold(value, inputs_); }
+
+InstanceId DeviceStore::hold(ValueId value, SlotPool& pool) {
+  const Bytes offset = pool.take();
+  held_.set(value, offset);
+  return at(value, offset);
+}
 
 void DeviceStore::let_go(ValueId value) {
   SlotPool* pool = pool_of(value);
   if (pool == nullptr) return;
   const auto slot = held_.find(value);
-  FERRY_CHECK(slot != held_.end(), "only what is here can be let go");
-  pool->give_back(slot->second);
-  held_.erase(slot);
+  FERRY_CHECK(slot.has_value(), "only what is here can be let go");
+  pool->give_back(*slot);
+  held_.erase(value);
 }
 
 InstanceId DeviceStore::scalar(ValueKind kind, BlockId block, int micro_batch) {

@@ -18,6 +18,7 @@
 #include "planner/write/shared_region.h"
 #include "planner/write/slot_pool.h"
 #include "planner/write/stream_schedule.h"
+#include "planner/write/value_offsets.h"
 
 namespace ferry {
 
@@ -81,6 +82,7 @@ class DeviceStore {
   bool keeps(ValueKind sum, int block) const;
   std::vector<Stay> sums_here(const StreamSchedule& schedule) const;
   SlotRing& ring_of(ValueId value);
+  InstanceId hold(ValueId value, SlotPool& pool);
   InstanceId at(ValueId value, Bytes offset) { return builder_.instance(value, place_, offset); }
 
   PlanBuilder& builder_;
@@ -88,8 +90,8 @@ class DeviceStore {
   const Residence& residence_;
   const int device_;
   const PlaceId place_;
-  Bytes region_;                  // its first byte
-  std::map<ValueId, Bytes> own_;  // slots of single values that stay
+  Bytes region_;      // its first byte
+  ValueOffsets own_;  // slots of single values that stay
   std::vector<VisitMemory> visits_;
   SlotRing activations_{{}, {}, 0};
   SlotRing tokens_{{}, {}, 0};
@@ -99,7 +101,7 @@ class DeviceStore {
   SlotPool staying_tokens_{{}, {}, 0};
   SlotPool inputs_{{}, {}, 0};
   Bytes inputs_first_;
-  std::map<ValueId, Bytes> held_;  // by one of the pools
+  ValueOffsets held_;  // by one of the pools
   bool roomy_ = false;
   DeviceNeed needs_;
 };

@@ -32,13 +32,12 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
   });
   end_ = homes_end(queues.host);
   if (schedule.uses_drives()) drive_end_ = homes_end(queues.drives->place);
-  const StagingBytes bytes =
-      staging_bytes(chain, schedule, landing_sums(chain, residence), residence.reads_apart());
-  weights_ = make_region(bytes.weights);
-  states_ = make_region(bytes.states);
-  updated_ = make_region(bytes.updated);
-  sums_ = make_region(bytes.sums);
-  activations_ = make_region(bytes.activations);
+  const Bytes weights = room_for_weights(chain, schedule);
+  weights_ = make_region(weights);
+  states_ = make_region(room_for_states(chain, schedule));
+  if (residence.reads_apart()) updated_ = make_region(weights);
+  sums_ = make_region(room_for_sums(schedule, landing_sums(chain, residence)));
+  activations_ = make_region(room_for_activations(chain, schedule));
   Bytes saved;
   for (const BlockId b : chain.blocks.ids()) {
     if (swaps_to_drive(b)) saved = std::max(saved, chain.blocks[b].saved);

@@ -18,51 +18,59 @@ std::optional<Bytes> StagingRegion::find(ValueId value) {
   return first_ + part->offset;
 }
 
-// Beside what lies there, on either side.
+// Beside what lies there, on either side. What is left of others beside the value is no value any
+// more, but keeps the turn of its last use.
 Bytes StagingRegion::take(ValueId value, Bytes size) {
   const Bytes end = parts_.back().offset + parts_.back().size;
   FERRY_CHECK(Bytes{} < size && size <= end, "a region holds each of its values");
-  Bytes chosen;
+  auto chosen = parts_.cbegin();  // the first part of which it takes bytes
+  Bytes offset;
   int oldest = last_use(chosen, size);
-  const auto consider = [&](Bytes offset) {
-    if (offset < Bytes{} || offset + size > end) return;
-    const int used = last_use(offset, size);
-    if (used > oldest || (used == oldest && offset >= chosen)) return;
+  const auto consider = [&](Parts::const_iterator first, Bytes from) {
+    const int used = last_use(first, from + size);
+    if (used > oldest || (used == oldest && from >= offset)) return;
     oldest = used;
-    chosen = offset;
+    chosen = first;
+    offset = from;
   };
-  for (const Part& part : parts_) {
-    consider(part.offset);
-    consider(part.offset + part.size - size);
+  for (auto part = parts_.cbegin(); part != parts_.cend(); ++part) {
+    if (part->offset + size <= end) consider(part, part->offset);
+    const Bytes before = part->offset + part->size - size;
+    if (before >= Bytes{}) consider(part_at(part, before), before);
   }
-  clear(chosen, size);
-  const auto behind = std::ranges::upper_bound(parts_, chosen, {}, &Part::offset);
-  parts_.insert(behind, {chosen, size, value, ++turn_});
-  return first_ + chosen;
+  replace(chosen, {offset, size, value, ++turn_});
+  return first_ + offset;
 }
 
-int StagingRegion::last_use(Bytes offset, Bytes size) const {
+/// Of the part and those behind it as far as `end`.
+int StagingRegion::last_use(Parts::const_iterator part, Bytes end) const {
   int last = 0;
-  for (const Part& part : parts_) {
-    const bool meets = part.offset < offset + size && offset < part.offset + part.size;
-    if (meets) last = std::max(last, part.used);
-  }
+  for (; part != parts_.cend() && part->offset < end; ++part) last = std::max(last, part->used);
   return last;
 }
 
-/// What is left of others on either side is no value any more, but keeps the turn of its last use.
-void StagingRegion::clear(Bytes offset, Bytes size) {
-  std::vector<Part> left;
-  for (const Part& part : parts_) {
-    const Bytes end = part.offset + part.size;
-    if (end <= offset || offset + size <= part.offset) {
-      left.push_back(part);
-      continue;
-    }
-    if (part.offset < offset) left.push_back({part.offset, offset - part.offset, {}, part.used});
-    if (offset + size < end) left.push_back({offset + size, end - offset - size, {}, part.used});
+/// The part that has the byte, which is the given one or lies before it.
+StagingRegion::Parts::const_iterator StagingRegion::part_at(Parts::const_iterator part,
+                                                            Bytes offset) const {
+  while (part->offset > offset) --part;
+  return part;
+}
+
+/// `first`: the part that has the first byte of the new one.
+void StagingRegion::replace(Parts::const_iterator first, const Part& made) {
+  const Bytes end = made.offset + made.size;
+  auto behind = first;
+  while (behind != parts_.cend() && behind->offset < end) ++behind;
+  const Part& last = *std::prev(behind);
+  ShortVector<Part, 3> parts;
+  if (first->offset < made.offset) {
+    parts.push_back({first->offset, made.offset - first->offset, {}, first->used});
   }
-  parts_ = std::move(left);
+  parts.push_back(made);
+  if (const Bytes left = last.offset + last.size - end; left > Bytes{}) {
+    parts.push_back({end, left, {}, last.used});
+  }
+  parts_.insert(parts_.erase(first, behind), parts.begin(), parts.end());
 }
 
 Bytes room_for_neighbours(std::span<const Bytes> sizes, int count) {
@@ -110,38 +118,44 @@ Bytes room_for_pieces(const Chain& chain, const StreamSchedule& schedule, int co
   return room_for_neighbours(pieces, count);
 }
 
+// Of values of one kind, which pass or do not.
+template <typename SizeOf>
+Bytes room_for(const StreamSchedule& schedule, int count, bool BlockHome::*passes,
+               const SizeOf& size_of) {
+  std::vector<Bytes> sizes;
+  for (std::size_t b = 0; b < schedule.homes.size(); ++b) {
+    if (schedule.homes[b].*passes) sizes.push_back(size_of(b));
+  }
+  return room_for_neighbours(sizes, count);
+}
+
+auto pages_of(const Chain& chain, Bytes ChainBlock::*bytes) {
+  return
+      [&chain, bytes](std::size_t b) { return round_up(chain.blocks[b].*bytes, kHomeAlignment); };
+}
+
 }  // namespace
 
-StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
-                           std::span<const Bytes> landing, bool reads_apart) {
-  std::vector<Bytes> sizes(chain.size());
-  const auto room_for = [&](int count, bool BlockHome::*passes, const auto& size_of) {
-    bool any = false;
-    for (std::size_t b = 0; b < schedule.homes.size(); ++b) {
-      const bool passing = schedule.homes[b].*passes;
-      sizes[b] = passing ? size_of(b) : Bytes{};
-      any = any || passing;
-    }
-    return any ? room_for_neighbours(sizes, count) : Bytes{};
-  };
-  const auto pages_of = [&](Bytes ChainBlock::*bytes) {
-    return
-        [&chain, bytes](std::size_t b) { return round_up(chain.blocks[b].*bytes, kHomeAlignment); };
-  };
+Bytes room_for_states(const Chain& chain, const StreamSchedule& schedule) {
   const StagingRoom& room = schedule.staging;
-  StagingBytes bytes;
-  bytes.states = room.pieces > 0 ? room_for_pieces(chain, schedule, room.pieces)
-                                 : room_for(room.states, &BlockHome::state_on_drive,
-                                            pages_of(&ChainBlock::states));
-  bytes.weights =
-      room_for(room.weights, &BlockHome::weight_on_drive, pages_of(&ChainBlock::weights));
-  if (reads_apart) bytes.updated = bytes.weights;
-  bytes.sums =
-      room_for(room.sums, &BlockHome::sum_passes, [&](std::size_t b) { return landing[b]; });
-  if (std::ranges::count(schedule.activations_on_drive, true) > 0) {
-    bytes.activations = round_up(chain.activation, kHomeAlignment) * room.activations;
-  }
-  return bytes;
+  if (room.pieces > 0) return room_for_pieces(chain, schedule, room.pieces);
+  return room_for(schedule, room.states, &BlockHome::state_on_drive,
+                  pages_of(chain, &ChainBlock::states));
+}
+
+Bytes room_for_weights(const Chain& chain, const StreamSchedule& schedule) {
+  return room_for(schedule, schedule.staging.weights, &BlockHome::weight_on_drive,
+                  pages_of(chain, &ChainBlock::weights));
+}
+
+Bytes room_for_sums(const StreamSchedule& schedule, std::span<const Bytes> landing) {
+  return room_for(schedule, schedule.staging.sums, &BlockHome::sum_passes,
+                  [&](std::size_t b) { return landing[b]; });
+}
+
+Bytes room_for_activations(const Chain& chain, const StreamSchedule& schedule) {
+  if (std::ranges::count(schedule.activations_on_drive, true) == 0) return {};
+  return round_up(chain.activation, kHomeAlignment) * schedule.staging.activations;
 }
 
 }  // namespace ferry

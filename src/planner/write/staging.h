@@ -33,11 +33,14 @@ class StagingRegion {
     int used;       // at which turn
   };
 
-  int last_use(Bytes offset, Bytes size) const;
-  void clear(Bytes offset, Bytes size);
+  using Parts = std::vector<Part>;  // of all bytes, in order
+
+  int last_use(Parts::const_iterator part, Bytes end) const;
+  Parts::const_iterator part_at(Parts::const_iterator part, Bytes offset) const;
+  void replace(Parts::const_iterator first, const Part& made);
 
   Bytes first_;
-  std::vector<Part> parts_;  // of all bytes, in order
+  Parts parts_;
   int turn_ = 0;
 };
 
@@ -47,17 +50,11 @@ Bytes room_for_neighbours(std::span<const Bytes> sizes, int count);
 /// By block, what its sum takes where it lands in DRAM; 0: it stays on its device.
 std::vector<Bytes> landing_sums(const Chain& chain, const Residence& residence);
 
-/// The regions' sizes, by kind of value.
-struct StagingBytes {
-  Bytes states, weights, sums, activations;
-  Bytes updated;  // W, where updates read it apart
-
-  Bytes all() const { return states + weights + sums + activations + updated; }
-};
-
-/// Of what the schedule rests on drives, by StreamSchedule::staging. `landing`: landing_sums();
-/// `reads_apart`: updates that wait read W apart.
-StagingBytes staging_bytes(const Chain& chain, const StreamSchedule& schedule,
-                           std::span<const Bytes> landing, bool reads_apart);
+/// The regions' sizes, of what the schedule rests on drives, by StreamSchedule::staging.
+Bytes room_for_states(const Chain& chain, const StreamSchedule& schedule);
+Bytes room_for_weights(const Chain& chain, const StreamSchedule& schedule);
+/// `landing`: landing_sums().
+Bytes room_for_sums(const StreamSchedule& schedule, std::span<const Bytes> landing);
+Bytes room_for_activations(const Chain& chain, const StreamSchedule& schedule);
 
 }  // namespace ferry
