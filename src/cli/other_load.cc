@@ -1,7 +1,7 @@
 #include "cli/other_load.h"
 
 #include <sched.h>
-#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,10 +18,6 @@ namespace {
 constexpr double kShortest = 0.2;  // seconds
 constexpr double kLeastCores = 0.25, kLeastShare = 0.1;
 
-double seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-}
-
 /// "cpu1 user nice system idle iowait irq softirq steal ...", in ticks. Idle and waiting is no
 /// work.
 double ticks_worked(std::istringstream& counts) {
@@ -37,9 +33,9 @@ CoreSeconds core_seconds(const std::filesystem::path& root) {
   CoreSeconds now{
       .passed = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
                     .count()};
-  rusage usage{};
-  if (getrusage(RUSAGE_SELF, &usage) == 0) {
-    now.own = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  timespec used{};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
+    now.own = static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
   }
   cpu_set_t mine;
   CPU_ZERO(&mine);

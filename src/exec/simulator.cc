@@ -37,9 +37,15 @@ class Simulator final : public TaskRunner {
         timeline_(timeline),
         speeds_(speeds),
         lanes_(plan.resources.size()),
+        turn_pools_(plan.resources.size()),
         turns_(plan.pools.size()) {
     for (const PoolId pool : plan.pools.ids()) {
       if (plan.pools[pool].in_turn) in_turn_.push_back(pool);
+    }
+    for (const ResourceId queue : plan.resources.ids()) {
+      for (const Draw& draw : plan.resources[queue].draws) {
+        if (plan.pools[draw.pool].in_turn) turn_pools_[queue] = draw.pool;
+      }
     }
   }
 
@@ -85,7 +91,10 @@ class Simulator final : public TaskRunner {
     ResourceId lane;
   };
 
-  PoolId turns_of(const Task& task) const;
+  /// The pool on which the task has to wait for its turn; none: it runs at once.
+  PoolId turns_of(const Task& task) const {
+    return task.refreshes ? PoolId() : turn_pools_[task.resource];
+  }
   void begin(ResourceId lane, const Work& work);
   void begin_turns();
   ResourceId next_lane() const;
@@ -98,6 +107,7 @@ class Simulator final : public TaskRunner {
   SharedSpeeds& speeds_;
   IdVector<ResourceId, Lane> lanes_;
   std::vector<PoolId> in_turn_;
+  IdVector<ResourceId, PoolId> turn_pools_;    // of each queue the one of those that it draws from
   IdVector<PoolId, Turns<ResourceId>> turns_;  // of those
   std::vector<Event> events_;                  // of the lanes that run something, in no order
   double now_ = 0;
@@ -112,15 +122,6 @@ void Simulator::start(TaskRun run, const Task& task) {
   } else {
     begin(task.resource, work_of(plan_, task));
   }
-}
-
-/// The pool on which the task has to wait for its turn; none: it runs at once.
-PoolId Simulator::turns_of(const Task& task) const {
-  if (in_turn_.empty() || task.refreshes) return {};
-  for (const Draw& draw : plan_.resources[task.resource].draws) {
-    if (plan_.pools[draw.pool].in_turn) return draw.pool;
-  }
-  return {};
 }
 
 void Simulator::begin(ResourceId beginning, const Work& work) {
