@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace ferry {
@@ -29,10 +30,10 @@ class FusedOperations {
                             int sign) const = 0;
 
   /// The cross-entropies [rows] fp32 of logits [rows, vocab] with `labels` [rows] int64; 0 where a
-  /// label is negative. The logits become the gradient of `scale` times their sum, unless that is
-  /// 0. Requires: a row fills whole groups of kFusedGroup.
+  /// label is negative. The logits become the gradient of `scale`, if any, times their sum.
+  /// Requires: a row fills whole groups of kFusedGroup.
   virtual at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                   double scale) const = 0;
+                                   std::optional<double> scale) const = 0;
 };
 
 inline constexpr std::int64_t kFusedGroup = 8;  // bf16 numbers that are read at once

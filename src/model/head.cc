@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,8 +35,8 @@ struct Chunk {
 };
 
 Chunk fused_loss(at::Tensor logits, const at::Tensor& labels, double scale, bool wants_gradient) {
-  const at::Tensor losses =
-      fused_operations()->cross_entropy(logits, labels, wants_gradient ? scale : 0);
+  const at::Tensor losses = fused_operations()->cross_entropy(
+      logits, labels, wants_gradient ? std::optional(scale) : std::nullopt);
   return {losses.sum().mul_(scale), wants_gradient ? logits : at::Tensor()};
 }
 

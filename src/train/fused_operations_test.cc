@@ -103,7 +103,7 @@ void check_cross_entropy(const Bench& bench) {
         torch::autograd::grad({expected.sum() * kScale}, {exact}).front().to(at::kBFloat16);
 
     const Tensor before = logits.clone();
-    const Tensor losses = bench.kernels.cross_entropy(logits, labels, 0);
+    const Tensor losses = bench.kernels.cross_entropy(logits, labels, std::nullopt);
     EXPECT_TRUE(at::equal(logits, before));
     EXPECT_TRUE(at::allclose(losses.to(at::kDouble), expected.detach(), 1e-6, 1e-6));
     EXPECT_TRUE(at::equal(bench.kernels.cross_entropy(logits, labels, kScale), losses));
@@ -113,6 +113,10 @@ void check_cross_entropy(const Bench& bench) {
     // No exponential is below 1e-38: what torch has for 0 there is as good as that.
     const Tensor counts = gradient.abs().gt(1e-30);
     EXPECT_LT(between(logits * counts, gradient * counts).share, 5e-3);
+
+    const Tensor of_nothing = before.clone();  // a step without a token to learn has the scale 0
+    EXPECT_TRUE(at::equal(bench.kernels.cross_entropy(of_nothing, labels, 0), losses));
+    EXPECT_TRUE(at::equal(of_nothing, at::zeros_like(before)));
   }
 }
 
@@ -174,6 +178,22 @@ TEST(FusedOperations, LeaveAHeadsResultsAsTheyAre) {
     EXPECT_LT(relative_error(found.dx.to(at::kFloat), plain.dx.to(at::kFloat)), 4e-3);
     EXPECT_LT(relative_error(sum, plain_sum), 4e-3);
   }
+}
+
+// All labels of a step may be ignored: its scale is 0 then, and so are its gradients.
+TEST(FusedOperations, OfAHeadWithNothingToLearnGiveZeros) {
+  const StepKernels kernels = cpu_kernels();
+  const HeadInput head{.x = at::randn({2, 25, 64}).to(at::kBFloat16),
+                       .weight = at::randn({320, 64}).to(at::kBFloat16),
+                       .labels = at::full({2, 25}, kIgnoredLabel, at::kLong),
+                       .scale = 0,
+                       .chunk_rows = 10};
+  const Tensor sum = at::ones({320, 64});
+  const UseFused fused(&kernels);
+  const HeadResult found = head_forward_backward(head, sum, false);
+  EXPECT_EQ(found.loss.item<float>(), 0);
+  EXPECT_TRUE(at::equal(found.dx, at::zeros_like(found.dx)));
+  EXPECT_TRUE(at::equal(sum, at::zeros_like(sum)));
 }
 
 // A block computes the same with them, forward and backward, but for roundings.

@@ -150,7 +150,7 @@ at::Tensor StepKernels::rotate(const at::Tensor& x, const at::Tensor& cosine,
 }
 
 at::Tensor StepKernels::cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                      double scale) const {
+                                      std::optional<double> scale) const {
   const std::int64_t rows = logits.size(0), eights = logits.size(1) / kFusedGroup;
   FERRY_CHECK(logits.is_contiguous() && logits.size(1) % kFusedGroup == 0,
               "rows of logits are whole groups");
@@ -158,8 +158,9 @@ at::Tensor StepKernels::cross_entropy(const at::Tensor& logits, const at::Tensor
               "one label per row");
   const at::Tensor losses = at::empty({rows}, logits.options().dtype(at::kFloat));
   launch("cross_entropy", rows * KernelLibrary::kBlockThreads, data<Half>(logits),
-         data<const long long>(labels), static_cast<float>(scale), data<float>(losses),
-         static_cast<long long>(eights), static_cast<long long>(rows));
+         data<const long long>(labels), static_cast<int>(scale.has_value()),
+         static_cast<float>(scale.value_or(0)), data<float>(losses), static_cast<long long>(eights),
+         static_cast<long long>(rows));
   return losses;
 }
 

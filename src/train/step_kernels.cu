@@ -332,10 +332,10 @@ FERRY_FUNCTION float of_block(float* numbers) {
 }
 
 /// Of every row of `eights` eights of logits the cross-entropy with its label; 0 where that is
-/// negative, which is not learned. Unless `scale` is 0 the logits become the gradient of scale
-/// times the cross-entropy. A block shares a row.
-FERRY_KERNEL cross_entropy(Half* logits, const long long* labels, float scale, float* losses,
-                           long long eights, long long rows) {
+/// negative, which is not learned. If `differentiates`, the logits become the gradient of scale
+/// times the cross-entropy: zeros where the scale is 0. A block shares a row.
+FERRY_KERNEL cross_entropy(Half* logits, const long long* labels, int differentiates, float scale,
+                           float* losses, long long eights, long long rows) {
   FERRY_SHARED float numbers[FERRY_BLOCK];
   for (long long row = first_row(); row < rows; row += row_stride()) {
     Half* const mine = logits + row * eights * 8;
@@ -367,7 +367,7 @@ FERRY_KERNEL cross_entropy(Half* logits, const long long* labels, float scale, f
       const float of_label = label < 0 ? 0.0F : bf16_value(mine[label]);
       losses[row] = minus(plus(greatest, logarithm(sum)), of_label);
     }
-    if (scale == 0) continue;
+    if (differentiates == 0) continue;
     wait_for_block();  // the label's logit was read
     const float factor = label < 0 ? 0.0F : over(scale, sum);
     for (int t = first_thread(); t < FERRY_BLOCK; t += thread_stride()) {

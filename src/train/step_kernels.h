@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/progress.h"
 #include "device/device.h"
@@ -51,7 +52,7 @@ class StepKernels final : public FusedOperations {
   at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine,
                     int sign) const override;
   at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                           double scale) const override;
+                           std::optional<double> scale) const override;
 
  private:
   template <typename... Parameters>
