@@ -201,7 +201,7 @@ class ComputingThreads {
     constexpr int kPassesOfPart = 64;
     std::array<float, 4096> values;
     values.fill(1);
-    while (true) {
+    while (!stop.stop_requested()) {  // a single thread waits for no other
       for (int pass = 0; pass < kPassesOfPart; ++pass) {
         for (float& value : values) value = value * 0.999F + 0.001F;
         std::atomic_signal_fence(std::memory_order_seq_cst);  // no pass is left out
