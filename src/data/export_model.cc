@@ -152,7 +152,7 @@ ExportedModel export_model(const fs::path& checkpoint, const fs::path& to,
     }
   }
   writer.commit();
-  copy_model_files(checkpoint, to, made.type);
+  ModelFiles(checkpoint).write(to, made.type);
   folder.keep();
   return made;
 }

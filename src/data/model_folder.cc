@@ -1,8 +1,12 @@
 #include "data/model_folder.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -36,39 +40,48 @@ const char* dtype_name(ElementType type) {
   return "float16";
 }
 
-/// Writes `from`'s config.json with the dtype of the weights, under the key that the file has:
-/// `torch_dtype` is what transformers before version 5 wrote.
-void write_config(const fs::path& from, const fs::path& to, ElementType weights) {
-  const fs::path file = from / "config.json";
-  nlohmann::json config = parse_json(read_file(file, 64_MiB), file.string());
-  if (!config.is_object()) throw UserError(file.string() + ": expected a JSON object");
+/// config.json with the dtype of the weights, under the key that the file has: `torch_dtype` is
+/// what transformers before version 5 wrote.
+std::string with_dtype(const std::string& text, ElementType weights) {
+  nlohmann::json config = nlohmann::json::parse(text);
   if (config.contains("torch_dtype")) config["torch_dtype"] = dtype_name(weights);
   if (config.contains("dtype") || !config.contains("torch_dtype")) {
     config["dtype"] = dtype_name(weights);
   }
-  write_file(to / "config.json", config.dump(2) + "\n");
+  return config.dump(2) + "\n";
+}
+
+void copy(const InputFile& from, const fs::path& to) {
+  constexpr Bytes kPiece = 1_MiB;
+  OutputFile file(to, from.size());
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kPiece, from.size()).count));
+  for (Bytes done; done < from.size(); done += kPiece) {
+    const Bytes size = std::min(kPiece, from.size() - done);
+    const auto piece = std::span(buffer).first(static_cast<std::size_t>(size.count));
+    from.read(done, piece);
+    file.write(done, piece);
+  }
+  file.commit();
 }
 
 }  // namespace
 
-void copy_model_files(const fs::path& from, const fs::path& to, ElementType weights,
-                      const std::optional<fs::path>& chat_template) {
-  const auto copy = [&](const fs::path& file, const std::string& name) {
-    fs::copy_file(file, to / name);
-    sync_file(to / name);
-  };
-  try {
-    for (const auto& file : fs::directory_iterator(from)) {
-      const std::string name = file.path().filename().string();
-      const bool is_replaced = chat_template && name == kChatTemplate;
-      if (kCompanions.contains(name) && !is_replaced) copy(file.path(), name);
-    }
-    if (chat_template) copy(*chat_template, kChatTemplate);
-  } catch (const fs::filesystem_error& error) {
-    throw ResourceError("cannot copy what belongs to the model from " + from.string() + ": " +
-                        error.what());
+ModelFiles::ModelFiles(const fs::path& folder, const std::optional<fs::path>& chat_template) {
+  std::error_code ignored;
+  for (const std::string& name : kCompanions) {
+    if (fs::exists(folder / name, ignored)) files_.emplace(name, InputFile(folder / name));
   }
-  write_config(from, to, weights);
+  if (chat_template) files_.insert_or_assign(kChatTemplate, InputFile(*chat_template));
+  const fs::path config = folder / "config.json";
+  config_ = read_file(config, 64_MiB);
+  if (!parse_json(config_, config.string()).is_object()) {
+    throw UserError(config.string() + ": expected a JSON object");
+  }
+}
+
+void ModelFiles::write(const fs::path& to, ElementType weights) const {
+  for (const auto& [name, file] : files_) copy(file, to / name);
+  write_file(to / "config.json", with_dtype(config_, weights));
 }
 
 Bytes model_files_size(const fs::path& folder) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 
+#include "base/input_file.h"
 #include "base/units.h"
 #include "data/element_type.h"
 
@@ -17,17 +20,27 @@ inline constexpr const char* kWeightsStem = "model";
 inline constexpr const char* kOptimizerStem = "optimizer";
 inline constexpr const char* kMasterSuffix = ".master";
 
-/// Copies what makes weights loadable from one model's folder to another: config.json, with `dtype`
-/// as the weights are stored there, generation settings, tokenizer files and chat template. What
-/// `from` lacks is not made up. `chat_template` is a file that stands in place of the folder's.
-/// config.json is last: without it a folder is not a model.
-/// Requires: `weights` is f32, bf16 or f16. Throws UserError when config.json is missing or no
-/// JSON, ResourceError when a file cannot be copied.
-void copy_model_files(const std::filesystem::path& from, const std::filesystem::path& to,
-                      ElementType weights,
+/// What makes weights loadable, of a model's folder: config.json, generation settings, tokenizer
+/// files and chat template; what the folder lacks is not made up. Open from now on, so that it can
+/// still be written when the folder was moved or removed.
+class ModelFiles {
+ public:
+  /// `chat_template` is a file that stands in place of the folder's. Throws UserError when
+  /// config.json is missing or no JSON object, ResourceError when a file cannot be opened.
+  explicit ModelFiles(const std::filesystem::path& folder,
                       const std::optional<std::filesystem::path>& chat_template = std::nullopt);
 
-/// What copy_model_files() takes on a drive.
+  /// Writes it to another folder, with `dtype` as the weights are stored there. config.json is
+  /// last: without it a folder is not a model. Requires: `weights` is f32, bf16 or f16. Throws
+  /// ResourceError.
+  void write(const std::filesystem::path& to, ElementType weights) const;
+
+ private:
+  std::map<std::string, InputFile> files_;  // but for config.json
+  std::string config_;                      // its text
+};
+
+/// What ModelFiles of the folder take on a drive.
 Bytes model_files_size(const std::filesystem::path& folder);
 
 /// Throws UserError when the folder has no tokenizer, or Git LFS pointers in its place.

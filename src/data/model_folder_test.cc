@@ -11,7 +11,7 @@ namespace {
 std::string config_after(const std::string& before, ElementType weights) {
   const ScratchFolder from, to;
   from.put("config.json", before);
-  copy_model_files(from.path(), to.path(), weights);
+  ModelFiles(from.path()).write(to.path(), weights);
   return read_file(to / "config.json", 1_MiB);
 }
 
@@ -41,7 +41,7 @@ TEST(ModelFolder, TokenizerTemplateAndGenerationSettingsComeAlongAndNothingElse)
                            "generation_config.json", "model.safetensors", "README.md"}) {
     from.put(name, name);
   }
-  copy_model_files(from.path(), to.path(), ElementType::f32);
+  ModelFiles(from.path()).write(to.path(), ElementType::f32);
   EXPECT_EQ(read_file(to / "chat_template.jinja", 1_KiB), "chat_template.jinja");
   EXPECT_TRUE(std::filesystem::exists(to / "tokenizer.json"));
   EXPECT_TRUE(std::filesystem::exists(to / "tokenizer_config.json"));
@@ -54,17 +54,30 @@ TEST(ModelFolder, AnotherChatTemplateStandsInPlaceOfTheFolders) {
   from.put("config.json", "{}");
   from.put("chat_template.jinja", "the folder's");
   elsewhere.put("chatml.txt", "another");
-  copy_model_files(from.path(), to.path(), ElementType::f32, elsewhere / "chatml.txt");
+  ModelFiles(from.path(), elsewhere / "chatml.txt").write(to.path(), ElementType::f32);
   EXPECT_EQ(read_file(to / "chat_template.jinja", 1_KiB), "another");
   EXPECT_EQ(to.count(), 2u);
 }
 
+TEST(ModelFolder, WhatWasOpenedIsWrittenWhereItsFolderIsGone) {
+  const ScratchFolder to;
+  const auto files = [] {
+    const ScratchFolder from;
+    from.put("config.json", R"({"eps": 1e-06})");
+    from.put("tokenizer.json", std::string(3'000'000, 't'));
+    from.put("merges.txt", "");
+    return ModelFiles(from.path());
+  }();
+  files.write(to.path(), ElementType::f32);
+  EXPECT_EQ(read_file(to / "config.json", 1_KiB),
+            "{\n  \"dtype\": \"float32\",\n  \"eps\": 1e-06\n}\n");
+  EXPECT_EQ(read_file(to / "tokenizer.json", 4_MiB), std::string(3'000'000, 't'));
+  EXPECT_EQ(read_file(to / "merges.txt", 1_KiB), "");
+}
+
 TEST(ModelFolder, AFolderWithoutAConfigurationIsNoModel) {
-  const ScratchFolder from, to;
-  EXPECT_NE(user_error([&] {
-              copy_model_files(from.path(), to.path(), ElementType::f32);
-            }).find("config.json"),
-            std::string::npos);
+  const ScratchFolder from;
+  EXPECT_NE(user_error([&] { ModelFiles(from.path()); }).find("config.json"), std::string::npos);
 }
 
 }  // namespace

@@ -283,8 +283,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   Pieces pieces(contents.model, /*threads=*/1, count);
   write_model(contents, step.folder(), pieces);
   write_optimizer(contents, state, pieces);
-  copy_model_files(contents.model_folder, step.folder(), type_of_weights(contents.precision),
-                   contents.chat_template);
+  contents.model_files.write(step.folder(), type_of_weights(contents.precision));
   return saved.commit(std::move(step), contents.manifest, contents.last_good, listener);
 }
 

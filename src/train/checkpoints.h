@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "data/manifest.h"
+#include "data/model_folder.h"
 #include "data/saved_steps.h"
 #include "spec/model_spec.h"
 #include "spec/precision.h"
@@ -32,8 +33,7 @@ struct CheckpointContents {
   const ModelSpec& model;
   const HomeStates& states;
   Precision precision = Precision::fp32;
-  std::filesystem::path model_folder;  // whose config and tokenizer files are copied
-  std::optional<std::filesystem::path> chat_template;    // instead of the folder's
+  const ModelFiles& model_files;
   Manifest manifest;                                     // without files
   std::optional<std::int64_t> last_good = std::nullopt;  // as SavedSteps::commit() has it
 };

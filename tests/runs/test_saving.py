@@ -2,8 +2,10 @@
 
 import re
 import resource
+import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 from conftest import descendants, make_model
 
@@ -47,6 +49,19 @@ def test_a_last_save_that_fails_is_an_error_that_says_what_is_lost(box):
     assert "File too large" in said and "is lost; no checkpoint was saved before" in said
     assert run.checkpoints == []
     assert run.summary["state"] == "failed" and "File too large" in run.summary["reason"]
+
+
+def test_a_model_whose_folder_is_moved_meanwhile_is_saved_all_the_same(box, tmp_path):
+    """A base model on scratch, or a checkpoint of another run that rotates away."""
+    base = shutil.copytree(box.model, tmp_path / "base")
+    run = box.start("moved", model=str(base), train__steps=MANY)
+    run.wait_until(lambda: run.steps >= 2)
+    base.rename(tmp_path / "elsewhere")
+    run.process.send_signal(signal.SIGINT)
+    run.end(expect=130)
+    saved = Path(run.summary["checkpoint"])
+    for file in (tmp_path / "elsewhere").iterdir():
+        assert (saved / file.name).exists(), file.name
 
 
 def test_a_checkpoint_is_written_by_time(box):
