@@ -91,10 +91,21 @@ std::int64_t Batches::row_of(std::int64_t number) {
   return order_[static_cast<std::size_t>(place)];
 }
 
+void Batches::go_on(std::int64_t step, std::int64_t sequence) {
+  FERRY_CHECK(step >= 0 && sequence >= 0, "a run goes on from where it was");
+  first_step_ = step;
+  first_sequence_ = sequence;
+}
+
+std::int64_t Batches::first_sequence(std::int64_t step) const {
+  FERRY_CHECK(step >= first_step_, "a step before the run goes on");
+  return first_sequence_ + (step - first_step_) * rules_.micro_batches * rules_.micro_batch_size;
+}
+
 std::int64_t Batches::first_sequence(std::int64_t step, std::int64_t micro_batch) const {
-  FERRY_CHECK(step >= 0 && micro_batch >= 0 && micro_batch < rules_.micro_batches,
+  FERRY_CHECK(micro_batch >= 0 && micro_batch < rules_.micro_batches,
               "a micro-batch outside the step");
-  return (step * rules_.micro_batches + micro_batch) * rules_.micro_batch_size;
+  return first_sequence(step) + micro_batch * rules_.micro_batch_size;
 }
 
 std::vector<std::int64_t> Batches::samples(std::int64_t step, std::int64_t micro_batch) {
@@ -115,11 +126,10 @@ Batch Batches::batch(std::int64_t step, std::int64_t micro_batch) {
 }
 
 std::int64_t Batches::learned_in_step(std::int64_t step) {
-  FERRY_CHECK(step >= 0, "a negative step");
-  const std::int64_t count = rules_.micro_batches * rules_.micro_batch_size;
+  const std::int64_t first = first_sequence(step), end = first_sequence(step + 1);
   std::int64_t learned = 0;
-  for (std::int64_t j = 0; j < count; ++j) {
-    learned += learned_[static_cast<std::size_t>(row_of(step * count + j))];
+  for (std::int64_t number = first; number < end; ++number) {
+    learned += learned_[static_cast<std::size_t>(row_of(number))];
   }
   return learned;
 }

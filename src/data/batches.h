@@ -53,6 +53,12 @@ class Batches {
   std::int64_t epoch_tokens() const { return epoch_tokens_; }
   std::int64_t epoch_learned() const { return epoch_learned_; }
 
+  /// Of a run that goes on: step `step` begins with the `sequence`-th sequence of the run, where
+  /// the steps before it ended, be it with other batches. Only for steps from there on.
+  void go_on(std::int64_t step, std::int64_t sequence);
+  /// The first sequence of the step, and so how many the steps before it had.
+  std::int64_t first_sequence(std::int64_t step) const;
+
   /// Micro-batch `micro_batch` of step `step`, both from 0.
   Batch batch(std::int64_t step, std::int64_t micro_batch);
 
@@ -69,13 +75,14 @@ class Batches {
  private:
   /// The row of the `number`-th sequence of the run.
   std::int64_t row_of(std::int64_t number);
-  /// Of the run, the first of a micro-batch.
+  /// Of a micro-batch.
   std::int64_t first_sequence(std::int64_t step, std::int64_t micro_batch) const;
   void append_row(std::int64_t row, Batch& batch) const;
   void append_padding(std::int64_t count, Batch& batch) const;
 
   const TokenFile& file_;
   const BatchRules rules_;
+  std::int64_t first_step_ = 0, first_sequence_ = 0;  // as go_on() has them
   std::vector<std::int64_t> first_sample_;  // of each row, and one more: row r holds samples
                                             // first_sample_[r] ... first_sample_[r + 1] - 1
   std::vector<std::int32_t> learned_;       // labels that are learned, per row

@@ -61,6 +61,20 @@ TEST(Batches, SequencesComeInFileOrderAndWrapAtTheEnd) {
   EXPECT_EQ(batches.batch(1, 1).ids, (Longs{2, 2, 3, 3}));
 }
 
+TEST(Batches, ARunGoesOnWhereTheDataStoodWithOtherBatchesToo) {
+  const ScratchFolder folder;
+  const TokenFile file = open_text(folder, "1 *1\n2 *2\n3 *3\n4 *4\n5 *5\n");
+  const Batches before(file, {.sequence = 2, .micro_batches = 1, .micro_batch_size = 1});
+  EXPECT_EQ(before.first_sequence(3), 3);
+  Batches batches(file, {.sequence = 2, .micro_batches = 2, .micro_batch_size = 2});
+  batches.go_on(3, before.first_sequence(3));
+  EXPECT_EQ(batches.batch(3, 0).ids, (Longs{4, 4, 5, 5}));
+  EXPECT_EQ(batches.samples(3, 1), (Longs{0, 1}));
+  EXPECT_EQ(batches.samples(4, 0), (Longs{2, 3}));
+  EXPECT_EQ(batches.learned_in_step(4), 4);
+  EXPECT_EQ(batches.first_sequence(5), 11);
+}
+
 TEST(Batches, TheSamplesOfAMicroBatchAreToldByTheirNumber) {
   const ScratchFolder folder;
   const TokenFile file = open_text(folder, "1 *1\n2 *2\n3 *3\n4 *4\n5 *5\n");

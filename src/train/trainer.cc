@@ -47,10 +47,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::int64_t sequences_per_step(const Job& job) {
-  return static_cast<std::int64_t>(job.train.micro_batches) * job.train.micro_batch_size;
-}
-
 /// Which samples of the training file are trained on: all but the held-out last ones.
 BatchRules batch_rules(const TrainSetup& setup, const TokenFile& file) {
   const Job& job = setup.job;
@@ -150,6 +146,7 @@ class Run final : public Observer {
   std::optional<Evaluation> evaluation_;
   SavedSteps saved_;
   RunQuestion question_;
+  std::optional<ModelFiles> model_files_;
   std::optional<StepLog> log_;
   std::optional<Saving> saving_;
   CollapseWatch collapse_;
@@ -291,6 +288,7 @@ void Run::restore() {
     throw with_older_checkpoint(error, job_.out, manifest.step);
   }
   done_ = static_cast<int>(manifest.step);
+  batches_.go_on(manifest.step, manifest.sequences);
   summary_.checkpoint = checkpoint;
 }
 
@@ -300,6 +298,7 @@ void Run::begin() {
   std::filesystem::create_directories(out);
   require_space(setup_.model, job_, done_);
   saved_.remove_unfinished();
+  model_files_.emplace(job_.model, setup_.chat_template);
   write_inputs(out, setup_);
   log_.emplace(out / "log.jsonl", done_);
   for (const auto& [step, loss, norm] : log_->earlier().learned) collapse_.step(step, loss, norm);
@@ -456,10 +455,9 @@ CheckpointContents Run::contents(int done) const {
   return {.model = setup_.model,
           .states = states_,
           .precision = setup_.plan.precision,
-          .model_folder = job_.model,
-          .chat_template = setup_.chat_template,
+          .model_files = *model_files_,
           .manifest = {.step = done,
-                       .sequences = done * sequences_per_step(job_),
+                       .sequences = batches_.first_sequence(done),
                        .question = question_,
                        .versions = {{"ferry", std::string(version())}},
                        .files = {}}};

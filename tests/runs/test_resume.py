@@ -200,6 +200,20 @@ def test_what_has_changed_is_said_and_what_is_allowed_goes_on(box):
     assert changed.findall(again.text) == ["processor", "train.steps"]
 
 
+def test_other_batches_go_on_where_the_data_stood(box):
+    """Three steps of 6 rows, then two of 3: as many rows are behind each checkpoint as were learned."""
+    changes = {"train__save_every": 1, "train__keep": 9}
+    box.train("halved", train__steps=3, **changes)
+    smaller = changes | {"train__steps": 5, "train__micro_batch_size": 1}
+    run = box.train("halved", "--resume", "--allow", "micro_batch_size", **smaller)
+    manifests = sorted((run.out / "checkpoints").glob("*/ferry/manifest.json"))
+    assert [json.loads(file.read_text())["sequences"] for file in manifests] == [6, 12, 18, 21, 24]
+    of_threes = box.train("threes", train__steps=8, train__micro_batch_size=1)
+    tokens = [[line["tokens"] for line in each.log if "loss" in line] for each in (run, of_threes)]
+    assert tokens[0][3:] == tokens[1][6:], "rows 18 to 23"
+    assert tokens[0][3:] != tokens[1][3:5], "and not 9 to 14"
+
+
 def test_a_choice_of_kernels_in_the_environment_is_said(box, monkeypatch):
     """MKL_CBWR and the like move the last bits, as another processor does."""
     box.train("kernels", train__steps=1)
