@@ -6,11 +6,9 @@
 namespace ferry {
 
 void Completions::add(HostCompletion completion) {
-  {
-    const std::lock_guard lock(mutex_);
-    done_.push_back(std::move(completion));
-  }
-  added_.notify_one();
+  const std::lock_guard lock(mutex_);
+  done_.push_back(std::move(completion));
+  added_.notify_one();  // while nobody can take it and then destroy this
 }
 
 std::optional<HostCompletion> Completions::take(Micros patience) {

@@ -346,6 +346,7 @@ void Binding::clear(InstanceId id, Bytes offset, Bytes size) const {
   }
   if (!on_drive(id)) {
     view(id, offset, {size.count}, at::kByte).zero_();
+    places_[plan_.instances[id].place].device->synchronize();  // any stream may read it from now on
     return;
   }
   const std::vector<std::byte> zeros(static_cast<std::size_t>(std::min(size, 1_MiB).count));

@@ -34,9 +34,9 @@ void fill(const ModelSpec& model, HomeStates& states) {
       std::vector<float> values(static_cast<std::size_t>(params[i].numel()));
       std::ranges::generate(values, [&] { return normal(random); });
       states.write(StatePart::master, {b, i}, values);
-      std::ranges::fill(values, 0.0F);
-      states.write(StatePart::exp_avg, {b, i}, values);
-      states.write(StatePart::exp_avg_sq, {b, i}, values);
+      for (const StatePart moment : {StatePart::exp_avg, StatePart::exp_avg_sq}) {
+        states.clear_moment(moment, {b, i}, params[i].numel());
+      }
     }
   }
 }
