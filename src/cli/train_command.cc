@@ -18,6 +18,7 @@
 #include "cli/environment.h"
 #include "cli/event.h"
 #include "cli/event_lines.h"
+#include "cli/given_plan.h"
 #include "cli/phase_lines.h"
 #include "cli/plan_cache.h"
 #include "cli/plan_tables.h"
@@ -78,66 +79,10 @@ std::optional<double> clipped_before(const Start& start, const Job& job) {
   return clipped_share(read_earlier_lines(log, static_cast<int>(start.done)), job.optim.clip);
 }
 
-void require_same_question(const Plan& plan, const PlanQuestion& question,
-                           const std::string& file) {
-  const auto on_drives = std::ranges::count(plan.places, PlaceKind::drive, &Place::kind);
-  if (on_drives > 0 && question.machine.drives.empty()) {
-    throw UserError(file +
-                    ": the plan rests values on drives, and the machine has no drives to train on"
-                    "\n  try: a machine file whose drives have `path`, `read` and `write`, or plan "
-                    "again");
-  }
-  if (plan.timing_only) {
-    throw UserError(
-        (file.empty() ? "this plan" : file) +
-        ": only tells time and cannot train; leave papers.pure off and make a plan again");
-  }
-  if (plan.micro_batches != question.micro_batches ||
-      plan.micro_batch_size != question.micro_batch_size || plan.sequence != question.sequence ||
-      plan.precision != question.precision || plan.gradients != question.gradients ||
-      plan.clips != question.clips || plan.mode != question.mode ||
-      plan.blocks.size() != question.model.blocks.size()) {
-    throw UserError(file +
-                    ": the plan was made for another job (micro_batches, micro_batch_size, "
-                    "sequence, precision, gradients, clip or model differ); make it again with "
-                    "ferry plan");
-  }
-}
-
-void require_same_sizes(const Plan& plan, const PlanQuestion& question, const std::string& file) {
-  IdVector<BlockId, Bytes> weights(plan.blocks.size()), states(plan.blocks.size());
-  for (const Value& value : plan.values) {
-    if (value.kind == ValueKind::weight) weights[value.block] += value.bytes;
-    if (value.kind != ValueKind::state) continue;
-    states[value.block] += value.bytes;
-    const std::int64_t unit = kTensorAlignment * state_element_bytes(plan.precision);
-    if (value.bytes.count % unit == 0) continue;
-    throw UserError(file + ": " + value_name(value) + " has " + std::to_string(value.bytes.count) +
-                    " bytes; expected a multiple of " + std::to_string(unit) +
-                    "; make the plan again with ferry plan");
-  }
-  for (const BlockId b : plan.blocks.ids()) {
-    const BlockLayout layout = layout_of(question.model.blocks[b]);
-    const auto require = [&](const char* value, Bytes found, Bytes expected) {
-      if (found == expected) return;
-      throw UserError(file + ": " + value + "." + to_string(b) + " has " +
-                      std::to_string(found.count) + " bytes in the plan; expected " +
-                      std::to_string(expected.count) +
-                      " of this model; make it again with ferry plan");
-    };
-    require("W", weights[b], weight_bytes(layout, plan.precision));
-    if (plan.blocks[b].trainable) require("S", states[b], state_bytes(layout, plan.precision));
-  }
-}
-
 /// The given plan file, with a plan for evaluating beside it where the job evaluates.
 std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuestion& question) {
-  const std::string& file = command.plan;
   Planned planned;
-  planned.plan = read_plan(file);
-  require_verified(planned.plan, file);
-  require_same_question(planned.plan, question, file);
-  require_same_sizes(planned.plan, question, file);
+  planned.plan = read_given_plan(command.plan, question);
   if (question.evaluates) {
     auto evaluation = make_evaluation(question, planned.plan);
     if (const auto* no = std::get_if<DoesNotFit>(&evaluation))
@@ -145,10 +90,9 @@ std::optional<Planned> plan_in_file(const TrainCommand& command, const PlanQuest
     planned.evaluation = std::get<Plan>(std::move(evaluation));
     if (!std::ranges::equal(planned.evaluation->places, planned.plan.places, {}, &Place::name,
                             &Place::name)) {
-      throw UserError(
-          file +
-          ": the plan was made for a machine with other devices or drives; make it again "
-          "with ferry plan, or set train.eval_every: 0");
+      throw UserError(command.plan +
+                      ": the plan has other devices or drives than the one to evaluate by; make it "
+                      "again with ferry plan, or set train.eval_every: 0");
     }
   }
   planned.prediction = simulate(planned.plan);

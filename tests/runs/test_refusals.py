@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from conftest import contents, ferry, make_tokens, states_bytes
+from conftest import contents, ferry, machine, make_tokens, states_bytes
 
 
 def test_a_budget_that_is_too_small_names_need_have_and_remedies(box):
@@ -97,6 +97,37 @@ def test_a_plan_of_other_sizes_is_refused(box):
         plan.write_text(text.replace(f"value S.1 bytes={size}\n", f"value S.1 bytes={smaller}\n"))
         done = ferry("train", str(file), "--plan", str(plan), expect=2)
         assert f"S.1 has {smaller} bytes" in done.stderr and said in done.stderr, done.stderr
+    for value in ("N.1", "L.0", "C", "X.0", "A.1.0", "dA.1.0", "G.1"):
+        size = int(re.search(rf"^value {value} bytes=(\d+)$", text, re.MULTILINE)[1])
+        changed = re.sub(rf"^(value {value} bytes=)\d+$", rf"\g<1>{size - 1}", text, flags=re.MULTILINE)
+        plan.write_text(re.sub(rf"^(task {value}>.* bytes=){size}\b", rf"\g<1>{size - 1}", changed, flags=re.MULTILINE))
+        done = ferry("train", str(file), "--plan", str(plan), expect=2)
+        assert f"{value} has {size - 1} bytes in the plan; expected {size}" in done.stderr, done.stderr
+
+
+def test_a_plan_whose_slots_are_not_aligned_is_refused(box):
+    file = box.folder / "aligned.yaml"
+    file.write_text(json.dumps(box.job("aligned")))
+    plan = box.folder / "aligned.plan"
+    ferry("plan", str(file), "-o", str(plan))
+    text = plan.read_text()
+    offset = int(re.search(r"^instance C@gpu0 offset=(\d+)$", text, re.MULTILINE)[1])
+    plan.write_text(text.replace(f"instance C@gpu0 offset={offset}\n", f"instance C@gpu0 offset={offset + 3}\n"))
+    done = ferry("train", str(file), "--plan", str(plan), expect=2)
+    assert f"C@gpu0 begins at byte {offset + 3}; expected a multiple of 8" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_plan_for_more_devices_than_there_are_is_refused(box, evaluates):
+    two = box.job("two", strategy="mobius", machine=str(machine(box.folder, 2)), budget__device="2 MiB")
+    file = box.folder / "two.yaml"
+    file.write_text(json.dumps(two))
+    plan = box.folder / "two.plan"
+    ferry("plan", str(file), "-o", str(plan))
+    one = two | {"machine": str(machine(box.folder, 1)), "data": two["data"] | {"eval_fraction": 0.2 if evaluates else 0}}
+    file.write_text(json.dumps(one))
+    done = ferry("train", str(file), "--plan", str(plan), expect=2)
+    assert "other devices or drives: its device 2 is 'gpu1', here it is no more" in done.stderr, done.stderr
 
 
 def test_a_plan_with_a_dropped_dependency_is_refused_before_it_runs(box):
