@@ -24,6 +24,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "store/drive_space.h"
 #include "store/mapping.h"
 #include "store/swap_file.h"
@@ -45,12 +46,6 @@ constexpr Bytes kSpaceKept = 64_MiB;        // left to others on a drive that is
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Requires: not empty.
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[(values.size() - 1) / 2];
 }
 
 /// Runs work(thread) on `threads` threads, none before all are there, and returns when all are

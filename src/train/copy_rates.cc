@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "device/device.h"
 #include "device/host_registration.h"
 #include "device/straight_copy.h"
@@ -63,8 +65,7 @@ double rate_of(double bytes, const Enqueue& enqueue, const Wait& wait) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     if (round >= kWarmUps) seconds.push_back(taken.count());
   }
-  std::ranges::sort(seconds);
-  return bytes / seconds[kRounds / 2];
+  return bytes / median(std::move(seconds));
 }
 
 double rate(std::span<const std::unique_ptr<Ends>> all, Bytes size, bool up) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "train/median.h"
+#include "base/median.h"
 
 namespace ferry {
 namespace {

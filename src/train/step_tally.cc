@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/median.h"
 
 namespace ferry {
 namespace {
@@ -14,8 +15,7 @@ Amount median_behind_warm_up(std::vector<Amount> steps) {
   if (steps.size() > StepTally::kWarmUpSteps) {
     steps.erase(steps.begin(), steps.begin() + StepTally::kWarmUpSteps);
   }
-  std::ranges::sort(steps);
-  return steps[steps.size() / 2];
+  return median(std::move(steps));
 }
 
 }  // namespace

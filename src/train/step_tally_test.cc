@@ -35,6 +35,10 @@ TEST(StepTally, MediansLeaveTheWarmUpOutOnceThereIsMore) {
   tally.add(4, Micros{2e6}, 60, {});
   EXPECT_DOUBLE_EQ(tally.median_step().seconds(), 2);
   EXPECT_DOUBLE_EQ(tally.median_tokens_per_second(), 30);
+
+  tally.add(5, Micros{4e6}, 80, {});  // of an even number the mean of the two in the middle
+  EXPECT_DOUBLE_EQ(tally.median_step().seconds(), 2.5);
+  EXPECT_DOUBLE_EQ(tally.median_tokens_per_second(), 25);
 }
 
 TEST(StepTally, AStepWithoutMeasuredTimeHasNoRate) {

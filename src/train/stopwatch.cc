@@ -8,10 +8,10 @@
 #include <chrono>
 #include <utility>
 
+#include "base/median.h"
 #include "base/steady_time.h"
 #include "device/device_event.h"
 #include "train/driving_thread.h"
-#include "train/median.h"
 
 namespace ferry {
 namespace {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "device/tensor_views.h"
 #include "optim/adamw.h"
 #include "optim/worker_team.h"
 #include "train/device_update.h"
-#include "train/median.h"
 #include "train/stopwatch.h"
 
 namespace ferry {
