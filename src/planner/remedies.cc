@@ -412,7 +412,8 @@ DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
   DoesNotFit result;
   result.limit_source = limit_source(question, lacking);
   result.place = std::move(lacking.place);
-  result.need = lacking.need;
+  // As device_limit() counts: what is asked for is enough.
+  result.need = lacking.kind == PlaceKind::device ? round_up(lacking.need, 512_B) : lacking.need;
   result.have = lacking.have;
   result.breakdown = std::move(lacking.breakdown);
   for (FittingChange& change : changes) {

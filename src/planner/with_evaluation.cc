@@ -173,6 +173,7 @@ class InTurn {
     for (std::size_t d = 0; d < devices.size(); ++d) {
       const PlaceId id = devices[d];
       Bytes& workspace = training.places[id].workspace;
+      const Bytes of_evaluations = evaluation.places[id].workspace;
       workspace = evaluation.places[id].workspace =
           std::max(workspace, evaluation.places[id].workspace);
       const Bytes budget = device_limit(question_, static_cast<int>(d));
@@ -186,7 +187,10 @@ class InTurn {
       const Bytes of_evaluation = peak_bytes(evaluation, id) - budget;
       training_is_too_large_ = training_is_too_large_ || of_training > Bytes{};
       lent_to_evaluation_[d] += std::max(Bytes{}, of_training);
-      lent_to_training_[d] += std::max(Bytes{}, of_evaluation);
+      if (of_evaluation <= Bytes{}) continue;
+      // Evaluation was planned with its own workspace: less by the difference leaves room for both.
+      Bytes& lent = lent_to_training_[d];
+      lent = std::max(lent + of_evaluation, workspace - of_evaluations);
     }
     return fits;
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "planner/costs/chain.h"
+#include "planner/costs/estimate.h"
 #include "planner/planner.h"
 #include "planner/sample_questions.h"
 
@@ -70,6 +71,28 @@ TEST(WithEvaluation, BothPlansFitTogetherInTheLeastBudgetThatIsAnswered) {
         ASSERT_TRUE(planned) << to_string(device);
         expect_shared(*planned, device);
       }
+    }
+  }
+}
+
+// Training's kernels may need far more than evaluation's, which then has to leave so much at once:
+// it once left a little more with each try, and after six was refused.
+TEST(WithEvaluation, WhatARefusalAsksForIsEnoughAndSoIsMore) {
+  for (const int micro_batches : {1, 2}) {
+    PlanQuestion question = evaluating({.layers = 8}, 1, "mobius");
+    question.micro_batches = micro_batches;
+    question.micro_batch_size = 8;
+    question.profile = estimate_profile(question.model, question.machine, question.precision,
+                                        {question.micro_batch_size, question.sequence});
+    for (BlockProfile& block : question.profile.blocks) block.backward_workspace += 1_MiB;
+    set_device_budgets(question, 512_B);
+    const PlanAnswer refused = make_plan(question);
+    const Bytes need = std::get<DoesNotFit>(refused).need;
+    for (Bytes device = need; device < need + 256_KiB; device += 8_KiB) {
+      SCOPED_TRACE(to_string(device) + ", " + std::to_string(micro_batches) + " micro-batches");
+      const auto planned = plan_within(question, device);
+      ASSERT_TRUE(planned);
+      expect_shared(*planned, device);
     }
   }
 }
