@@ -11,6 +11,7 @@
 #include "cli/cache_folder.h"
 #include "data/files.h"
 #include "plan/verify.h"
+#include "planner/costs/queues.h"
 
 namespace ferry {
 namespace {
@@ -18,18 +19,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Counts up when the planner answers equal questions differently, be it by another bound.
-constexpr int kPlannerVersion = 40;
+constexpr int kPlannerVersion = 41;
 
 // Everything that an answer depends on, as text.
 std::string question_text(const PlanQuestion& question) {
   Job job;  // writes the options
   job.plan = question.options;
   job.strategy = question.strategy;
+  Machine machine = question.machine;
+  machine.host.memory =
+      host_limit(question);  // what is free beyond it moves, and nothing depends on it
   std::ostringstream text;
   text << "planner " << kPlannerVersion << "\n"
-       << to_yaml(job) << to_yaml(question.machine) << to_yaml(question.profile)
-       << question.micro_batches << ' ' << question.micro_batch_size << ' ' << question.sequence
-       << ' ' << to_string(question.precision) << ' ' << to_string(question.gradients) << ' '
+       << to_yaml(job) << to_yaml(machine) << to_yaml(question.profile) << question.micro_batches
+       << ' ' << question.micro_batch_size << ' ' << question.sequence << ' '
+       << to_string(question.precision) << ' ' << to_string(question.gradients) << ' '
        << question.clips << ' ' << static_cast<int>(question.mode) << ' ' << question.evaluates
        << ' ' << (question.shared ? question.shared->bytes.count : -1) << ' '
        << question.host_budget.count << ' ' << question.model.tied << "\n";

@@ -50,6 +50,17 @@ def test_of_a_folder_that_cannot_be_written_they_go_to_the_users_cache(job, tmp_
     assert list(readable.iterdir()) == []
 
 
+def test_a_plan_is_found_again_whatever_memory_is_free_beyond_the_budget(job, tmp_path):
+    """Without a machine file the box is looked at anew each time."""
+    for free in ("3 GiB", "4 GiB"):
+        file = tmp_path / f"{free[0]}.yaml"
+        file.write_text(f"name: box\nhost: {{cores: 2, memory: {free}}}\ndevices:\n  - {{kind: sim, memory: 1 GiB}}\n")
+        asked = json.loads(job.read_text()) | {"machine": str(file), "budget": {"host": "1 GiB"}}
+        (tmp_path / "job.yaml").write_text(json.dumps(asked))
+        plan(tmp_path / "job.yaml", tmp_path, FERRY_CACHE=str(tmp_path / "found"))
+    assert kept(tmp_path / "found") == 1
+
+
 def test_a_kept_plan_that_is_damaged_or_no_file_is_made_again(job, tmp_path):
     plan(job, tmp_path, FERRY_CACHE=str(tmp_path / "odd"))
     (file,) = tmp_path.glob("odd/plans/*.json")
