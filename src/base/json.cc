@@ -17,10 +17,6 @@ constexpr std::size_t kLongestShown = 60;
 constexpr std::size_t kLongestName = 200;
 constexpr std::size_t kLongestReason = 300;
 
-std::string printed(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 /// nlohmann's message without its code in brackets; it quotes what it read last, however long.
 std::string reason(const json::exception& error) {
   std::string text = error.what();
@@ -108,7 +104,19 @@ class JsonBuilder final : public nlohmann::json_sax<json> {
 
 }  // namespace
 
+std::string json_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
 json parse_json(std::string_view text, const std::string& what) {
+  if (const auto nul = text.find('\0');
+      nul != std::string_view::npos) {  // a parser would end there
+    throw UserError(what + ": not JSON: byte " + std::to_string(nul) + " is 0");
+  }
   JsonBuilder builder(what);
   json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
@@ -123,15 +131,15 @@ json parse_json_or_null(std::string_view text) {
 }
 
 std::string shown(const json& value) {
-  const std::string text = printed(value);
+  const std::string text = json_text(value);
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown - 3) + "...";
 }
 
 std::string in_quotes(std::string_view name) {
-  if (name.size() <= kLongestName) return printed(json(name));
+  if (name.size() <= kLongestName) return json_text(json(name));
   const std::size_t half = kLongestName / 2;
-  return printed(json(std::string(name.substr(0, half)) + " ... " +
-                      std::string(name.substr(name.size() - half))));
+  return json_text(json(std::string(name.substr(0, half)) + " ... " +
+                        std::string(name.substr(name.size() - half))));
 }
 
 }  // namespace ferry

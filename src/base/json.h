@@ -18,6 +18,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& what);
 /// The same for texts that ferry wrote itself: null where parse_json() throws.
 nlohmann::json parse_json_or_null(std::string_view text);
 
+/// The value as a text, in lines where `indent` is not -1. Bytes that are no UTF-8, of a path say,
+/// are replaced.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
+
 /// A value from outside for messages: as JSON, at most 60 bytes of it.
 std::string shown(const nlohmann::json& value);
 

@@ -46,6 +46,13 @@ TEST(Json, BrokenTextIsNamedWithItsPlaceAndAtShort) {
   EXPECT_LT(refusal("[\"" + std::string(1'000'000, 'a')).size(), 400u);
   EXPECT_NE(refusal("[1] 2"), "");
   EXPECT_NE(refusal(""), "");
+  using namespace std::string_literals;
+  EXPECT_EQ(refusal("[1]\0 and more"s), "x.json: not JSON: byte 3 is 0");
+}
+
+TEST(Json, BytesThatAreNoUtf8AreReplacedInATextOfOurs) {
+  EXPECT_EQ(json_text(nlohmann::json("a\xff")), "\"a\xef\xbf\xbd\"");
+  EXPECT_EQ(json_text(nlohmann::ordered_json{{"b", 1}}, 2), "{\n  \"b\": 1\n}");
 }
 
 // A hundred thousand tensors, as a header has them: with nlohmann's own builder and a callback 145

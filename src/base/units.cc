@@ -54,7 +54,10 @@ Bytes parse_bytes(std::string_view text) {
   };
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !std::isfinite(number) || number < 0) return fail();
+  const bool has_leading_zero =  // eight to some readers, ten to others
+      text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+  if (error != std::errc() || !std::isfinite(number) || number < 0 || has_leading_zero)
+    return fail();
   auto unit = text.substr(static_cast<std::size_t>(end - text.data()));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   for (const auto& [name, factor] : kUnits) {

@@ -24,7 +24,8 @@ TEST(Units, ASizeWithOneLetterIsInPowersOf1024) {
 }
 
 TEST(Units, ASizeWithoutUnitOrWithAnUnknownOneIsRefused) {
-  for (const char* text : {"64", "", "MiB", "64 mib", "-1 MiB", "nan B", "1e30 GiB", "64 MiB x"}) {
+  for (const char* text :
+       {"64", "", "MiB", "64 mib", "-1 MiB", "nan B", "1e30 GiB", "64 MiB x", "064 MiB", "00 B"}) {
     EXPECT_THROW(parse_bytes(text), UserError) << text;
   }
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.h"
 #include "cli/wrap_text.h"
 
 namespace ferry {
@@ -119,7 +120,7 @@ std::string examination_json(const Examination& examination) {
                                 {"source", finding.source}});
   }
   // A path may hold bytes that are no UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string examination_yaml(const Examination& examination) {

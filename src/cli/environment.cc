@@ -3,10 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/json.h"
 #include "base/version.h"
 #include "cli/print.h"
 #include "data/checksum.h"
 #include "spec/host_limits.h"
+#include "train/run_folder.h"
 
 namespace ferry {
 namespace {
@@ -45,8 +47,8 @@ std::string environment_json(const Job& job, const TorchFacts& torch) {
                                       {"memory_bytes", box.memory.count},
                                       {"cpu_capability", torch.cpu_capability},
                                       {"gpus", gpus_json(torch.gpus)},
-                                      {"job_xxh64", hash_of(to_yaml(job))}};
-  return object.dump(2) + "\n";
+                                      {"job_xxh64", hash_of(kRunsJob + to_yaml(job))}};
+  return json_text(object, 2) + "\n";
 }
 
 }  // namespace ferry

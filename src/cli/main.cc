@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/event.h"
@@ -67,15 +68,13 @@ int answer(int argc, char** argv, AnswerForm& form) {
   }
 }
 
-constexpr auto kReplaceBadBytes = nlohmann::json::error_handler_t::replace;
-
 /// Says on standard error what went wrong; a program that asked for JSON is answered in it too.
 int fail(int exit_code, const std::string& text, const AnswerForm& form) {
   if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
   nlohmann::json answer{{"error", text}, {"exit", exit_code}};
   if (form.events) write_event("error", std::move(answer));
   // The text may quote a file that is not UTF-8.
-  if (form.json) std::puts(answer.dump(-1, ' ', false, kReplaceBadBytes).c_str());
+  if (form.json) std::puts(json_text(answer).c_str());
   return exit_code;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "cli/drive_wear.h"
 #include "cli/print.h"
 #include "cli/task_json.h"
@@ -427,7 +428,7 @@ Json summary_of(const PlanQuestion& question, const Planned& planned, const std:
 
 std::string plan_summary_json(const PlanQuestion& question, const Planned& planned,
                               const std::string& file) {
-  return summary_of(question, planned, file).dump();
+  return json_text(summary_of(question, planned, file));
 }
 
 std::string plan_json(const PlanQuestion& question, const Planned& planned,
@@ -454,7 +455,7 @@ std::string plan_json(const PlanQuestion& question, const Planned& planned,
          {"step_seconds", variation.step.seconds()},
          {"positions_per_second", or_null(variation.positions_per_second)}});
   }
-  return object.dump(1) + "\n";
+  return json_text(object, 1) + "\n";
 }
 
 std::string does_not_fit_json(const DoesNotFit& answer) {
@@ -472,7 +473,7 @@ std::string does_not_fit_json(const DoesNotFit& answer) {
          {"step_seconds", remedy.step.seconds()},
          {"assumed", remedy.assumed.empty() ? Json() : Json(remedy.assumed)}});
   }
-  return object.dump(2) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 std::string does_not_fit_text(const DoesNotFit& answer) {

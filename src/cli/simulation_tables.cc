@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "cli/print.h"
 #include "cli/task_json.h"
 #include "planner/write/activation_policy.h"
@@ -138,7 +139,7 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
     if (const auto steps = drive_life_steps(use, endurance)) row["life_steps"] = *steps;
     object["drives"][plan.places[use.place].name] = row;
   }
-  return object.dump(1) + "\n";
+  return json_text(object, 1) + "\n";
 }
 
 }  // namespace ferry

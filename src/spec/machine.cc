@@ -1,6 +1,7 @@
 #include "spec/machine.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 
@@ -226,7 +227,15 @@ class MachineReader {
              c == '-' || c == '_';
     });
     if (!plain) fail(line, "'" + name + "' is not a name; expected letters, digits, - and _");
-    if (name == "host") fail(line, "'host' names the host's memory; expected another name");
+    constexpr std::array<std::pair<const char*, const char*>, 4> kTaken = {
+        {{"host", "the host's memory"},
+         {"cores", "the host's cores"},
+         {"dram", "the rate of the host's memory"},
+         {"drives", "all drives together"}}};
+    for (const auto& [taken, what] : kTaken) {
+      if (name != taken) continue;
+      fail(line, "'" + name + "' names " + what + " in plans; expected another name");
+    }
     const auto [earlier, is_new] = names_.emplace(name, line);
     if (!is_new) {
       fail(line, "'" + name + "' is given twice; line " + std::to_string(earlier->second) +

@@ -142,6 +142,11 @@ TEST(Machine, ErrorsNameFileAndLine) {
             "m.yaml:5: 'r' is given twice; line 3 has it already");
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, name: a.b}")),
             "m.yaml:5: 'a.b' is not a name; expected letters, digits, - and _");
+  for (const std::string taken : {"host", "cores", "dram", "drives"}) {
+    const std::string said =
+        error_of(with_device("{kind: cuda, memory: 1 GiB, name: " + taken + "}"));
+    EXPECT_EQ(said.find("m.yaml:5: '" + taken + "' names "), 0U) << said;
+  }
   EXPECT_EQ(error_of(with_device("{kind: cuda, memory: 1 GiB, threads: 2}")),
             "m.yaml:5: 'threads' is for devices of kind sim; leave it out");
   EXPECT_EQ(error_of(with_device("{kind: sim, memory: 1 GiB, copies_in_turn: true}")),

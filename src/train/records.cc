@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "data/files.h"
 #include "train/run_folder.h"
 
@@ -143,7 +144,7 @@ std::string summary_json(const TrainSummary& summary, Micros predicted_step) {
   if (!summary.drive_life_steps.empty()) object["drive_life_steps"] = summary.drive_life_steps;
   if (summary.clipped_steps) object["clipped_steps"] = *summary.clipped_steps;
   if (summary.eval_loss) object["eval_loss"] = *summary.eval_loss;
-  return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 void write_summary(const std::filesystem::path& file, const TrainSummary& summary,
