@@ -87,6 +87,17 @@ void require_sizes(const Plan& plan, const PlanQuestion& question, const std::st
   }
 }
 
+/// Slots on devices end on multiples of 512 bytes.
+void require_budgets(const Plan& plan, const std::string& file) {
+  for (const PlaceId id : plan.places.ids()) {
+    const Place& place = plan.places[id];
+    const Bytes peak = peak_bytes(plan, id);
+    if (peak <= place.budget) continue;
+    throw UserError(file + ": '" + place.name + "' takes " + std::to_string(peak.count) +
+                    " bytes of its budget of " + std::to_string(place.budget.count) + kAgain);
+  }
+}
+
 /// Kernels read whole elements, of which the largest have 8 bytes.
 void require_alignment(const Plan& plan, const std::string& file) {
   constexpr std::int64_t kLargestElement = 8;
@@ -134,6 +145,7 @@ Plan read_given_plan(const std::string& file, const PlanQuestion& question) {
   require_places(plan, question, file);
   require_sizes(plan, question, file);
   require_alignment(plan, file);
+  require_budgets(plan, file);
   return plan;
 }
 

@@ -83,8 +83,9 @@ void ProgramCommands::add_simulate() {
   command.add_option("plan", simulate_.plan, "plan file")->required();
   command.add_option("-o,--output", simulate_.trace, "Chrome trace; default PLAN.trace.json");
   command.add_option("--html", simulate_.html, "page for a browser");
-  command.add_option("--endurance", simulate_.endurance,
-                     "bytes a drive may be written in its life: tells how long it lasts");
+  command.add_option(
+      "--endurance", simulate_.endurance,
+      "bytes all drives together may be written in their life: tells how long they last");
   command.add_flag("--json", simulate_.json, "answer in JSON");
   command.callback([this] {
     form_.json = simulate_.json;

@@ -144,6 +144,11 @@ JobTokens find_tokens(const TrainCommand& command) {
   resolve_sequence(job, read_model_spec(job.model));
   JobTokens tokens{token_file(job, job.data.train, job.data.eval_fraction), std::nullopt};
   if (!job.data.eval.empty()) tokens.eval = token_file(job, job.data.eval, 0);
+  if (job.train.eval_every > 0 && !tokens.eval && tokens.train.held_out == 0) {
+    const std::string place = origin(job, "data.eval_fraction");
+    throw UserError(place + ": 'train.eval_every' needs something to evaluate on; of these rows " +
+                    "'data.eval_fraction' holds out none; expected a larger part, or 'data.eval'");
+  }
   return tokens;
 }
 
@@ -179,7 +184,7 @@ void show_end(const TrainCommand& command, const TrainSummary& summary, Micros p
     std::printf("to go on: %s\n", resume_line(command).c_str());
   } else {
     std::printf("next: ferry generate %s --prompt \"...\"  (with --chat: a user's turn)\n",
-                summary.checkpoint.c_str());
+                shell_quoted(summary.checkpoint.string()).c_str());
   }
 }
 

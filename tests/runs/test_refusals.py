@@ -117,6 +117,20 @@ def test_a_plan_whose_slots_are_not_aligned_is_refused(box):
     assert f"C@gpu0 begins at byte {offset + 3}; expected a multiple of 8" in done.stderr, done.stderr
 
 
+def test_a_job_whose_part_to_evaluate_on_is_no_row_is_refused(box):
+    changes = {"data__eval_fraction": 1e-6, "train__eval_every": 2}
+    said = box.train("nothing-held-out", expect=2, **changes).text
+    assert "'train.eval_every' needs something to evaluate on" in said and "nothing-held-out.yaml:1: " in said
+    assert "measuring" not in said and not (box.folder / "nothing-held-out").exists()
+
+
+def test_a_path_that_is_no_utf8_is_told_in_json_all_the_same(box):
+    file = box.folder / "bytes.yaml"
+    file.write_text(json.dumps(box.job("bytes")))
+    done = ferry("plan", str(file), f"out={box.folder}/\udcff", "--json")
+    assert json.loads(done.stdout)["strategy"] == "resident"
+
+
 @pytest.mark.parametrize("evaluates", [False, True])
 def test_a_plan_for_more_devices_than_there_are_is_refused(box, evaluates):
     two = box.job("two", strategy="mobius", machine=str(machine(box.folder, 2)), budget__device="2 MiB")
