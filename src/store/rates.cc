@@ -272,7 +272,8 @@ std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size, int 
   if (const Bytes have = free_space(folder); length + kSpaceKept > have) {
     throw ResourceError(folder.string() + ": a test file of " + to_string(length) + " needs " +
                         to_string(length + kSpaceKept) + ", the drive has " + to_string(have) +
-                        "; make room or take a smaller one (--drive-size)");
+                        "; make room, take a smaller one (ferry doctor --drive-size), or give the drive's "
+                        "`read` and `write`");
   }
   const Mapping memory(kBlock * kBlocksInFlight);
   DriveSpace space({.name = "a test file", .parts = {{folder, 1}}, .size = length});
