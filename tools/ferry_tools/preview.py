@@ -8,6 +8,7 @@ import numpy
 
 from ferry_tools import token_file
 from ferry_tools.errors import DataError
+from ferry_tools.json_file import read_json
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.samples import Sample
 from ferry_tools.token_file import TokenSet
@@ -97,11 +98,22 @@ def look_at(found: TokenSet, sequence: int) -> Look:
     return look
 
 
+def refuse_foreign(found: TokenSet, path: Path, model: Path) -> None:
+    """Ids that the model does not have, by its configuration: training refuses them, too."""
+    known = read_json(model / "config.json").get("vocab_size")
+    if isinstance(known, int) and found.vocabulary > known:
+        raise DataError(
+            f"{path}: vocabulary of {found.vocabulary} ids, the model's has {known}; "
+            "tokenise with the model's own tokenizer"
+        )
+
+
 def refuse_endless(look: Look, found: TokenSet, path: Path) -> None:
     """A model that never sees the end token learned never stops."""
     if look.ends == 0:
+        end_token = "none" if found.end_token == token_file.NO_TOKEN else f"id {found.end_token}"
         raise DataError(
-            f"{path}: no answer ends in the end token (id {found.end_token}), so the model would "
+            f"{path}: no answer ends in the end token ({end_token}), so the model would "
             "never learn to stop; tokenise it with `tokenize`, which adds it"
         )
 
@@ -121,8 +133,9 @@ def warnings(look: Look, samples: int, sequence: int, repeats: bool) -> list[str
 
 
 def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool) -> str:
-    """The report. Raises DataError when no answer ends in the end token."""
+    """The report. Raises DataError when no answer ends in the end token, or the file is not one for the model."""
     found = token_file.read(path)
+    refuse_foreign(found, path, model)
     look = look_at(found, sequence)
     refuse_endless(look, found, path)
     tokens = ModelTokenizer.load(model)
