@@ -1,9 +1,11 @@
 """`generate`: a sanity look at what a model says, greedily, through transformers."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from ferry_tools.errors import DataError
+from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.template_limits import limits
 
@@ -58,6 +60,47 @@ def prompt_ids(tokens: ModelTokenizer, prompt: str, chat: bool, system: str | No
     return tokens.encode_all([rendered(tokens, turns, prompt=True)])[0]
 
 
+def refuse_damaged_weights(folder: Path) -> None:
+    """Names the file that is damaged: transformers says only what is wrong with one of them."""
+    from safetensors import SafetensorError, safe_open
+
+    for file in sorted(folder.glob("model*.safetensors")):
+        refuse_git_lfs_pointer(file)
+        try:
+            with safe_open(file, "pt"):
+                pass
+        except SafetensorError as error:
+            raise DataError(f"{file}: cannot be loaded: {error}") from None
+
+
+def load_model(folder: Path):
+    """transformers' model of a folder. Raises DataError with what is wrong with it."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    refuse_damaged_weights(folder)
+    try:
+        return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except MemoryError:
+        raise
+    except Exception as error:  # transformers raises whatever the folder's files lead to: KeyError, ZeroDivisionError
+        reason = error if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
+        raise DataError(f"{folder}: cannot be loaded: {reason}") from None
+
+
+def checked_logits(folder: Path, model, _ids, logits):
+    """The logits. Raises DataError where there is a NaN, of which no token is the most likely."""
+    if not logits.isnan().any():
+        return logits
+    wrong = [name for name, weight in model.named_parameters() if not weight.isfinite().all()]
+    reason = f"tensor '{wrong[0]}' is not finite" if wrong else f"its weights are finite, but overflow in {model.dtype}"
+    raise DataError(
+        f"{folder}: the logits are NaN, so there is no answer: {reason}; expected finite numbers: a damaged file, or "
+        "a model that had diverged when it was saved"
+    )
+
+
 def on_accelerator(model):
     """The model on the GPU that torch sees, and on the CPU where there is none or it does not fit."""
     import torch
@@ -76,20 +119,12 @@ def generate(folder: Path, prompt: str, max_new_tokens: int, chat: bool = False,
     """The continuation of `prompt`, or the answer to it, up to the end token."""
     folder = model_folder(folder)
     import torch
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
 
     tokens = ModelTokenizer.load(folder)
     given = prompt_ids(tokens, prompt, chat, system)
     if not given:
         raise DataError("the prompt has no tokens; expected some text")
-    try:
-        model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder}: cannot be loaded: {error}") from None
-    model = on_accelerator(model.eval())
+    model = on_accelerator(load_model(folder).eval())
     ids = torch.tensor([given], device=model.device)
     ends = [tokens.end_token, *(turn_end(tokens) if chat else [])]
     with torch.inference_mode():
@@ -100,5 +135,6 @@ def generate(folder: Path, prompt: str, max_new_tokens: int, chat: bool = False,
             do_sample=False,
             eos_token_id=ends,
             pad_token_id=tokens.end_token,
+            logits_processor=[partial(checked_logits, folder, model)],
         )
     return tokens.tokenizer.decode(out[0, len(given) :].tolist(), skip_special_tokens=True)
