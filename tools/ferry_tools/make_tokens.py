@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ferry_tools import token_file
 from ferry_tools.errors import DataError, RowError
+from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.long_text import encode_piece, joined, overlapping
 from ferry_tools.mix import Part, mixed_file
 from ferry_tools.model_tokenizer import FILES, ModelTokenizer
@@ -193,6 +194,8 @@ def make_token_file(question: Question, cache: Path) -> dict:
         if not part.path.is_file() and not part.path.is_dir():
             found = "neither a file nor a folder" if part.path.exists() else "no such file or folder"
             raise DataError(f"{part.path}: {found}; expected JSONL, JSON, CSV, Parquet or plain text")
+        if part.path.is_file():
+            refuse_git_lfs_pointer(part.path)
     parts, cached, templates = [], True, []
     for part in question.parts:
         path, was_there, notes = tokens_of_file(question, part.path, cache)

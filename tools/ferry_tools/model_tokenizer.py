@@ -11,6 +11,7 @@ from pathlib import Path
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers
 
 from ferry_tools.errors import DataError
+from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.json_file import read_json
 from ferry_tools.long_text import PIECE, encode_pieces, in_pieces
 from ferry_tools.template_limits import bounded
@@ -36,8 +37,12 @@ FILES = [
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Loads tokenizer.json, or the byte-level BPE of vocab.json and merges.txt."""
+    whole = (folder / "tokenizer.json").is_file()
+    for name in ("tokenizer.json",) if whole else ("vocab.json", "merges.txt"):
+        if (folder / name).is_file():
+            refuse_git_lfs_pointer(folder / name)
     try:
-        if (folder / "tokenizer.json").is_file():
+        if whole:
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             tokenizer.no_truncation()
             tokenizer.no_padding()

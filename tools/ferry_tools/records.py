@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ferry_tools.errors import DataError, RowError
+from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.json_file import read_json
 from ferry_tools.packed_file import format_of, opened
 
@@ -259,4 +260,6 @@ def arrow_files(folder: Path) -> list[str]:
         raise DataError(f"{folder / 'state.json'}: names a file outside of its folder")
     if missing := [name for name in names if not os.path.isfile(folder / name)]:  # also of names that none can have
         raise DataError(f"{folder / missing[0][:200]}: no such file, which state.json names")
+    for name in names:
+        refuse_git_lfs_pointer(folder / name)
     return names
