@@ -1,5 +1,7 @@
 """Conversations: rendered by a chat template; the assistant's turns are learned."""
 
+from jinja2 import TemplateSyntaxError
+
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.model_tokenizer import ModelTokenizer, Span
 from ferry_tools.rows import Chat
@@ -15,6 +17,8 @@ def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[in
             whole, spans = turns_of(tokens, where, chat)
     except DataError:
         raise
+    except TemplateSyntaxError as error:  # no row has anything to do with it
+        raise tokens.broken_template(error) from None
     except TooSlow as error:  # every other row would take as long to say so
         raise DataError(f"{where}: the chat template refuses the conversation: {error}") from None
     except Exception as error:  # a template is code that came with the model

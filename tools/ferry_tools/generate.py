@@ -4,6 +4,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from jinja2 import TemplateSyntaxError
+
 from ferry_tools.errors import DataError
 from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.model_tokenizer import ModelTokenizer
@@ -35,6 +37,8 @@ def rendered(tokens: ModelTokenizer, turns: list[dict], prompt: bool = False) ->
     try:
         with limits():
             return tokens.render(turns, prompt=prompt)[0]
+    except TemplateSyntaxError as error:
+        raise tokens.broken_template(error) from None
     except Exception as error:  # a template is code that came with the model
         what = "prompt" if prompt else "conversation"
         raise DataError(f"{tokens.folder}: the chat template refuses the {what}: {error}") from None

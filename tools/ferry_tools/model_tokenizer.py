@@ -8,6 +8,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 
+from jinja2 import TemplateSyntaxError
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers
 
 from ferry_tools.errors import DataError
@@ -15,6 +16,7 @@ from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.json_file import read_json
 from ferry_tools.long_text import PIECE, encode_pieces, in_pieces
 from ferry_tools.template_limits import bounded
+from ferry_tools.template_syntax import broken
 from ferry_tools.templates import ChatTemplate, asked_template, named_template
 
 Span = tuple[int, int]  # of characters or of tokens: from, to
@@ -170,6 +172,12 @@ class ModelTokenizer:
         """
         texts, spans = self.renderer(conversations=[messages], tools=tools, add_generation_prompt=prompt)
         return bounded(texts[0]), [tuple(span) for span in spans[0]] if spans else []
+
+    def broken_template(self, error: TemplateSyntaxError) -> DataError:
+        """What jinja2 says of the template when it is first rendered, such as a filter that it does not know."""
+        own = self.chat_template.origin == OWN_TEMPLATE
+        where = f"{self.folder}: {OWN_TEMPLATE} chat template" if own else self.chat_template.origin
+        return broken(f"{where}:{error.lineno}", error)
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Ids of each text, without special tokens added."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from ferry_tools.errors import DataError
+from ferry_tools.template_syntax import check_syntax
 
 TEMPLATE_LIMIT = 1 << 20  # bytes of a file
 
@@ -143,6 +144,8 @@ def asked_template(asked: str, tokenizer: Tokenizer) -> ChatTemplate:
     if path.stat().st_size > TEMPLATE_LIMIT:
         raise DataError(f"{asked}: larger than {TEMPLATE_LIMIT >> 20} MiB; expected a jinja template")
     try:
-        return ChatTemplate(path.read_text(encoding="utf-8"), asked)
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{asked}: not UTF-8; expected a jinja template") from None
+    check_syntax(asked, text)
+    return ChatTemplate(text, asked)

@@ -8,6 +8,7 @@ from ferry_tools.chat import chat_sample
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.rows import Chat
+from ferry_tools.template_syntax import check_syntax
 from ferry_tools.templates import GENERATION, NAMED
 
 TURNS = [
@@ -121,3 +122,48 @@ def test_a_template_that_takes_too_much_is_a_row_error(folder, tmp_path, templat
     (tmp_path / "t.jinja").write_text(template)
     with pytest.raises(RowError, match=f"d:1: the chat template refuses the conversation: {reason}"):
         chat_sample(ModelTokenizer.load(folder, str(tmp_path / "t.jinja")), "d:1", Chat(TURNS))
+
+
+@pytest.mark.parametrize(
+    "template, where, reason",
+    [
+        ("{% for m in messages %}\n{{ m.content }\n{% endfor %}", ":2", "unexpected '}'"),
+        ("{{ bos_token }}\n\n{% generation %}{{ messages }}", ":3", "Unexpected end of template.*'generation'"),
+        ("{% nope %}", ":1", "Encountered unknown tag 'nope'"),
+        ("{{ " + "9" * 5000 + " }}", "", "Exceeds the limit .*"),
+        ("{{ " + "(" * 5000, "", "maximum recursion depth exceeded"),
+    ],
+)
+def test_a_file_that_is_no_template_is_refused_before_any_row(nano, tmp_path, template, where, reason):
+    (tmp_path / "bad.jinja").write_text(template)
+    with pytest.raises(DataError, match=f"bad.jinja{where}: not a chat template: {reason}; expected jinja$") as refused:
+        ModelTokenizer.load(nano, str(tmp_path / "bad.jinja"))
+    assert not isinstance(refused.value, RowError)
+
+
+def test_a_template_of_unknown_filters_is_no_fault_of_a_row(folder, tmp_path):
+    (tmp_path / "bad.jinja").write_text("{{ messages[0].content }}\n{{ messages | nonesuch }}")
+    with pytest.raises(DataError, match="bad.jinja:2: not a chat template: No filter named 'nonesuch'") as refused:
+        chat_sample(ModelTokenizer.load(folder, str(tmp_path / "bad.jinja")), "d:1", Chat(TURNS))
+    assert not isinstance(refused.value, RowError)
+
+
+def test_the_tokenizers_own_template_is_named_where_it_is_broken(folder, tmp_path):
+    model = shutil.copytree(folder, tmp_path / "m")
+    (model / "chat_template.jinja").write_text("{{ messages }")
+    with pytest.raises(DataError, match="m: the tokenizer's own chat template:1: not a chat template: unexpected '}'"):
+        chat_sample(ModelTokenizer.load(model), "d:1", Chat(TURNS))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_templates_with_every_tag_that_transformers_knows_are_templates(name):
+    check_syntax(name, NAMED[name])
+    check_syntax(name, "{% for m in messages %}{% generation %}{% continue %}{%break%}{% endgeneration %}{% endfor %}")
+
+
+def test_a_broken_template_is_exit_code_2_without_a_word_of_rows(ferry_tools, folder, jsonl, tmp_path):
+    (tmp_path / "bad.jinja").write_text("{{ messages[0] }")
+    path = jsonl({"messages": TURNS}, "no JSON")
+    process = ferry_tools("preview", path, "--model", folder, "--chat-template", "bad.jinja")
+    assert process.returncode == 2 and process.stdout == ""
+    assert process.stderr == "bad.jinja:1: not a chat template: unexpected '}'; expected jinja\n"
