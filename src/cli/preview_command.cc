@@ -4,6 +4,7 @@
 #include "cli/question.h"
 #include "spec/job.h"
 #include "spec/model_spec.h"
+#include "spec/quantity.h"
 
 namespace ferry {
 namespace {
@@ -26,7 +27,8 @@ int run_preview(const PreviewCommand& command) {
                     "a file without one: ferry data preview FILE --model DIR");
   }
   if (job.data.sequence == 0) resolve_sequence(job, read_model_spec(job.model));
-  std::vector<std::string> arguments = {"preview", "--samples=" + std::to_string(command.samples)};
+  std::vector<std::string> arguments = {"preview", "--samples=" + std::to_string(command.samples),
+                                        "--held-out=" + real_text(job.data.eval_fraction)};
   const std::vector<std::string> rest = tokenising_arguments(job, job.data.train);
   arguments.insert(arguments.end(), rest.begin(), rest.end());
   show_python_tool(arguments);

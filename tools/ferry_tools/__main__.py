@@ -23,6 +23,13 @@ def positive(text: str) -> int:
     return number
 
 
+def part(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(f"expected a part below 1, found {text}")
+    return number
+
+
 def weights(text: str) -> list[float]:
     return [float(word) for word in text.split(",")]
 
@@ -35,7 +42,7 @@ def add_sources(command: argparse.ArgumentParser) -> None:
     command.add_argument("--chat-template", help="a name or a file")
     command.add_argument("--on-error", choices=["stop", "skip"], default="stop", help="at a row that cannot be used")
     command.add_argument("--sequence", type=positive, default=1024, help="tokens per row")
-    command.add_argument("--held-out", type=float, default=0, help="part of each file's rows, the last ones")
+    command.add_argument("--held-out", type=part, default=0, help="part of each file's rows, the last ones")
     command.add_argument("--processes", type=positive, help="that tokenise at once, at most")
     command.add_argument("--cache", type=Path, default=Path(".cache/tokens"), help="folder of token files")
 
@@ -107,7 +114,8 @@ def run(arguments: argparse.Namespace) -> None:
             print(json.dumps(made))
         else:
             repeats = any(part.weight > 1 for part in question.parts)
-            print(preview(Path(made["path"]), arguments.model, arguments.sequence, arguments.samples, repeats))
+            path, held_out = Path(made["path"]), made["held_out"]
+            print(preview(path, arguments.model, arguments.sequence, arguments.samples, repeats, held_out))
     elif arguments.command == "init":
         from ferry_tools.make_model import make_model
 

@@ -56,7 +56,8 @@ class Look:
 
     kept: int = 0  # tokens that fit into data.sequence
     tokens: int = 0
-    predicted: int = 0  # tokens that are learned
+    epoch_kept: int = 0  # of the samples that are trained on
+    epoch_learned: int = 0  # of those within data.sequence
     cut: int = 0
     nothing_learned: int = 0  # within data.sequence
     cut_answers: int = 0  # their end token lies behind the cut
@@ -66,8 +67,10 @@ class Look:
     duplicates: int = 0  # of an earlier sample
 
 
-def look_at(found: TokenSet, sequence: int) -> Look:
+def look_at(found: TokenSet, sequence: int, held_out: int = 0) -> Look:
+    """Looks at all samples; the last ones are held out, and an epoch is of the others."""
     look = Look()
+    trained = len(found.offsets) - 1 - held_out
     known: set[int] = set()
     for first in range(0, len(found.offsets) - 1, SAMPLES_AT_ONCE):
         offsets = found.offsets[first : first + SAMPLES_AT_ONCE + 1]
@@ -83,9 +86,11 @@ def look_at(found: TokenSet, sequence: int) -> Look:
         seen = per_sample(flags & (place >= 1) & (place < sequence))
         ends = per_sample(flags & (ids == found.end_token))
         ends_seen = per_sample(flags & (ids == found.end_token) & (place < sequence))
-        look.kept += int(numpy.minimum(lengths, sequence).sum())
+        kept = numpy.minimum(lengths, sequence)
+        look.kept += int(kept.sum())
         look.tokens += int(lengths.sum())
-        look.predicted += int(seen.sum())
+        look.epoch_kept += int(kept[: max(trained - first, 0)].sum())
+        look.epoch_learned += int(seen[: max(trained - first, 0)].sum())
         look.cut += int((lengths > sequence).sum())
         look.nothing_learned += int((seen == 0).sum())
         look.cut_answers += int(((seen > 0) & (ends > 0) & (ends_seen == 0)).sum())
@@ -132,11 +137,21 @@ def warnings(look: Look, samples: int, sequence: int, repeats: bool) -> list[str
     return [f"  {count:>8,} samples ({count / samples:.1%}): {what}" for count, what in cases if count]
 
 
-def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool) -> str:
+def epoch(look: Look, samples: int, held_out: int, sequence: int) -> str:
+    """What is trained on in one pass over the samples that are not held out."""
+    of_them = f", {held_out:,} of them held out for evaluation" if held_out else ""
+    positions = (samples - held_out) * sequence
+    return (
+        f"{samples:,} samples{of_them}; per epoch {look.epoch_kept:,} tokens, {look.epoch_learned:,} of them learned, "
+        f"{positions:,} positions without packing ({look.epoch_kept / positions:.0%} used)"
+    )
+
+
+def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool, held_out: int = 0) -> str:
     """The report. Raises DataError when no answer ends in the end token, or the file is not one for the model."""
     found = token_file.read(path)
     refuse_foreign(found, path, model)
-    look = look_at(found, sequence)
+    look = look_at(found, sequence, held_out)
     refuse_endless(look, found, path)
     tokens = ModelTokenizer.load(model)
     samples = len(found.offsets) - 1
@@ -145,13 +160,8 @@ def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool) -
         sample = found.sample(number)
         lines += [f"sample {number}: {len(sample.ids)} tokens, [learned]"]
         lines += [f"  {marked(tokens, sample, sequence)}", ""]
-    positions = samples * sequence
     lines += ["lengths in tokens"] + histogram(numpy.diff(found.offsets), sequence)
-    lines += [
-        "",
-        f"{samples:,} samples; per epoch {look.kept:,} tokens, {look.predicted:,} of them learned, "
-        f"{positions:,} positions without packing ({look.kept / positions:.0%} used)",
-    ]
+    lines += ["", epoch(look, samples, held_out, sequence)]
     if found_wrong := warnings(look, samples, sequence, repeats):
         lines += ["", "LOOK AT THESE"] + found_wrong
     return "\n".join(lines)

@@ -28,7 +28,7 @@ def test_what_is_probably_not_meant_is_counted(tmp_path):
     ]
     token_file.write(path, 10, 0, bytes(32), samples)
     look = look_at(token_file.read(path), 4)
-    assert (look.kept, look.tokens, look.predicted, look.cut) == (23, 28, 8, 3)
+    assert (look.kept, look.tokens, look.epoch_learned, look.cut) == (23, 28, 8, 3)
     assert (look.nothing_learned, look.cut_answers, look.endless, look.empty, look.duplicates) == (1, 1, 1, 1, 1)
 
 
@@ -41,6 +41,25 @@ def test_a_preview_is_loud_about_it(nano, tmp_path):
     assert "1 samples (25.0%): nothing learned" in said
     assert "2 samples (50.0%): the same tokens as an earlier sample" in said
     assert "same tokens" not in preview(path, nano, 16, 3, repeats=True)
+
+
+@pytest.mark.parametrize("at_once", [4096, 3, 2])
+def test_an_epoch_is_of_the_samples_that_are_not_held_out(nano, tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr("ferry_tools.preview.SAMPLES_AT_ONCE", at_once)
+    path = tmp_path / "x.tokens"
+    token_file.write(path, 512, 0, bytes(32), [Sample([5, n, 0], b"\0\1\1") for n in range(1, 5)] + [ANSWER] * 2)
+    said = preview(path, nano, 8, 1, repeats=False, held_out=2)
+    assert "6 samples, 2 of them held out for evaluation; per epoch 12 tokens, 8 of them learned, 32 positions" in said
+    assert "1 samples (16.7%): the same tokens" in said, "all samples are looked at"
+    assert "6 samples; per epoch 20 tokens, 12 of them learned, 48 positions" in preview(path, nano, 8, 1, False)
+
+
+def test_a_preview_holds_out_what_training_does(ferry_tools, nano, jsonl):
+    path = jsonl(*({"prompt": f"{n} + 1?", "completion": "so"} for n in range(10)))
+    process = ferry_tools("preview", path, "--model", nano, "--held-out", 0.25)
+    assert "10 samples, 2 of them held out for evaluation; per epoch" in process.stdout, process.stderr
+    refused = ferry_tools("preview", path, "--model", nano, "--held-out", 1)
+    assert refused.returncode == 2 and "expected a part below 1, found 1" in refused.stderr
 
 
 def test_a_set_as_meant_is_shown_without_warning(nano, tmp_path):
