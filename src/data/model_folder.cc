@@ -43,7 +43,7 @@ const char* dtype_name(ElementType type) {
 /// config.json with the dtype of the weights, under the key that the file has: `torch_dtype` is
 /// what transformers before version 5 wrote.
 std::string with_dtype(const std::string& text, ElementType weights) {
-  nlohmann::json config = nlohmann::json::parse(text);
+  nlohmann::json config = parse_json(text, "config.json");
   if (config.contains("torch_dtype")) config["torch_dtype"] = dtype_name(weights);
   if (config.contains("dtype") || !config.contains("torch_dtype")) {
     config["dtype"] = dtype_name(weights);

@@ -270,10 +270,11 @@ std::optional<DriveRates> measure_drive(const fs::path& folder, Bytes size, int 
   FERRY_CHECK(size > 0_B && threads > 0, "a test file needs a size, computing needs threads");
   const Bytes length = round_up(size, 2 * kBlock);
   if (const Bytes have = free_space(folder); length + kSpaceKept > have) {
-    throw ResourceError(folder.string() + ": a test file of " + to_string(length) + " needs " +
-                        to_string(length + kSpaceKept) + ", the drive has " + to_string(have) +
-                        "; make room, take a smaller one (ferry doctor --drive-size), or give the drive's "
-                        "`read` and `write`");
+    throw ResourceError(
+        folder.string() + ": a test file of " + to_string(length) + " needs " +
+        to_string(length + kSpaceKept) + ", the drive has " + to_string(have) +
+        "; make room, take a smaller one (ferry doctor --drive-size), or give the drive's "
+        "`read` and `write`");
   }
   const Mapping memory(kBlock * kBlocksInFlight);
   DriveSpace space({.name = "a test file", .parts = {{folder, 1}}, .size = length});
