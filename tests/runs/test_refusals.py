@@ -78,19 +78,21 @@ def test_what_planning_refuses_names_the_line_of_the_job_file(box):
     assert done.stderr.splitlines()[-1].startswith(f"{file}:3: plan.devices: expected devices from 0 to"), done.stderr
 
 
+def planned(box, name: str, **changes):
+    """A job's file and its plan's."""
+    file, plan = box.write_job(name, **changes)[0], box.folder / f"{name}.plan"
+    ferry("plan", str(file), "-o", str(plan))
+    return file, plan
+
+
 def test_a_plan_for_another_job_is_refused(box):
-    file = box.folder / "other.yaml"
-    file.write_text(json.dumps(box.job("other")))
-    ferry("plan", str(file), "-o", str(box.folder / "other.plan"))
-    done = ferry("train", str(file), "train.micro_batches=2", "--plan", str(box.folder / "other.plan"), expect=2)
+    file, plan = planned(box, "other")
+    done = ferry("train", str(file), "train.micro_batches=2", "--plan", str(plan), expect=2)
     assert "another job" in done.stderr
 
 
 def test_a_plan_of_other_sizes_is_refused(box):
-    file = box.folder / "sizes.yaml"
-    file.write_text(json.dumps(box.job("sizes")))
-    plan = box.folder / "sizes.plan"
-    ferry("plan", str(file), "-o", str(plan))
+    file, plan = planned(box, "sizes")
     text = plan.read_text()
     size = int(re.search(r"^value S\.1 bytes=(\d+)$", text, re.MULTILINE)[1])
     for smaller, said in ((size - 8, "multiple of"), (size - 512, f"expected {size} of this model")):
@@ -106,10 +108,7 @@ def test_a_plan_of_other_sizes_is_refused(box):
 
 
 def test_a_plan_whose_slots_are_not_aligned_is_refused(box):
-    file = box.folder / "aligned.yaml"
-    file.write_text(json.dumps(box.job("aligned")))
-    plan = box.folder / "aligned.plan"
-    ferry("plan", str(file), "-o", str(plan))
+    file, plan = planned(box, "aligned")
     text = plan.read_text()
     offset = int(re.search(r"^instance C@gpu0 offset=(\d+)$", text, re.MULTILINE)[1])
     plan.write_text(text.replace(f"instance C@gpu0 offset={offset}\n", f"instance C@gpu0 offset={offset + 3}\n"))
@@ -133,23 +132,16 @@ def test_a_path_that_is_no_utf8_is_told_in_json_all_the_same(box):
 
 @pytest.mark.parametrize("evaluates", [False, True])
 def test_a_plan_for_more_devices_than_there_are_is_refused(box, evaluates):
-    two = box.job("two", strategy="mobius", machine=str(machine(box.folder, 2)), budget__device="2 MiB")
-    file = box.folder / "two.yaml"
-    file.write_text(json.dumps(two))
-    plan = box.folder / "two.plan"
-    ferry("plan", str(file), "-o", str(plan))
-    one = two | {"machine": str(machine(box.folder, 1)), "data": two["data"] | {"eval_fraction": 0.2 if evaluates else 0}}
-    file.write_text(json.dumps(one))
+    file, plan = planned(box, "two", strategy="mobius", machine=str(machine(box.folder, 2)), budget__device="2 MiB")
+    job = json.loads(file.read_text())
+    job["data"]["eval_fraction"] = 0.2 if evaluates else 0
+    file.write_text(json.dumps(job | {"machine": str(machine(box.folder, 1))}))
     done = ferry("train", str(file), "--plan", str(plan), expect=2)
     assert "other devices or drives: its device 2 is 'gpu1', here it is no more" in done.stderr, done.stderr
 
 
 def test_a_plan_with_a_dropped_dependency_is_refused_before_it_runs(box):
-    file = box.folder / "dropped.yaml"
-    job = box.job("dropped", strategy="mobius", budget__device=f"{states_bytes(box.model) // 8} B")
-    file.write_text(json.dumps(job))
-    plan = box.folder / "dropped.plan"
-    ferry("plan", str(file), "-o", str(plan))
+    file, plan = planned(box, "dropped", strategy="mobius", budget__device=f"{states_bytes(box.model) // 8} B")
     lines = plan.read_text().splitlines()
     for number, line in enumerate(lines):
         if line.startswith("task F.3.0 "):
