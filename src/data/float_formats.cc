@@ -25,10 +25,6 @@ std::optional<std::size_t> first_of_at_least(std::uint32_t least, std::span<cons
 
 }  // namespace
 
-float bf16_to_float(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 float f16_to_float(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1Fu;

@@ -7,10 +7,9 @@
 #include <optional>
 #include <span>
 
-namespace ferry {
+#include "base/bf16.h"
 
-/// bfloat16: the upper half of a float.
-float bf16_to_float(std::uint16_t bits);
+namespace ferry {
 
 /// IEEE 754 binary16, subnormal numbers, infinities and NaN included.
 float f16_to_float(std::uint16_t bits);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/bf16.h"
 #include "optim/split.h"
 
 // Built with -ffp-contract=off (see CMakeLists.txt): a fused multiply-add would change the bits.

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/bf16.h"
 #include "optim/adamw_kernel.h"
 #include "optim/split.h"
 

@@ -7,7 +7,6 @@
 // update must look for non-finite results itself (adamw.h does).
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 namespace ferry {
@@ -24,11 +23,6 @@ constexpr std::uint16_t split_lo(std::uint32_t bits) { return static_cast<std::u
 constexpr std::uint32_t join(std::uint16_t hi, std::uint16_t lo) {
   // lo >> 15 is the carry that rounding added to hi.
   return static_cast<std::uint32_t>(static_cast<std::uint16_t>(hi - (lo >> 15))) << 16 | lo;
-}
-
-/// The value of a bf16 bit pattern, exact.
-constexpr float bf16_to_float(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
 }  // namespace ferry

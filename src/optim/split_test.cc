@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/bf16.h"
+
 namespace ferry {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "train/divergence.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -27,9 +26,7 @@ bool is_finite(const Binding& binding, InstanceId id, bool rounded, std::int64_t
     if (rounded) {
       const auto bits = std::span(halves).first(length);
       binding.read(id, 2_B * (first + done), std::as_writable_bytes(bits));
-      for (std::size_t i = 0; i < length; ++i) {
-        piece[i] = std::bit_cast<float>(std::uint32_t{bits[i]} << 16);
-      }
+      widen_bf16(bits, piece);
     } else {
       binding.read(id, 4_B * (first + done), std::as_writable_bytes(piece));
     }
