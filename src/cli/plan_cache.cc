@@ -26,9 +26,8 @@ std::string question_text(const PlanQuestion& question) {
   Job job;  // writes the options
   job.plan = question.options;
   job.strategy = question.strategy;
-  Machine machine = question.machine;
-  machine.host.memory =
-      host_limit(question);  // what is free beyond it moves, and nothing depends on it
+  Machine machine = question.machine;  // what is free beyond the limit moves; no plan depends on it
+  machine.host.memory = host_limit(question);
   std::ostringstream text;
   text << "planner " << kPlannerVersion << "\n"
        << to_yaml(job) << to_yaml(machine) << to_yaml(question.profile) << question.micro_batches

@@ -54,7 +54,7 @@ def test_a_last_save_that_fails_is_an_error_that_says_what_is_lost(box):
 def test_a_model_whose_folder_is_moved_meanwhile_is_saved_all_the_same(box, tmp_path):
     """A base model on scratch, or a checkpoint of another run that rotates away."""
     base = shutil.copytree(box.model, tmp_path / "base")
-    run = box.start("moved", model=str(base), train__steps=MANY)
+    run = box.start("base-moved", model=str(base), train__steps=MANY)
     run.wait_until(lambda: run.steps >= 2)
     base.rename(tmp_path / "elsewhere")
     run.process.send_signal(signal.SIGINT)
