@@ -113,8 +113,8 @@ std::string json_text(const nlohmann::ordered_json& value, int indent) {
 }
 
 json parse_json(std::string_view text, const std::string& what) {
-  if (const auto nul = text.find('\0');
-      nul != std::string_view::npos) {  // a parser would end there
+  const auto nul = text.find('\0');
+  if (nul != std::string_view::npos) {  // nlohmann's parser would end there
     throw UserError(what + ": not JSON: byte " + std::to_string(nul) + " is 0");
   }
   JsonBuilder builder(what);

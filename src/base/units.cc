@@ -45,6 +45,11 @@ std::string print(const char* format, double value, const char* unit) {
 
 }  // namespace
 
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
 Bytes parse_bytes(std::string_view text) {
   const auto fail = [&]() -> Bytes {
     throw UserError(
@@ -54,10 +59,8 @@ Bytes parse_bytes(std::string_view text) {
   };
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool has_leading_zero =  // eight to some readers, ten to others
-      text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
-  if (error != std::errc() || !std::isfinite(number) || number < 0 || has_leading_zero)
-    return fail();
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return fail();
+  if (has_leading_zero(text)) return fail();
   auto unit = text.substr(static_cast<std::size_t>(end - text.data()));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   for (const auto& [name, factor] : kUnits) {

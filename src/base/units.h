@@ -55,6 +55,9 @@ constexpr Micros operator-(Micros a, Micros b) { return {a.count - b.count}; }
 constexpr Micros operator*(Micros a, double factor) { return {a.count * factor}; }
 constexpr Micros from_seconds(double seconds) { return {seconds * 1e6}; }
 
+/// "010": eight to some readers, ten to others; no number is read from such a text.
+bool has_leading_zero(std::string_view text);
+
 /// Reads a size: a number with a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB), with or without a
 /// space; one letter is a power of 1024. Throws UserError saying what was expected.
 /// "64 MiB", "64M" -> 67108864; "1 KB" -> 1000.

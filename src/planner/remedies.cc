@@ -11,6 +11,7 @@
 
 #include "base/side_by_side.h"
 #include "planner/costs/estimate.h"
+#include "planner/write/allocate.h"
 #include "spec/pass_names.h"
 #include "spec/quantity.h"
 #include "spec/strategy_names.h"
@@ -413,7 +414,7 @@ DoesNotFit does_not_fit(const PlanQuestion& question, Shortage lacking,
   result.limit_source = limit_source(question, lacking);
   result.place = std::move(lacking.place);
   // As device_limit() counts: what is asked for is enough.
-  result.need = lacking.kind == PlaceKind::device ? round_up(lacking.need, 512_B) : lacking.need;
+  result.need = lacking.kind == PlaceKind::device ? slot_size(lacking.need) : lacking.need;
   result.have = lacking.have;
   result.breakdown = std::move(lacking.breakdown);
   for (FittingChange& change : changes) {

@@ -23,14 +23,6 @@ constexpr std::array<Unit, 4> kFlops = {
 constexpr std::array<Unit, 3> kParameters = {
     {{"parameters/s", 1}, {"M parameters/s", 1e6}, {"G parameters/s", 1e9}}};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// "010": eight to some readers, ten to others.
-bool has_leading_zero(std::string_view text) {
-  if (text.starts_with('-')) text.remove_prefix(1);
-  return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
-}
-
 template <typename Number>
 std::optional<std::pair<Number, std::string_view>> parse_prefix(std::string_view text) {
   Number number{};
