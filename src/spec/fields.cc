@@ -25,27 +25,36 @@ constexpr double kMostFlops = 1e24;
 
 constexpr std::size_t kMostUnknown = 20;  // keys that are told
 
-std::string quoted(std::string text) {
-  constexpr std::size_t kLongest = 60;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+// In one line, and not too long for it.
+std::string shown(std::string text, std::size_t longest) {
+  if (text.size() > longest) text = text.substr(0, longest) + "...";
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20) c = '?';
   }
-  return "'" + text + "'";
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  return "'" + shown(text, kLongest) + "'";
+}
+
+// "{path: /data, capacity: [1 GiB, 2 GiB]}": about as the file has it.
+std::string in_one_line(const Node& node) {
+  if (node.kind == Node::Kind::null) return "null";
+  if (node.kind == Node::Kind::scalar) return node.text;
+  const bool is_map = node.kind == Node::Kind::map;
+  std::string text;
+  for (const Node& item : node.children) {
+    text += (text.empty() ? "" : ", ") + (is_map ? item.key + ": " : "") + in_one_line(item);
+  }
+  return is_map ? "{" + text + "}" : "[" + text + "]";
 }
 
 std::string found(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::null:
-      return "nothing";
-    case Node::Kind::scalar:
-      return quoted(node.text);
-    case Node::Kind::list:
-      return "a list of " + std::to_string(node.children.size());
-    case Node::Kind::map:
-      return "a section of keys";
-  }
-  FERRY_UNREACHABLE("node kind");
+  constexpr std::size_t kLongest = 120;  // of a list or a section
+  if (node.kind == Node::Kind::null) return "nothing";
+  return node.kind == Node::Kind::scalar ? quoted(node.text) : shown(in_one_line(node), kLongest);
 }
 
 // The keys that may stand directly under `prefix` ("" or "train.").
