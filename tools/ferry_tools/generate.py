@@ -85,12 +85,17 @@ def load_model(folder: Path):
     logging.disable_progress_bar()
     refuse_damaged_weights(folder)
     try:
-        return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
+        )
     except MemoryError:
         raise
     except Exception as error:  # transformers raises whatever the folder's files lead to: KeyError, ZeroDivisionError
         reason = error if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
         raise DataError(f"{folder}: cannot be loaded: {reason}") from None
+    if missing := sorted(loaded["missing_keys"]):  # transformers makes them up at random
+        raise DataError(f"{folder}: cannot be loaded: tensor '{missing[0]}' is missing, {len(missing)} in all")
+    return model
 
 
 def checked_logits(folder: Path, model, _ids, logits):

@@ -34,6 +34,14 @@ def test_a_damaged_model_is_exit_code_2(ferry_tools, model):
     assert process.stderr.startswith(f"{weights}: cannot be loaded: ") and "Traceback" not in process.stderr
 
 
+def test_a_tensor_that_is_missing_is_told(model):
+    weights = load_file(model / "model.safetensors")
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError, match="tensor 'model.layers.0.mlp.up_proj.weight' is missing, 1 in all"):
+        generate(model, "Ada has", 2)
+
+
 def test_a_git_lfs_pointer_in_place_of_weights_is_told(model):
     (model / "model.safetensors").write_bytes(POINTER)
     with pytest.raises(DataError, match="m/model.safetensors: a Git LFS pointer, not the file .*\n  try: git lfs pull"):
