@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "train/job_rows.h"
 #include "train/trainer.h"
 
 namespace ferry {

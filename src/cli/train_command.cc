@@ -28,6 +28,7 @@
 #include "cli/stop_signals.h"
 #include "cli/tables.h"
 #include "cli/torch_part.h"
+#include "data/batches.h"
 #include "data/manifest.h"
 #include "data/tokens.h"
 #include "plan/verify.h"
@@ -36,6 +37,7 @@
 #include "spec/shared_memory.h"
 #include "train/devices.h"
 #include "train/earlier_lines.h"
+#include "train/job_rows.h"
 #include "train/measure.h"
 #include "train/records.h"
 #include "train/run_folder.h"
@@ -130,31 +132,56 @@ void require_memory(const Planned& planned, const Machine& machine) {
   require_free_memory(host_limits("/", cores_by_affinity()), need);
 }
 
-/// The tokens of a job's data.
+/// The tokens of a job's data, and a pass over those that are trained on.
 struct JobTokens {
   Tokens train;
   std::optional<Tokens> eval;
+  EpochFigures epoch;
 
   Bytes peak() const { return eval ? std::max(train.peak, eval->peak) : train.peak; }
 };
 
+/// "'data.train' (a.jsonl, b.jsonl)": what rows were made from.
+std::string source_of(const char* key, const DataFiles& files) {
+  std::string paths;
+  for (const DataFile& file : files) paths += (paths.empty() ? "" : ", ") + file.path;
+  return "'" + std::string(key) + "' (" + paths + ")";
+}
+
+/// Throws UserError where there is nothing in the rows to learn, or to evaluate on, or the model
+/// has no such tokens.
+EpochFigures check_rows(const Job& job, const ModelSpec& model, const JobTokens& tokens) {
+  const TokenFile train(tokens.train.file, source_of("data.train", job.data.train));
+  train.require_vocabulary(model.vocab);
+  if (job.train.eval_every > 0 && tokens.eval) {
+    const TokenFile eval(tokens.eval->file, source_of("data.eval", job.data.eval));
+    eval.require_vocabulary(model.vocab);
+    Batches(eval, evaluation_rows(job, eval, eval.size()));
+  } else if (job.train.eval_every > 0) {
+    Batches(train, evaluation_rows(job, train, tokens.train.held_out));
+  }
+  return epoch_figures(Batches(train, training_rows(job, train, tokens.train.held_out)));
+}
+
 /// Before anything is measured: what is wrong with a row is told first.
 JobTokens find_tokens(const TrainCommand& command) {
   Job job = read_job(command.job, command.overrides);
-  resolve_sequence(job, read_model_spec(job.model));
-  JobTokens tokens{token_file(job, job.data.train, job.data.eval_fraction), std::nullopt};
+  const ModelSpec model = read_model_spec(job.model);
+  resolve_sequence(job, model);
+  JobTokens tokens{token_file(job, job.data.train, job.data.eval_fraction), std::nullopt, {}};
   if (!job.data.eval.empty()) tokens.eval = token_file(job, job.data.eval, 0);
   if (job.train.eval_every > 0 && !tokens.eval && tokens.train.held_out == 0) {
     const std::string place = origin(job, "data.eval_fraction");
     throw UserError(place + ": 'train.eval_every' needs something to evaluate on; of these rows " +
                     "'data.eval_fraction' holds out none; expected a larger part, or 'data.eval'");
   }
+  tokens.epoch = check_rows(job, model, tokens);
   return tokens;
 }
 
 /// Turns the job's epochs into steps, now that its rows are known, and says what will be trained.
-void count_steps(const TrainCommand& command, TrainSetup& setup, PhaseListener& listener) {
-  const EpochFigures epoch = epoch_figures(setup);
+void count_steps(const TrainCommand& command, const EpochFigures& epoch, TrainSetup& setup,
+                 PhaseListener& listener) {
   if (setup.job.train.epochs > 0) {
     const double epochs = setup.job.train.epochs;
     resolve_steps(setup.job, epoch.rows);
@@ -257,7 +284,7 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .kernel_file = kernel_file};
   if (tokens.eval) setup.eval_tokens = tokens.eval->file;
   setup.held_out_samples = tokens.train.held_out;
-  count_steps(command, setup, listener);
+  count_steps(command, tokens.epoch, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
   require_space(setup.model, setup.job, start.done, swap_needs(setup));

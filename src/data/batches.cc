@@ -74,7 +74,7 @@ Batches::Batches(const TokenFile& file, const BatchRules& rules) : file_(file), 
     epoch_learned_ += learned_[row];
   }
   if (epoch_learned_ == 0) {
-    throw UserError(file.path().string() + ": nothing to learn: no sample has a learned token " +
+    throw UserError(file.source() + ": nothing to learn: no sample has a learned token " +
                     "among its tokens 2 to " + std::to_string(rules.sequence) +
                     "; try a larger data.sequence");
   }

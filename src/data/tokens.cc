@@ -67,8 +67,8 @@ void unmap(std::span<const std::byte> mapped) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::filesystem::path& path, Check check)
-    : path_(path), mapped_(map_file(path)) {
+TokenFile::TokenFile(const std::filesystem::path& path, Check check, std::string source)
+    : path_(path), source_(std::move(source)), mapped_(map_file(path)) {
   try {
     read_header();
     if (check == Check::all) check_contents();
@@ -80,6 +80,7 @@ TokenFile::TokenFile(const std::filesystem::path& path, Check check)
 
 TokenFile::TokenFile(TokenFile&& other) noexcept
     : path_(std::move(other.path_)),
+      source_(std::move(other.source_)),
       mapped_(std::exchange(other.mapped_, {})),
       samples_(other.samples_),
       tokens_(other.tokens_),
@@ -106,6 +107,10 @@ void TokenFile::read_header() {
   if (header.version != kVersion) {
     throw UserError(name + ": token file version " + std::to_string(header.version) +
                     ", expected 1; tokenise the data again");
+  }
+  if (header.reserved != 0) {
+    throw UserError(name + ": damaged: its reserved field is " + std::to_string(header.reserved) +
+                    ", expected 0");
   }
   if (header.samples == 0 || header.samples > kMaxCount || header.tokens > kMaxCount) {
     throw UserError(name + ": damaged: " + std::to_string(header.samples) + " samples of " +
@@ -172,7 +177,7 @@ std::uint64_t TokenFile::contents_hash() const {
 }
 
 void check_token_header(const std::filesystem::path& path, std::int64_t vocabulary) {
-  TokenFile(path, TokenFile::Check::header).require_vocabulary(vocabulary);
+  TokenFile(path, TokenFile::Check::header, {}).require_vocabulary(vocabulary);
 }
 
 Sample TokenFile::sample(std::int64_t number) const {
@@ -185,7 +190,7 @@ Sample TokenFile::sample(std::int64_t number) const {
 
 void TokenFile::require_vocabulary(std::int64_t model_vocabulary) const {
   if (vocabulary_ <= model_vocabulary) return;
-  throw UserError(path_.string() + ": vocabulary of " + std::to_string(vocabulary_) +
+  throw UserError(source() + ": vocabulary of " + std::to_string(vocabulary_) +
                   " ids, the model's has " + std::to_string(model_vocabulary) +
                   "; tokenise with the model's own tokenizer");
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/units.h"
 
@@ -25,8 +26,10 @@ struct Sample {
 /// temporary name and renames it). Safe to read from any thread.
 class TokenFile {
  public:
-  /// Opens and checks a file. Throws UserError naming file and what is wrong.
-  explicit TokenFile(const std::filesystem::path& path) : TokenFile(path, Check::all) {}
+  /// Opens and checks a file. Throws UserError naming file and what is wrong. `source`: what its
+  /// rows were made from, in the user's words; empty: the file itself.
+  explicit TokenFile(const std::filesystem::path& path, std::string source = {})
+      : TokenFile(path, Check::all, std::move(source)) {}
   TokenFile(TokenFile&& other) noexcept;
   TokenFile& operator=(TokenFile&&) = delete;
   ~TokenFile();
@@ -40,7 +43,8 @@ class TokenFile {
   std::optional<std::uint32_t> end_token() const { return end_token_; }
   /// SHA-256 of what the file was made from, in lower-case hexadecimal.
   const std::string& source_hash() const { return source_hash_; }
-  const std::filesystem::path& path() const { return path_; }
+  /// What messages about the rows, not the file, begin with.
+  std::string source() const { return source_.empty() ? path_.string() : source_; }
   /// XXH64 of all that is learned from: vocabulary, end token, where samples begin, ids and flags.
   std::uint64_t contents_hash() const;
 
@@ -54,13 +58,14 @@ class TokenFile {
   enum class Check { header, all };
   friend void check_token_header(const std::filesystem::path& path, std::int64_t vocabulary);
 
-  TokenFile(const std::filesystem::path& path, Check check);
+  TokenFile(const std::filesystem::path& path, Check check, std::string source);
   void read_header();
   void check_contents() const;
   template <typename T>
   std::span<const T> section(std::int64_t offset, std::int64_t count) const;
 
   std::filesystem::path path_;
+  std::string source_;
   std::span<const std::byte> mapped_;  // empty after a move
   std::int64_t samples_ = 0, tokens_ = 0, learned_ = 0;
   std::uint32_t vocabulary_ = 0;

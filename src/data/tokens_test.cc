@@ -78,8 +78,8 @@ TEST(TokenFile, MoreSamplesThanAnOrderHoldsAreRefused) {
             std::string::npos);
 }
 
-// Whatever single byte is damaged outside the hash and the reserved word, the file is either
-// refused or still sound: ids stay inside the vocabulary.
+// Whatever single byte is damaged outside the hash, the file is either refused or still sound: ids
+// stay inside the vocabulary.
 TEST(TokenFile, NoDamagedByteLeadsOutsideTheFile) {
   const ScratchFolder folder;
   const std::string whole = token_file_bytes(kTwoSamples, 8, 2);
@@ -94,7 +94,8 @@ TEST(TokenFile, NoDamagedByteLeadsOutsideTheFile) {
           for (const std::uint32_t id : file.sample(s).ids) ASSERT_LT(id, file.vocabulary());
         }
       });
-      EXPECT_TRUE(i >= 12 || !message.empty()) << "byte " << i;  // magic and version
+      const bool is_known = i < 12 || (i >= 20 && i < 24);  // magic, version; reserved
+      EXPECT_TRUE(!is_known || !message.empty()) << "byte " << i;
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "exec/driver.h"
 #include "train/driving_thread.h"
+#include "train/job_rows.h"
 
 namespace ferry {
 namespace {
@@ -32,19 +33,6 @@ void require_same_homes(const Plan& training, const Plan& evaluation) {
                     " elsewhere than this job's evaluation would; make the plan again with the "
                     "same job, or set train.eval_every: 0");
   }
-}
-
-BatchRules rules(const TrainSetup& setup, const TokenFile& file) {
-  const Job& job = setup.job;
-  const bool own = setup.eval_tokens.has_value();
-  return {.sequence = job.data.sequence,
-          .micro_batches = job.train.micro_batches,
-          .micro_batch_size = job.train.micro_batch_size,
-          .shuffle = false,
-          .packing = job.data.packing,
-          .seed = 0,
-          .first_sample = own ? 0 : file.size() - setup.held_out_samples,
-          .samples = own ? file.size() : setup.held_out_samples};
 }
 
 /// Adds up what the steps of one evaluation found.
@@ -74,8 +62,10 @@ Evaluation::Evaluation(const TrainSetup& setup, Places& places, const TokenFile&
     : plan_(*setup.evaluation),
       own_tokens_(setup.eval_tokens ? std::optional<TokenFile>(std::in_place, *setup.eval_tokens)
                                     : std::nullopt),
-      batches_(own_tokens_ ? *own_tokens_ : train_tokens,
-               rules(setup, own_tokens_ ? *own_tokens_ : train_tokens)),
+      batches_(own_tokens_ ? Batches(*own_tokens_,
+                                     evaluation_rows(setup.job, *own_tokens_, own_tokens_->size()))
+                           : Batches(train_tokens, evaluation_rows(setup.job, train_tokens,
+                                                                   setup.held_out_samples))),
       runner_({.model = setup.model,
                .plan = plan_,
                .places = places,

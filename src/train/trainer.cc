@@ -31,6 +31,7 @@
 #include "train/driving_thread.h"
 #include "train/evaluation.h"
 #include "train/home_states.h"
+#include "train/job_rows.h"
 #include "train/measure.h"
 #include "train/peer_check.h"
 #include "train/places.h"
@@ -46,19 +47,6 @@ namespace ferry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Which samples of the training file are trained on: all but the held-out last ones.
-BatchRules batch_rules(const TrainSetup& setup, const TokenFile& file) {
-  const Job& job = setup.job;
-  return {.sequence = job.data.sequence,
-          .micro_batches = job.train.micro_batches,
-          .micro_batch_size = job.train.micro_batch_size,
-          .shuffle = job.data.shuffle,
-          .packing = job.data.packing,
-          .seed = static_cast<std::uint64_t>(job.train.seed),
-          .first_sample = 0,
-          .samples = file.size() - setup.held_out_samples};
-}
 
 /// "a1b2c3d4e5f60718, 100 rows": what is in a token file, whatever it was made from.
 std::string rows_text(const TokenFile& file) {
@@ -196,7 +184,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
         return held - std::max(on_devices, devices_.host_memory());
       }),
       tokens_(setup.train_tokens),
-      batches_(tokens_, batch_rules(setup, tokens_)),
+      batches_(tokens_, training_rows(setup.job, tokens_, setup.held_out_samples)),
       plans_(plans_of(setup)),
       places_(plans_, devices_.names(), setup.machine, observer, {}, setup.kernel_file),
       drives_(places_),
@@ -544,19 +532,6 @@ void Run::write_end(RunState state, const std::string& reason) {
     observer_.warning(words_of(error));
   }
 }
-
-}  // namespace
-
-EpochFigures epoch_figures(const TrainSetup& setup) {
-  const TokenFile file(setup.train_tokens);
-  const Batches batches(file, batch_rules(setup, file));
-  return {.rows = batches.rows(),
-          .tokens = batches.epoch_tokens(),
-          .learned = batches.epoch_learned(),
-          .cut = batches.cut_samples()};
-}
-
-namespace {
 
 /// A run with its memory taken, for `act`. What torch throws becomes a ResourceError.
 template <typename Act>

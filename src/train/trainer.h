@@ -107,18 +107,6 @@ class TrainObserver : public PhaseListener {
   virtual bool wants_to_stop() { return false; }
 };
 
-/// A pass over the data that is trained on.
-struct EpochFigures {
-  std::int64_t rows = 0;     // samples, or packed rows
-  std::int64_t tokens = 0;   // positions that are not padding
-  std::int64_t learned = 0;  // positions whose prediction is learned
-  std::int64_t cut = 0;      // samples longer than a row, whose tail is never seen
-};
-
-/// The figures of the setup's training tokens, without the held-out rows. Throws UserError as
-/// Batches does.
-EpochFigures epoch_figures(const TrainSetup& setup);
-
 /// Does all that train() does before the first step, and writes nothing. Throws as train() does.
 void rehearse(const TrainSetup& setup, TrainObserver& observer);
 

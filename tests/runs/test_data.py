@@ -84,6 +84,17 @@ def test_a_row_that_is_of_no_use_is_told_before_anything_is_measured(chat_box):
     assert "measuring" not in refused.text and "strategy" not in refused.text
 
 
+def test_rows_without_anything_to_learn_are_told_by_their_file(chat_box):
+    chats = chat_box.folder / "chat.json"
+    short = {"data__on_error": "skip", "data__sequence": 8, "data__chat_template": "zephyr"}
+    learn = chat_box.train("cut", **short, expect=2)
+    held = chat_box.train("held", **short, data__train=str(chat_box.tokens), data__eval=str(chats), train__eval_every=1,
+                          expect=2)  # fmt: skip
+    for run, key in ((learn, "data.train"), (held, "data.eval")):
+        assert f"'{key}' ({chats}): nothing to learn: no sample has a learned token" in run.text
+        assert "measuring" not in run.text and "planning" not in run.text
+
+
 def test_a_preview_that_nobody_reads_on_ends_without_a_word(chat_box, monkeypatch):
     monkeypatch.chdir(chat_box.folder)
     command = [FERRY, "data", "preview", "more.csv", "--model", "base", "data.sequence=64"]
