@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "cli/print.h"
+#include "cli/standard_streams.h"
 #include "cli/tables.h"
 
 namespace ferry {
@@ -22,17 +24,16 @@ void Console::saved(int step, const std::filesystem::path& folder) {
   print_line(print("step %5d  saved ", step) + folder.string());
 }
 
-bool Console::wants_to_stop() {
-  const char* const reason = stop_.reason();
-  if (reason != nullptr && !stop_is_told_) {
-    phases_.phase(std::string(reason) + ": finishing the steps that have begun");
-    stop_is_told_ = true;
-  }
-  return reason != nullptr;
-}
-
 void Console::print_line(const std::string& line) {
+  if (!takes_a_line(STDOUT_FILENO)) {
+    ++left_out_;
+    return;
+  }
   phases_.clear();
+  if (const int lines = std::exchange(left_out_, 0); lines > 0) {
+    std::printf("%d lines are left out, which nobody read in time; log.jsonl has all steps\n",
+                lines);
+  }
   std::printf("%s\n", cut_to(line, terminal_columns(STDOUT_FILENO)).c_str());
   std::fflush(stdout);
 }

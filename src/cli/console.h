@@ -1,4 +1,5 @@
-// A training run as it goes: steps to standard output, phases through PhaseLines.
+// A training run as it goes: steps to standard output, phases through PhaseLines. Steps wait for
+// nobody: a line that is not taken at once is left out.
 #pragma once
 
 #include "cli/phase_lines.h"
@@ -15,13 +16,13 @@ class Console final : public TrainObserver {
 
   void phase(const std::string& what) override { phases_.phase(what); }
   void progress(const Progress& progress) override { phases_.progress(progress); }
-  void steps_begin() override { stop_.steps_begin(); }
+  void steps_begin() override { stop_.steps_begin(/*says_so=*/true); }
   void in_step(const Progress& progress) override { phases_.passing(progress); }
   void step(const StepReport& report) override;
   void warning(const std::string& text) override { phases_.phase("warning: " + text); }
   void evaluated(int step, double loss) override;
   void saved(int step, const std::filesystem::path& folder) override;
-  bool wants_to_stop() override;
+  bool wants_to_stop() override { return stop_.is_wanted(); }
 
  private:
   void print_line(const std::string& line);
@@ -29,7 +30,7 @@ class Console final : public TrainObserver {
   PhaseLines& phases_;
   const int log_every_;
   StopSignals& stop_;
-  bool stop_is_told_ = false;
+  int left_out_ = 0;  // lines since the last one that was printed
 };
 
 }  // namespace ferry

@@ -20,8 +20,8 @@ class EventLines final : public TrainObserver {
   void warning(const std::string& text) override;
   void evaluated(int step, double loss) override;
   void saved(int step, const std::filesystem::path& folder) override;
-  void steps_begin() override { stop_.steps_begin(); }
-  bool wants_to_stop() override { return stop_.reason() != nullptr; }
+  void steps_begin() override { stop_.steps_begin(/*says_so=*/false); }
+  bool wants_to_stop() override { return stop_.is_wanted(); }
 
  private:
   StopSignals& stop_;

@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "base/steady_time.h"
 #include "cli/print.h"
+#include "cli/standard_streams.h"
 
 namespace ferry {
 namespace {
@@ -21,6 +23,7 @@ constexpr Micros kWorthALine{1'000'000};     // what was shorter ends without on
 constexpr Micros kWorthWatching{2'000'000};  // what passes and is shorter is not seen
 constexpr int kLeastOfName = 12;             // columns that a name keeps when its line is cut
 constexpr int kUsualColumns = 80;            // where a terminal does not say
+constexpr std::size_t kMostHeld = 16'384;    // bytes of lines that nobody reads yet
 constexpr const char* kEraseLine = "\r\033[K";
 
 bool begins_character(char byte) { return (byte & 0xC0) != 0x80; }
@@ -83,8 +86,12 @@ std::optional<int> terminal_columns(int descriptor) {
 
 Screen standard_error() {
   return {.write =
-              [](const std::string& text) {
-                std::fputs(text.c_str(), stderr);
+              [held = std::string()](const std::string& text) mutable {
+                if (!takes_a_line(STDERR_FILENO)) {
+                  if (text.ends_with('\n') && held.size() < kMostHeld) held += text;
+                  return;
+                }
+                std::fputs((std::exchange(held, "") + text).c_str(), stderr);
                 std::fflush(stderr);
               },
           .columns = [] { return terminal_columns(STDERR_FILENO); },

@@ -26,6 +26,11 @@ bool output_has_no_reader() {
   return poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
+bool takes_a_line(int descriptor) {
+  pollfd output = {.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return poll(&output, 1, 0) > 0;  // also where a write will fail
+}
+
 void flush_output() {
   const bool lost_before = std::ferror(stdout) != 0;
   if (std::fflush(stdout) != 0) throw system_error("cannot write to standard output", errno);

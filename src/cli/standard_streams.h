@@ -11,6 +11,10 @@ void open_standard_streams();
 /// terminal was closed.
 bool output_has_no_reader();
 
+/// Whether a line goes out at once. False while whoever reads does not: a pager, a terminal that
+/// was stopped, a connection that hangs. May be called by a signal's handler.
+bool takes_a_line(int descriptor);
+
 /// Writes out what was printed. Throws ResourceError when any of it was lost.
 void flush_output();
 

@@ -3,7 +3,8 @@
 //
 // Until the steps begin there is nothing to lose, and one signal ends the program. From then on the
 // first one asks for a stop. A second one ends the program at once, unless it comes within a second
-// (whoever closes a terminal or sends to a process group may send several) or is SIGHUP.
+// (whoever closes a terminal or sends to a process group may send several) or is SIGHUP. That is
+// said when the first one comes, on standard error: the steps that have begun may take minutes.
 #pragma once
 
 namespace ferry {
@@ -15,11 +16,11 @@ class StopSignals {
  public:
   StopSignals();
 
-  /// From now on there is work to lose.
-  void steps_begin();
+  /// From now on there is work to lose. `says_so`: of the first signal, at once.
+  void steps_begin(bool says_so);
 
-  /// What asked for a stop since, "SIGTERM" for example; null when nothing did. From any thread.
-  const char* reason() const;
+  /// Whether something asked for a stop since. From any thread.
+  bool is_wanted() const;
 };
 
 }  // namespace ferry

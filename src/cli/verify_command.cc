@@ -57,7 +57,7 @@ class Recorder final : public TrainObserver {
   void progress(const Progress& progress) override { phases_.progress(progress); }
   void warning(const std::string& text) override { phases_.phase(text); }
   void step(const StepReport& report) override { steps.push_back(report); }
-  bool wants_to_stop() override { return stop_.reason() != nullptr; }
+  bool wants_to_stop() override { return stop_.is_wanted(); }
 
   std::vector<StepReport> steps;
 
@@ -141,7 +141,8 @@ std::vector<TensorDifference> compare_checkpoints(const fs::path& a, const fs::p
 
 int run_verify(const VerifyCommand& command) {
   StopSignals stop;
-  stop.steps_begin();  // a signal ends it behind the step that runs, and the folder goes
+  stop.steps_begin(
+      /*says_so=*/false);  // a signal ends it behind the step that runs, and the folder goes
   PhaseLines phases;
   const Job job = read_job(command.job, command.overrides);
   require_trainable(job);
@@ -160,7 +161,7 @@ int run_verify(const VerifyCommand& command) {
   const auto reference = prepare_training(whole, Start(), phases);
   if (!reference) return kDoesNotFit;
   const Outcome expected = outcome_of(*reference, command.steps, phases, stop);
-  if (stop.reason() != nullptr) return kInterrupted;
+  if (stop.is_wanted()) return kInterrupted;
 
   const Verdict verdict =
       judge(found.steps, expected.steps, compare_checkpoints(found.checkpoint, expected.checkpoint),
