@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "data/files.h"
 
@@ -32,6 +33,8 @@ const std::set<std::string, std::less<>> kCompanions = {"added_tokens.json",
                                                         "tokenizer_config.json",
                                                         "vocab.json"};
 
+constexpr Bytes kLargest = 1_GiB;  // of them; tokenizers of large vocabularies have some 20 MB
+
 /// An element type in config.json's words.
 const char* dtype_name(ElementType type) {
   if (type == ElementType::f32) return "float32";
@@ -51,27 +54,15 @@ std::string with_dtype(const std::string& text, ElementType weights) {
   return config.dump(2) + "\n";
 }
 
-void copy(const InputFile& from, const fs::path& to) {
-  constexpr Bytes kPiece = 1_MiB;
-  OutputFile file(to, from.size());
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kPiece, from.size()).count));
-  for (Bytes done; done < from.size(); done += kPiece) {
-    const Bytes size = std::min(kPiece, from.size() - done);
-    const auto piece = std::span(buffer).first(static_cast<std::size_t>(size.count));
-    from.read(done, piece);
-    file.write(done, piece);
-  }
-  file.commit();
-}
-
 }  // namespace
 
 ModelFiles::ModelFiles(const fs::path& folder, const std::optional<fs::path>& chat_template) {
   std::error_code ignored;
   for (const std::string& name : kCompanions) {
-    if (fs::exists(folder / name, ignored)) files_.emplace(name, InputFile(folder / name));
+    if (fs::exists(folder / name, ignored))
+      files_.emplace(name, read_file(folder / name, kLargest));
   }
-  if (chat_template) files_.insert_or_assign(kChatTemplate, InputFile(*chat_template));
+  if (chat_template) files_.insert_or_assign(kChatTemplate, read_file(*chat_template, kLargest));
   const fs::path config = folder / "config.json";
   config_ = read_file(config, 64_MiB);
   if (!parse_json(config_, config.string()).is_object()) {
@@ -80,7 +71,7 @@ ModelFiles::ModelFiles(const fs::path& folder, const std::optional<fs::path>& ch
 }
 
 void ModelFiles::write(const fs::path& to, ElementType weights) const {
-  for (const auto& [name, file] : files_) copy(file, to / name);
+  for (const auto& [name, text] : files_) write_file(to / name, text);
   write_file(to / "config.json", with_dtype(config_, weights));
 }
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "base/input_file.h"
 #include "base/units.h"
 #include "data/element_type.h"
 
@@ -21,12 +20,13 @@ inline constexpr const char* kOptimizerStem = "optimizer";
 inline constexpr const char* kMasterSuffix = ".master";
 
 /// What makes weights loadable, of a model's folder: config.json, generation settings, tokenizer
-/// files and chat template; what the folder lacks is not made up. Open from now on, so that it can
-/// still be written when the folder was moved or removed.
+/// files and chat template; what the folder lacks is not made up. Read once, so that it is written
+/// as it was then, whatever becomes of the folder.
 class ModelFiles {
  public:
   /// `chat_template` is a file that stands in place of the folder's. Throws UserError when
-  /// config.json is missing or no JSON object, ResourceError when a file cannot be opened.
+  /// config.json is missing or no JSON object, or a file is larger than 1 GiB; ResourceError when
+  /// one cannot be read.
   explicit ModelFiles(const std::filesystem::path& folder,
                       const std::optional<std::filesystem::path>& chat_template = std::nullopt);
 
@@ -36,8 +36,8 @@ class ModelFiles {
   void write(const std::filesystem::path& to, ElementType weights) const;
 
  private:
-  std::map<std::string, InputFile> files_;  // but for config.json
-  std::string config_;                      // its text
+  std::map<std::string, std::string> files_;  // their texts, but for config.json
+  std::string config_;                        // its text
 };
 
 /// What ModelFiles of the folder take on a drive.

@@ -59,7 +59,17 @@ TEST(ModelFolder, AnotherChatTemplateStandsInPlaceOfTheFolders) {
   EXPECT_EQ(to.count(), 2u);
 }
 
-TEST(ModelFolder, WhatWasOpenedIsWrittenWhereItsFolderIsGone) {
+TEST(ModelFolder, WhatWasReadIsWrittenWhereAFileHasChanged) {
+  const ScratchFolder from, to;
+  from.put("config.json", "{}");
+  from.put("tokenizer.json", "read");
+  const ModelFiles files(from.path());
+  from.put("tokenizer.json", "{}");
+  files.write(to.path(), ElementType::f32);
+  EXPECT_EQ(read_file(to / "tokenizer.json", 1_KiB), "read");
+}
+
+TEST(ModelFolder, WhatWasReadIsWrittenWhereItsFolderIsGone) {
   const ScratchFolder to;
   const auto files = [] {
     const ScratchFolder from;

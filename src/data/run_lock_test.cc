@@ -40,6 +40,16 @@ TEST(RunLock, ItLeavesNoTrace) {
   EXPECT_TRUE(std::filesystem::exists(runs / "used/log.jsonl"));
 }
 
+TEST(RunLock, AnotherRunsFileStaysWhereTheFolderWasMoved) {
+  const ScratchFolder folder;
+  const std::filesystem::path run = folder / "run";
+  std::optional<RunLock> first(std::in_place, run, "a");
+  std::filesystem::rename(run, folder / "moved");
+  const RunLock second(run, "b");
+  first.reset();
+  EXPECT_NE(user_error([&] { RunLock(run, "c"); }).find(": b\n"), std::string::npos);
+}
+
 TEST(RunLock, WhoeverIsRefusedLeavesTheHoldersFile) {
   const ScratchFolder folder;
   const RunLock lock(folder.path(), "a");

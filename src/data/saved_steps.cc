@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kTemporary = ".tmp";
+constexpr std::string_view kAside = ".later";
 
 std::string folder_name(std::int64_t step) {
   char name[64];
@@ -104,6 +105,13 @@ std::vector<fs::path> steps_with(const fs::path& root, const char* manifest) {
   return complete;
 }
 
+/// What has the name of a step and `ending`.
+std::vector<fs::path> steps_with_ending(const fs::path& root, std::string_view ending) {
+  return list(root, [&](const fs::path& path) {
+    return path.extension() == ending && step_of(path.stem());
+  });
+}
+
 }  // namespace
 
 UnsavedStep::UnsavedStep(UnsavedStep&& other) noexcept
@@ -119,12 +127,35 @@ SavedSteps::SavedSteps(fs::path root, std::int64_t keep, fs::path link)
   FERRY_CHECK(keep >= 1, "at least the newest checkpoint is kept");
 }
 
-void SavedSteps::remove_unfinished() const {
-  try {
-    for (const fs::path& path : unfinished_steps(root_)) fs::remove_all(path);
-  } catch (const fs::filesystem_error& error) {
-    throw ResourceError(std::string("cannot prepare the folder of checkpoints: ") + error.what());
+void SavedSteps::remove_unfinished(PhaseListener& listener) const {
+  for (const fs::path& path : unfinished_steps(root_)) {
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (!error) continue;
+    listener.phase("warning: " + path.string() + " cannot be removed: " + error.message());
   }
+}
+
+std::vector<fs::path> SavedSteps::set_later_aside(std::int64_t step,
+                                                  PhaseListener& listener) const {
+  std::vector<fs::path> aside;
+  try {
+    for (const fs::path& path : saved_steps(root_)) {
+      if (*step_of(path) <= step) continue;
+      fs::path to = path;
+      to += kAside;
+      fs::remove_all(to);
+      fs::rename(path, to);
+      aside.push_back(to);
+    }
+    if (aside.empty()) return aside;
+    sync_folder(root_);
+    const auto left = saved_steps(root_);
+    if (!link_.empty() && !left.empty()) try_to_point_link(link_, left.back(), listener);
+  } catch (const fs::filesystem_error& error) {
+    throw ResourceError(std::string("cannot set later checkpoints aside: ") + error.what());
+  }
+  return aside;
 }
 
 UnsavedStep SavedSteps::begin(std::int64_t step) const {
@@ -150,11 +181,20 @@ fs::path SavedSteps::commit(UnsavedStep step, const Manifest& manifest,
     step.folder_.clear();
     sync_folder(root_);
     if (!link_.empty()) try_to_point_link(link_, final_path, listener);
+    remove_left_behind();
     remove_outdated(manifest.step, last_good);
   } catch (const fs::filesystem_error& error) {
     throw ResourceError(std::string("cannot save a checkpoint: ") + error.what());
   }
   return final_path;
+}
+
+// The new one is complete, which is what was asked for: what cannot be removed is tried again.
+void SavedSteps::remove_left_behind() const {
+  std::error_code ignored;
+  for (const std::string_view ending : {kTemporary, kAside}) {
+    for (const fs::path& path : steps_with_ending(root_, ending)) fs::remove_all(path, ignored);
+  }
 }
 
 void SavedSteps::remove_outdated(std::int64_t step, std::optional<std::int64_t> last_good) const {
@@ -164,7 +204,6 @@ void SavedSteps::remove_outdated(std::int64_t step, std::optional<std::int64_t> 
                                     [](const fs::path& path) { return *step_of(path); });
   };
   const auto later = after(step);
-  std::for_each(later, complete.end(), remove_checkpoint);
   const auto good = last_good ? after(*last_good) : complete.begin();  // the one behind it
   for (auto path = complete.begin(); later - path > keep_; ++path) {
     if (path + 1 == good) continue;
@@ -194,9 +233,7 @@ std::vector<fs::path> earlier_steps(const fs::path& root) {
 }
 
 std::vector<fs::path> unfinished_steps(const fs::path& root) {
-  return list(root, [](const fs::path& path) {
-    return path.extension() == kTemporary && step_of(path.stem());
-  });
+  return steps_with_ending(root, kTemporary);
 }
 
 std::optional<std::int64_t> step_of(const fs::path& checkpoint) {

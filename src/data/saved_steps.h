@@ -39,16 +39,24 @@ class SavedSteps {
   /// Requires: keep >= 1.
   SavedSteps(std::filesystem::path root, std::int64_t keep, std::filesystem::path link = {});
 
-  /// Removes what an interrupted run left half written. Throws ResourceError.
-  void remove_unfinished() const;
+  /// Removes what an interrupted run left half written. Tells of what cannot be removed, which is
+  /// tried again after every checkpoint. Throws ResourceError when `root` cannot be listed.
+  void remove_unfinished(PhaseListener& listener = nobody()) const;
+
+  /// The checkpoints of later steps lose their names, to which a run that goes back to `step` will
+  /// have others: until it has saved one, what goes on from this folder goes on from `step`, where
+  /// the link leads to. Returns where they are now, "step-000123.later"; commit() removes them.
+  /// Throws ResourceError.
+  std::vector<std::filesystem::path> set_later_aside(std::int64_t step,
+                                                     PhaseListener& listener = nobody()) const;
 
   /// Makes a folder for the checkpoint after `step` steps, empty but for an empty kStateFolder.
   /// Requires: step >= 0.
   UnsavedStep begin(std::int64_t step) const;
 
   /// Writes the manifest, gives the folder its final name durably, replacing a checkpoint of the
-  /// same step, points the link at it, and then removes those of later steps, which a run that went
-  /// back has left behind, and the oldest beyond `keep`, as remove_outdated() does. A file or
+  /// same step, points the link at it, and then removes what was set aside, and the oldest beyond
+  /// `keep`, as remove_outdated() does. A file or
   /// folder that stands in the link's place stays, and there is no link. Requires: `manifest.step`
   /// is the step it was begun with. Returns the final path.
   std::filesystem::path commit(UnsavedStep step, const Manifest& manifest,
@@ -57,10 +65,12 @@ class SavedSteps {
 
   /// Of the checkpoints up to that of `step` removes the oldest beyond `keep`; with `last_good`,
   /// the newest of at most so many steps stays as well. What cannot be removed is left to the next
-  /// time. Those of later steps go first. Throws ResourceError, or filesystem_error for these.
+  /// time. Throws ResourceError when they cannot be listed.
   void remove_outdated(std::int64_t step, std::optional<std::int64_t> last_good) const;
 
  private:
+  void remove_left_behind() const;
+
   std::filesystem::path root_;
   std::int64_t keep_;
   std::filesystem::path link_;  // empty: none

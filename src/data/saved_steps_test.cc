@@ -52,12 +52,35 @@ TEST(SavedSteps, StepsAreOrderedByNumberNotByName) {
 
 TEST(SavedSteps, LaterStepsGoWithTheFirstCheckpointOfARunThatWentBack) {
   const ScratchFolder folder;
-  const SavedSteps steps(folder.path(), 2);
-  for (const std::int64_t step : {10, 20, 30, 12}) save(steps, step, "x");
-  EXPECT_EQ(saved_steps(folder.path()), (std::vector{folder / "step-000012"}));
-  save(steps, 14, "x");
+  const SavedSteps steps(folder.path(), 3);
+  for (const std::int64_t step : {10, 20, 30}) save(steps, step, "x");
+  EXPECT_EQ(steps.set_later_aside(10).size(), 2u);
+  EXPECT_EQ(saved_steps(folder.path()), (std::vector{folder / "step-000010"}));
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-000020.later" / kManifestName));
+  EXPECT_TRUE(steps.set_later_aside(10).empty());
+  save(steps, 12, "x");
   EXPECT_EQ(saved_steps(folder.path()),
-            (std::vector{folder / "step-000012", folder / "step-000014"}));
+            (std::vector{folder / "step-000010", folder / "step-000012"}));
+  EXPECT_EQ(folder.count(), 2u);
+}
+
+TEST(SavedSteps, OfTwoRunsThatWentBackTheLaterOnesCheckpointIsSetAside) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder / "saved", 3, folder / "model");
+  for (const std::int64_t step : {10, 20}) save(steps, step, "first");
+  steps.set_later_aside(10);
+  EXPECT_EQ(std::filesystem::read_symlink(folder / "model"), "saved/step-000010");
+  save(steps, 20, "second");
+  EXPECT_EQ(steps.set_later_aside(10), (std::vector{folder / "saved/step-000020.later"}));
+  EXPECT_EQ(read_file(folder / "saved/step-000020.later/weights", 1_KiB), "second");
+}
+
+TEST(SavedSteps, WhatCouldNotBeRemovedGoesWithTheNextCheckpoint) {
+  const ScratchFolder folder;
+  const SavedSteps steps(folder.path(), 2);
+  folder.put("step-000002.tmp/state/x", "");
+  save(steps, 3, "x");
+  EXPECT_EQ(folder.count(), 1u);
 }
 
 TEST(SavedSteps, ACheckpointOfTheSameStepIsReplaced) {
@@ -130,8 +153,9 @@ TEST(SavedSteps, ACheckpointIsSavedThoughItsLinkCannotBeMade) {
     void phase(const std::string& what) override { said = what; }
     std::string said;
   } listener;
-  UnsavedStep unsaved = steps.begin(5);
-  const auto path = steps.commit(std::move(unsaved), {.step = 5}, std::nullopt, listener);
+  Manifest manifest;
+  manifest.step = 5;
+  const auto path = steps.commit(steps.begin(5), manifest, std::nullopt, listener);
   EXPECT_EQ(saved_steps(folder / "checkpoints"), std::vector{path});
   EXPECT_NE(listener.said.find(path.string() + " is saved, but " + (folder / "model").string() +
                                " does not lead to it: "),

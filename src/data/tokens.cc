@@ -1,6 +1,7 @@
 #include "data/tokens.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -49,16 +50,27 @@ std::string hexadecimal(std::span<const std::uint8_t> bytes) {
   return text;
 }
 
-std::span<const std::byte> map_file(const std::filesystem::path& path) {
-  const InputFile file(path);
+std::span<const std::byte> map(const InputFile& file) {
+  const std::string name = file.path().string();
   const auto size = static_cast<std::size_t>(file.size().count);
   if (size < sizeof(FileHeader)) {
-    throw UserError(path.string() + ": not a token file: " + std::to_string(size) +
+    throw UserError(name + ": not a token file: " + std::to_string(size) +
                     " bytes, expected at least " + std::to_string(sizeof(FileHeader)));
   }
   void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-  if (start == MAP_FAILED) throw system_error("cannot map " + path.string(), errno);
+  if (start == MAP_FAILED) throw system_error("cannot map " + name, errno);
   return {static_cast<const std::byte*>(start), size};
+}
+
+struct stat status_of(const InputFile& file) {
+  struct stat status = {};
+  if (fstat(file.descriptor(), &status) == 0) return status;
+  throw system_error("cannot look at " + file.path().string(), errno);
+}
+
+std::int64_t time_written(const struct stat& status) {
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec;
 }
 
 void unmap(std::span<const std::byte> mapped) {
@@ -68,10 +80,14 @@ void unmap(std::span<const std::byte> mapped) {
 }  // namespace
 
 TokenFile::TokenFile(const std::filesystem::path& path, Check check, std::string source)
-    : path_(path), source_(std::move(source)), mapped_(map_file(path)) {
+    : file_(path),
+      source_(std::move(source)),
+      written_(time_written(status_of(file_))),
+      mapped_(map(file_)) {
   try {
     read_header();
     if (check == Check::all) check_contents();
+    if (check == Check::all) hash_ = hash_of_contents();
   } catch (...) {
     unmap(mapped_);
     throw;
@@ -79,8 +95,9 @@ TokenFile::TokenFile(const std::filesystem::path& path, Check check, std::string
 }
 
 TokenFile::TokenFile(TokenFile&& other) noexcept
-    : path_(std::move(other.path_)),
+    : file_(std::move(other.file_)),
       source_(std::move(other.source_)),
+      written_(other.written_),
       mapped_(std::exchange(other.mapped_, {})),
       samples_(other.samples_),
       tokens_(other.tokens_),
@@ -88,6 +105,7 @@ TokenFile::TokenFile(TokenFile&& other) noexcept
       vocabulary_(other.vocabulary_),
       end_token_(other.end_token_),
       source_hash_(std::move(other.source_hash_)),
+      hash_(other.hash_),
       offsets_(other.offsets_),
       ids_(other.ids_),
       flags_(other.flags_) {}
@@ -100,7 +118,7 @@ std::span<const T> TokenFile::section(std::int64_t offset, std::int64_t count) c
 }
 
 void TokenFile::read_header() {
-  const std::string name = path_.string();
+  const std::string name = path().string();
   FileHeader header;
   std::memcpy(&header, mapped_.data(), sizeof header);
   if (header.magic != kMagic) throw UserError(name + ": not a token file: wrong first bytes");
@@ -140,7 +158,7 @@ void TokenFile::read_header() {
 }
 
 void TokenFile::check_contents() const {
-  const std::string damaged = path_.string() + ": damaged: ";
+  const std::string damaged = path().string() + ": damaged: ";
   if (offsets_.front() != 0 || offsets_.back() != static_cast<std::uint64_t>(tokens_)) {
     throw UserError(damaged + "its samples do not cover its tokens");
   }
@@ -166,7 +184,8 @@ void TokenFile::check_contents() const {
   }
 }
 
-std::uint64_t TokenFile::contents_hash() const {
+// Not of the whole file: what it was made from may have another name now.
+std::uint64_t TokenFile::hash_of_contents() const {
   Xxh64 hash;
   const std::array numbers = {vocabulary_, end_token_.value_or(kNoToken)};
   hash.update(std::as_bytes(std::span(numbers)));
@@ -174,6 +193,13 @@ std::uint64_t TokenFile::contents_hash() const {
   hash.update(std::as_bytes(ids_));
   hash.update(std::as_bytes(flags_));
   return hash.value();
+}
+
+bool TokenFile::has_changed() {
+  const struct stat status = status_of(file_);
+  if (status.st_size < std::ssize(mapped_)) return true;
+  if (std::exchange(written_, time_written(status)) == time_written(status)) return false;
+  return hash_of_contents() != hash_;
 }
 
 void check_token_header(const std::filesystem::path& path, std::int64_t vocabulary) {

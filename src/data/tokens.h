@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/input_file.h"
 #include "base/units.h"
 
 namespace ferry {
@@ -22,7 +23,7 @@ struct Sample {
   std::span<const std::uint8_t> learned;  // 1 where the id is learned, else 0; one per id
 };
 
-/// A mapped token file. The file must not change while it is open (ferry_tools writes it under a
+/// A mapped token file. It should not change while it is open (ferry_tools writes it under a
 /// temporary name and renames it). Safe to read from any thread.
 class TokenFile {
  public:
@@ -43,10 +44,15 @@ class TokenFile {
   std::optional<std::uint32_t> end_token() const { return end_token_; }
   /// SHA-256 of what the file was made from, in lower-case hexadecimal.
   const std::string& source_hash() const { return source_hash_; }
+  const std::filesystem::path& path() const { return file_.path(); }
   /// What messages about the rows, not the file, begin with.
-  std::string source() const { return source_.empty() ? path_.string() : source_; }
+  std::string source() const { return source_.empty() ? path().string() : source_; }
+  /// Whether its contents are others than when it was opened. Samples are those then; of a file
+  /// that has become shorter none can be read. Reads the file where it was written to, else little.
+  /// Not from two threads at once.
+  bool has_changed();
   /// XXH64 of all that is learned from: vocabulary, end token, where samples begin, ids and flags.
-  std::uint64_t contents_hash() const;
+  std::uint64_t contents_hash() const { return hash_; }
 
   /// Requires: 0 <= number < size().
   Sample sample(std::int64_t number) const;
@@ -61,16 +67,19 @@ class TokenFile {
   TokenFile(const std::filesystem::path& path, Check check, std::string source);
   void read_header();
   void check_contents() const;
+  std::uint64_t hash_of_contents() const;
   template <typename T>
   std::span<const T> section(std::int64_t offset, std::int64_t count) const;
 
-  std::filesystem::path path_;
+  InputFile file_;
   std::string source_;
+  std::int64_t written_ = 0;           // when the file was, in ns, when it was looked at last
   std::span<const std::byte> mapped_;  // empty after a move
   std::int64_t samples_ = 0, tokens_ = 0, learned_ = 0;
   std::uint32_t vocabulary_ = 0;
   std::optional<std::uint32_t> end_token_;
   std::string source_hash_;
+  std::uint64_t hash_ = 0;                  // of the contents when they were checked
   std::span<const std::uint64_t> offsets_;  // samples_ + 1, ascending, from 0 to tokens_
   std::span<const std::uint32_t> ids_;
   std::span<const std::uint8_t> flags_;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -98,6 +100,27 @@ TEST(TokenFile, NoDamagedByteLeadsOutsideTheFile) {
       EXPECT_TRUE(!is_known || !message.empty()) << "byte " << i;
     }
   }
+}
+
+TEST(TokenFile, WhoeverWritesToItWhileItIsOpenIsSeen) {
+  const ScratchFolder folder;
+  const std::string whole = token_file_bytes(kTwoSamples, 8, 2);
+  const auto path = folder.put("x.tokens", whole);
+  TokenFile file(path);
+  const auto write = [&](const std::string& bytes) {  // in place, not under another name
+    std::ofstream(path, std::ios::in | std::ios::binary) << bytes;
+    const auto later = std::filesystem::last_write_time(path) + std::chrono::seconds(1);
+    std::filesystem::last_write_time(path, later);
+  };
+  EXPECT_FALSE(file.has_changed());
+  write(whole);
+  EXPECT_FALSE(file.has_changed()) << "the same bytes";
+  std::string other = whole;
+  other.back() ^= 1;
+  write(other);
+  EXPECT_TRUE(file.has_changed());
+  std::filesystem::resize_file(path, whole.size() / 2);
+  EXPECT_TRUE(file.has_changed());
 }
 
 TEST(TokenFile, AnEmptySampleIsRefused) {

@@ -38,7 +38,10 @@ void require_same_homes(const Plan& training, const Plan& evaluation) {
 /// Adds up what the steps of one evaluation found.
 class Sum final : public Observer {
  public:
-  Sum(const StepRunner& runner, ProgressCount& count) : runner_(runner), count_(count) {}
+  Sum(const StepRunner& runner, TrainObserver& observer, int steps)
+      : runner_(runner), observer_(observer), count_(observer, "evaluating", steps, "steps") {}
+
+  bool wants_step(int /*step*/) override { return !observer_.wants_to_stop(); }
 
   void step_finished(int step) override {
     count_.advance(1);
@@ -51,7 +54,8 @@ class Sum final : public Observer {
 
  private:
   const StepRunner& runner_;
-  ProgressCount& count_;
+  TrainObserver& observer_;
+  ProgressCount count_;
   double loss_ = 0;
   std::int64_t learned_ = 0;
 };
@@ -89,15 +93,15 @@ StepNumbers Evaluation::make_numbers(int step) const {
   return numbers;
 }
 
-double Evaluation::loss(PhaseListener& listener) {
+std::optional<double> Evaluation::loss(TrainObserver& observer) {
   const std::int64_t per_step =
       static_cast<std::int64_t>(plan_.micro_batches) * plan_.micro_batch_size;
   const auto steps = static_cast<int>((batches_.rows() + per_step - 1) / per_step);
-  ProgressCount count(listener, "evaluating", steps, "steps");
-  Sum sum(runner_, count);
-  on_driving_thread(runner_.gives_way(), [&] { drive(plan_, {0, steps}, runner_, sum); });
+  Sum sum(runner_, observer, steps);
+  int done = 0;
+  on_driving_thread(runner_.gives_way(), [&] { done = drive(plan_, {0, steps}, runner_, sum); });
   runner_.take_spans();  // only training's timeline is kept
-  return sum.mean();
+  return done == steps ? std::optional(sum.mean()) : std::nullopt;
 }
 
 }  // namespace ferry

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "base/progress.h"
 #include "data/batches.h"
@@ -19,8 +20,12 @@ class Evaluation {
   /// object.
   Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens);
 
-  /// The mean loss over all learned tokens, each sample once. Only while nothing else is in flight.
-  double loss(PhaseListener& listener);
+  /// The mean loss over all learned tokens, each sample once; nothing when the observer wanted to
+  /// stop before. Only while nothing else is in flight.
+  std::optional<double> loss(TrainObserver& observer);
+
+  /// Whether the file of its own tokens, if it has one, was changed since.
+  bool has_other_tokens() { return own_tokens_ && own_tokens_->has_changed(); }
 
  private:
   StepNumbers make_numbers(int step) const;

@@ -72,6 +72,8 @@ StepLog::StepLog(const std::filesystem::path& file, int keep_until) : path_(file
 
 StepLog::~StepLog() { close(descriptor_); }
 
+void StepLog::sync() { fdatasync(descriptor_); }
+
 void StepLog::line(const std::string& text) {
   waiting_ += text + "\n";
   while (!waiting_.empty()) {

@@ -33,6 +33,8 @@ class StepLog {
 
   void step(const StepReport& report);
   void evaluated(int step, double loss);
+  /// Makes what was written durable, as far as the drive can.
+  void sync();
 
   /// Why the drive does not take lines, the first time after it did; nothing while it does.
   std::optional<std::string> new_trouble();

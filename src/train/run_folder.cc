@@ -214,10 +214,11 @@ void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
     return *same;
   };
   if (count > 0) {
-    add(job.out, times(count, size),
+    const fs::path checkpoints = checkpoints_in(job.out);  // perhaps a link to another drive
+    add(checkpoints, times(count, size),
         std::to_string(count) + " more checkpoints of " + to_string(size) +
             " (train.keep, and one being written)")
-        .leaving = size_of_unfinished(checkpoints_in(job.out));
+        .leaving = size_of_unfinished(checkpoints);
   }
   for (const SwapNeed& file : swap) {
     add(file.folder, file.size, "a swap file of " + to_string(file.size));

@@ -15,6 +15,7 @@
 #include "data/batches.h"
 #include "data/checksum.h"
 #include "data/files.h"
+#include "data/held_folder.h"
 #include "data/tokens.h"
 #include "device/memory_limit.h"
 #include "exec/driver.h"
@@ -113,7 +114,9 @@ class Run final : public Observer {
   std::map<std::string, Bytes> peaks();
   void limit_devices();
   void foresee_drives();
-  CheckpointContents contents(int done) const;
+  void require_folder() const;
+  CheckpointContents contents(int done);
+  void end_with_trouble() const;
   void summarise();
   void write_end(RunState state, const std::string& reason = {});
 
@@ -133,6 +136,7 @@ class Run final : public Observer {
   HomeStates states_;
   std::optional<Evaluation> evaluation_;
   SavedSteps saved_;
+  std::optional<HeldFolder> folder_;  // job.out, from begin() on
   RunQuestion question_;
   std::optional<ModelFiles> model_files_;
   std::optional<StepLog> log_;
@@ -145,6 +149,7 @@ class Run final : public Observer {
   double evaluation_seconds_ = 0;  // that the last one of this run took
   bool evaluating_ = false;        // now
   bool stop_asked_ = false;        // and a step was not begun for it
+  std::string trouble_;            // why the run stops; empty: no trouble
   Clock::time_point last_finish_;
   std::array<int, 2> finished_tasks_{};  // of the steps in flight, by parity
   TrainSummary summary_;
@@ -284,14 +289,27 @@ void Run::restore() {
 void Run::begin() {
   const std::filesystem::path out = job_.out;
   std::filesystem::create_directories(out);
+  folder_.emplace(out);
   require_space(setup_.model, job_, done_);
-  saved_.remove_unfinished();
+  saved_.remove_unfinished(observer_);
+  if (const auto aside = saved_.set_later_aside(done_, observer_); !aside.empty()) {
+    observer_.phase("checkpoints of later steps are set aside until the first save: " +
+                    aside.front().string() + (aside.size() > 1 ? " and others" : ""));
+  }
   model_files_.emplace(job_.model, setup_.chat_template);
   write_inputs(out, setup_);
   log_.emplace(out / "log.jsonl", done_);
   for (const auto& [step, loss, norm] : log_->earlier().learned) collapse_.step(step, loss, norm);
   collapse_.tell_again();
   evaluated_ = log_->earlier().evaluated;
+}
+
+/// What is done is saved.
+void Run::end_with_trouble() const {
+  const std::filesystem::path& newest = saving_->newest();
+  throw ResourceError(trouble_ + "\n  " +
+                      (newest.empty() ? "no checkpoint was saved"
+                                      : newest.string() + " is saved: go on with --resume"));
 }
 
 TrainSummary Run::execute() {
@@ -309,6 +327,7 @@ TrainSummary Run::execute() {
   try {
     run_steps();
     saving_->save_the_rest(done_, collapse_.last_good());
+    if (!trouble_.empty()) end_with_trouble();
   } catch (const Diverged& error) {
     const UserError told(after_divergence(error));
     write_end(RunState::failed, told.what());
@@ -330,8 +349,8 @@ void Run::run_steps() {
       drive(setup_.plan, {done_, job_.train.steps - done_}, runner_, *this);
     });
     if (stop_asked_) return;
-    if (evaluation_is_due(done_)) evaluate();
     if (saving_->is_due(done_)) saving_->try_to_save(done_, collapse_.last_good());
+    if (evaluation_is_due(done_)) evaluate();
     last_finish_ = Clock::now();
     drives_.restart();
   }
@@ -339,7 +358,12 @@ void Run::run_steps() {
 
 /// Between steps, with nothing in flight, is the time for everything else.
 bool Run::wants_step(int step) {
-  stop_asked_ = observer_.wants_to_stop();
+  const auto changed = [&](const std::filesystem::path& file) {
+    trouble_ = file.string() + ": was changed while the run read from it";
+  };
+  if (tokens_.has_changed()) changed(setup_.train_tokens);
+  if (evaluation_ && evaluation_->has_other_tokens()) changed(*setup_.eval_tokens);
+  stop_asked_ = observer_.wants_to_stop() || !trouble_.empty();
   return !stop_asked_ && !evaluation_is_due(step) && !saving_->is_due(step);
 }
 
@@ -429,17 +453,31 @@ void Run::watch_for_collapse(const StepReport& report) {
 void Run::evaluate() {
   const auto begun = Clock::now();
   evaluating_ = true;
-  const double loss = evaluation_->loss(observer_);
+  const std::optional<double> loss = evaluation_->loss(observer_);
   evaluating_ = false;
   runner_.disturbed(done_);
+  if (!loss) {  // resumed, the run begins with it
+    stop_asked_ = true;
+    return;
+  }
   evaluation_seconds_ = std::chrono::duration<double>(Clock::now() - begun).count();
   evaluated_ = done_;
   summary_.eval_loss = loss;
-  log_->evaluated(done_, loss);
-  observer_.evaluated(done_, loss);
+  log_->evaluated(done_, *loss);
+  observer_.evaluated(done_, *loss);
 }
 
-CheckpointContents Run::contents(int done) const {
+/// Nothing is written into another run's folder.
+void Run::require_folder() const {
+  if (folder_->is_in_place()) return;
+  throw ResourceError(job_.out + ": the folder in which the run began is not there any more: it " +
+                      "was moved, removed or replaced\n  try: put it back while the run goes on");
+}
+
+/// The lines of the steps until then are durable before the state is.
+CheckpointContents Run::contents(int done) {
+  require_folder();
+  log_->sync();
   return {.model = setup_.model,
           .states = states_,
           .precision = setup_.plan.precision,
@@ -523,12 +561,13 @@ void Run::write_end(RunState state, const std::string& reason) {
   summary_.state = state;
   summary_.reason = reason;
   try {
+    require_folder();
     summarise();
     write_summary(out / "summary.json", summary_, setup_.predicted_step);
     write_file(out / "timeline.json", to_chrome_trace(setup_.plan, tally_.timeline()));
   } catch (const std::exception& error) {
     std::error_code ignored;
-    std::filesystem::remove(out / "summary.json", ignored);
+    if (folder_->is_in_place()) std::filesystem::remove(out / "summary.json", ignored);
     observer_.warning(words_of(error));
   }
 }

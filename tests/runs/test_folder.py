@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import FERRY, contents, descendants, ferry
@@ -126,3 +127,44 @@ def test_going_back_to_an_older_checkpoint_replaces_what_came_after(box):
     assert run.losses == whole.losses[:3]
     assert sorted(p.name for p in (run.out / "checkpoints").iterdir()) == ["step-000002", "step-000003"]
     assert box.train("back", "--resume", train__steps=6).losses == whole.losses
+
+
+def test_a_run_that_went_back_and_was_killed_goes_on_from_where_it_went_back_to(box):
+    """Not from a checkpoint of the steps that it is replacing."""
+    whole = box.train("killed-whole", train__steps=5)
+    box.train("killed-back", train__steps=6, train__save_every=2, train__keep=3)
+    run = box.start("killed-back", "--resume", "2", train__steps=100_000)
+    aside = ["step-000002", "step-000004.later", "step-000006.later"]
+    run.wait_until(lambda: run.checkpoints == aside and run.steps < 4)
+    run.wait_until(lambda: run.steps >= 4)
+    assert (run.out / "model").readlink() == Path("checkpoints/step-000002")
+    for process in [*descendants(run.process.pid), run.process.pid]:
+        os.kill(process, signal.SIGKILL)
+    _, said = run.process.communicate(timeout=60)
+    assert "checkpoints of later steps are set aside until the first save: " in said
+    again = box.train("killed-back", "--resume", train__steps=5)
+    assert "step-000002" in again.text and again.losses == whole.losses
+    assert run.checkpoints == ["step-000002", "step-000005"]
+
+
+def test_a_run_whose_folder_is_moved_writes_into_no_others(box):
+    run = box.start("taken-away", train__steps=100_000, train__save_every=5)
+    run.wait_until(lambda: len(run.checkpoints) >= 1)
+    away = run.out.rename(run.out.with_name("taken-to"))
+    run.out.mkdir()
+    (run.out / "of-another").touch()
+    run.process.send_signal(signal.SIGTERM)
+    said = run.end(expect=3)
+    assert "the folder in which the run began is not there any more" in said and "is lost" in said
+    assert [path.name for path in run.out.iterdir()] == ["of-another"]
+    assert list((away / "checkpoints").glob("step-*")), "what was saved before"
+
+
+def test_a_folder_that_is_put_back_is_written_into_again(box):
+    run = box.start("put-back", train__steps=100_000)
+    run.wait_until(lambda: run.steps >= 2)
+    away = run.out.rename(run.out.with_name("put-away"))
+    away.rename(run.out)
+    run.process.send_signal(signal.SIGTERM)
+    run.end(expect=130)
+    assert run.checkpoints == [f"step-{run.steps:06d}"]

@@ -1,5 +1,6 @@
 """When checkpoints are written, and what a drive or a step that fails leaves."""
 
+import os
 import re
 import resource
 import shutil
@@ -62,6 +63,44 @@ def test_a_model_whose_folder_is_moved_meanwhile_is_saved_all_the_same(box, tmp_
     saved = Path(run.summary["checkpoint"])
     for file in (tmp_path / "elsewhere").iterdir():
         assert (saved / file.name).exists(), file.name
+
+
+def test_tokens_that_are_cut_under_a_run_end_it_with_its_state_saved(box, tmp_path):
+    tokens = Path(shutil.copy(box.tokens, tmp_path / "data.tokens"))
+    run = box.start("cut-tokens", data__train=str(tokens), train__steps=MANY)
+    run.wait_until(lambda: run.steps >= 2)
+    os.utime(tokens)  # as a backup may do; the bytes are the same
+    seen = run.steps
+    run.wait_until(lambda: run.steps >= seen + 5)
+    with tokens.open("r+b") as file:
+        file.truncate(100)
+    said = run.end(expect=3)
+    assert f"{tokens}: was changed while the run read from it" in said
+    assert run.checkpoints == [f"step-{run.steps:06d}"] and run.checkpoints[0] + " is saved" in said
+    assert run.summary["state"] == "failed"
+
+
+def test_a_signal_ends_an_evaluation_and_what_was_due_is_saved_before(box):
+    run = box.start("evaluating", train__steps=MANY, train__save_every=3, train__eval_every=3, data__eval_fraction=0.5)
+    run.wait_until(lambda: run.steps >= 3)
+    run.process.send_signal(signal.SIGTERM)
+    run.end(expect=130)
+    assert run.checkpoints[-1] == f"step-{run.steps:06d}"
+    again = box.train("evaluating", "--resume", train__steps=run.steps + 3, train__save_every=3, train__eval_every=3,
+                      data__eval_fraction=0.5)  # fmt: skip
+    evaluated = [line["step"] for line in again.log if "eval_loss" in line]
+    assert evaluated == list(range(3, run.steps + 1, 3)), "each once, in order"
+
+
+def test_a_file_of_the_base_model_that_is_edited_meanwhile_is_saved_as_it_was(box, tmp_path):
+    base = Path(shutil.copytree(box.model, tmp_path / "base"))
+    was = (base / "generation_config.json").read_bytes()
+    run = box.start("base-edited", model=str(base), train__steps=MANY)
+    run.wait_until(lambda: run.steps >= 2)
+    (base / "generation_config.json").write_text("{}")
+    run.process.send_signal(signal.SIGINT)
+    run.end(expect=130)
+    assert (Path(run.summary["checkpoint"]) / "generation_config.json").read_bytes() == was
 
 
 def test_a_checkpoint_is_written_by_time(box):

@@ -1,5 +1,6 @@
 """Whatever ends a run, what it has done is saved, and no process of it lives on."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ def test_a_signal_saves_and_exits_130(box, number):
     run.wait_until(lambda: run.steps >= 2)
     run.process.send_signal(number)
     said = run.end(expect=130)
-    assert f"{number.name}: finishing the steps that have begun" in said
+    assert f"{number.name}: finishing the steps that have begun, then saving" in said
     assert is_saved(run)
 
 
@@ -35,6 +36,19 @@ def test_a_signal_to_the_whole_group_counts_once(box):
         os.kill(process, signal.SIGINT)
     run.end(expect=130)
     assert is_saved(run)
+
+
+def test_a_pipe_that_is_full_holds_up_nothing(box):
+    """A pager that waits, a terminal that was stopped: steps go on, and a signal is heard."""
+    run = box.start("full-pipe", train__steps=MANY)
+    fcntl.fcntl(run.process.stdout, fcntl.F_SETPIPE_SZ, 8192)
+    run.wait_until(lambda: run.steps >= 200)  # a line has more than 60 characters
+    run.process.send_signal(signal.SIGTERM)
+    run.wait_until(lambda: is_saved(run))
+    out, said = run.process.communicate(timeout=120)
+    assert run.process.returncode == 130, said
+    printed = [line for line in out.splitlines() if line.startswith("step ") and " loss " in line]
+    assert 0 < len(printed) < 150 and "model written to" in out
 
 
 def test_a_pipe_that_nobody_reads_saves_and_exits_130(box):
