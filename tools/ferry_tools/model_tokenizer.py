@@ -1,5 +1,6 @@
 """The tokenizer of a model's folder, by Hugging Face tokenizers; templates by transformers."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from jinja2 import TemplateSyntaxError
-from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ferry_tools.errors import DataError
 from ferry_tools.git_lfs import refuse_git_lfs_pointer
@@ -36,6 +37,10 @@ FILES = [
     "chat_template.json",
 ]
 
+# In a tokenizer.json, and the default of byte-level BPE: a token would have no spaces among its characters, so that a
+# turn that ends in one would lose it.
+TRIMS_SPACES = re.compile(r'("trim_offsets"\s*:\s*)true')
+
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Loads tokenizer.json, or the byte-level BPE of vocab.json and merges.txt."""
@@ -45,7 +50,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             refuse_git_lfs_pointer(folder / name)
     try:
         if whole:
-            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            written = (folder / "tokenizer.json").read_text(encoding="utf-8")
+            tokenizer = Tokenizer.from_str(TRIMS_SPACES.sub(r"\1false", written))
             tokenizer.no_truncation()
             tokenizer.no_padding()
             return tokenizer
@@ -194,18 +200,18 @@ class ModelTokenizer:
         """
         if len(text) <= PIECE:
             encoded = self.tokenizer.encode(text, add_special_tokens=False)
-            found = [tokens_of(encoded, span) for span in spans]
-            return encoded.ids, [span for span in found if span]
-        placed = list(chain.from_iterable(encode_pieces(self.tokenizer, in_pieces(text))))
-        found = [
-            (bisect_right(placed, begin, key=itemgetter(2)), bisect_left(placed, end, key=itemgetter(1)))
-            for begin, end in spans
-        ]
-        return [number for number, _, _ in placed], [span for span in found if span[0] < span[1]]
+            ids, places = encoded.ids, encoded.offsets
+        else:
+            placed = list(chain.from_iterable(encode_pieces(self.tokenizer, in_pieces(text))))
+            ids, places = [number for number, _, _ in placed], [(begin, end) for _, begin, end in placed]
+        found = [tokens_of(places, span) for span in spans]
+        return ids, [(first, last) for first, last in found if first < last]
 
 
-def tokens_of(encoded: Encoding, span: Span) -> Span | None:
-    """The tokens that have characters of a span; a character may be of none."""
-    first = next((t for c in range(*span) if (t := encoded.char_to_token(c)) is not None), None)
-    last = next((t for c in range(span[1] - 1, span[0] - 1, -1) if (t := encoded.char_to_token(c)) is not None), None)
-    return None if first is None or last is None else (first, last + 1)
+def tokens_of(places: list[Span], span: Span) -> Span:
+    """The tokens that have characters of a span, by the characters of each token, which ascend.
+
+    Several tokens may have the same character, the bytes of an emoji, and all of them are meant.
+    """
+    begin, end = span
+    return bisect_right(places, begin, key=itemgetter(1)), bisect_left(places, end, key=itemgetter(0))
