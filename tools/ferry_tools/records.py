@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,7 @@ class Records:
             reader = csv.reader(text, strict=True)
             try:
                 header = next(reader, [])
+                refuse_repeated_columns(self.path, header)
                 for number, fields in enumerate((fields for fields in reader if fields), 1):
                     self.fraction = file.fraction
                     where = f"{self.path}: row {number}"
@@ -228,6 +230,13 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"key '{twice}' appears twice")
     return found
+
+
+def refuse_repeated_columns(path: Path, header: list[str]) -> None:
+    """One of two columns of a name would be lost; those without a name, as of `a,b,,`, are never asked for."""
+    for name, count in Counter(header).items():
+        if name and count > 1:
+            raise DataError(f"{path}: the header has the column '{name}' twice; rename or remove one of them")
 
 
 def csv_row(where: str, header: list[str], fields: list[str]) -> dict | RowError:

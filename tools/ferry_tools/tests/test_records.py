@@ -122,6 +122,11 @@ def test_a_csv_row_of_another_length_is_named(tmp_path):
     assert "x.csv: row 3: not UTF-8" in str(third.value)
 
 
+def test_columns_of_a_csv_file_may_lack_a_name(tmp_path):
+    (tmp_path / "x.csv").write_text("text,,\na,,\n")
+    assert [value_of(record)["text"] for record in Records(tmp_path / "x.csv")] == ["a"]
+
+
 @pytest.mark.parametrize(
     "name, content, message",
     [
@@ -129,6 +134,7 @@ def test_a_csv_row_of_another_length_is_named(tmp_path):
         ("x.json", b"[]", "x.json: empty; expected rows"),
         ("x.csv", b"", "x.csv: empty; expected rows"),
         ("x.csv", b'a,b\n"c,d\n', "x.csv:2: not CSV"),
+        ("x.csv", b"a,text,text\n1,2,3\n", "x.csv: the header has the column 'text' twice; rename or remove one of"),
         ("x.jsonl.gz", b'{"text": "a"}', "x.jsonl.gz: cannot be unpacked: Not a gzipped file (b'{\"'); expected gzip"),
         ("x.json.gz", gzip.compress(b'[{"text": "a"}]')[:-4], "x.json.gz: cannot be unpacked: Compressed file ended"),
         ("x.csv.gz", PACKED[:30] + b"\0\0\0\0" + PACKED[34:], "x.csv.gz: cannot be unpacked: Error -3"),
