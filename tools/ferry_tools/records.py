@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ ROW_LIMIT = 16 << 20  # bytes: more tokens than the longest data.sequence, of 1,
 ROWS_AT_ONCE = 1024  # of a columnar file
 JSON_PIECE = 1 << 20  # characters of an array read at once
 TEXT_PIECE = 1 << 18  # bytes of a plain text read at once
+SPACES = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True)
@@ -198,15 +200,15 @@ def starts_an_array(path: Path) -> bool:
 def array_items(file: io.TextIOBase, path: Path) -> Iterator[object]:
     """Yields the items of a JSON array. Raises DataError where it is not one."""
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
-    text, place, number, more = file.read(JSON_PIECE), 0, 0, True
+    text, number, more = file.read(JSON_PIECE), 0, True
     place = text.index("[") + 1
     while True:
-        while place < len(text) and text[place] in " \t\r\n,":
-            place += 1
+        place = SPACES.match(text, place).end()
         if text[place : place + 1] == "]":
+            refuse_more(file, text[place + 1 :], path)
             return
         try:
-            value, place = decoder.raw_decode(text, place)
+            value, place = decoder.raw_decode(text, item_start(text, place, number, path))
             number += 1
             yield value
             continue
@@ -220,6 +222,28 @@ def array_items(file: io.TextIOBase, path: Path) -> Iterator[object]:
         if not piece:
             raise DataError(f"{path}: row {number + 1}: not JSON: {reason}; the array does not end")
         text, place, more = text[place:] + piece, 0, bool(piece)
+
+
+def item_start(text: str, place: int, number: int, path: Path) -> int:
+    """Where the item behind `number` others begins: at `place` stands the comma between them, if it was read yet."""
+    if number == 0:
+        return place
+    found = text[place : place + 1]
+    if found not in (",", ""):
+        raise DataError(f"{path}: behind row {number}: not JSON: expected a comma, found {found!r}")
+    place = SPACES.match(text, place + 1).end()
+    if text[place : place + 1] == "]":
+        raise DataError(f"{path}: behind row {number}: not JSON: a comma, and no row behind it; remove the comma")
+    return place
+
+
+def refuse_more(file: io.TextIOBase, text: str, path: Path) -> None:
+    """Nothing but white space may stand behind an array: what does would be left out without a word."""
+    while not text.strip():
+        text = file.read(JSON_PIECE)
+        if not text:
+            return
+    raise DataError(f"{path}: not JSON: {text.strip()[:20]!r} stands behind the array's end; expected one array")
 
 
 def unique_keys(pairs: list[tuple[str, object]]) -> dict:

@@ -127,11 +127,23 @@ def test_columns_of_a_csv_file_may_lack_a_name(tmp_path):
     assert [value_of(record)["text"] for record in Records(tmp_path / "x.csv")] == ["a"]
 
 
+@pytest.mark.parametrize("size", range(1, 40))
+def test_an_array_may_be_read_in_pieces_of_any_size(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(records, "JSON_PIECE", size)
+    (tmp_path / "x.json").write_text('[ {"a": 1} , {"b": "],["}\n,{} ]\n \n')
+    assert [record.value for record in Records(tmp_path / "x.json")] == [{"a": 1}, {"b": "],["}, {}]
+
+
 @pytest.mark.parametrize(
     "name, content, message",
     [
         ("x.json", b'[{"text": "a"}, {"text"', "x.json: row 2: not JSON"),
         ("x.json", b"[]", "x.json: empty; expected rows"),
+        ("x.json", b'[{"text": "a"}, ]', "x.json: behind row 1: not JSON: a comma, and no row behind it; remove"),
+        ("x.json", b'[,{"text": "a"}]', "x.json: row 1: not JSON: Expecting value"),
+        ("x.json", b'[{"text": "a"},, {"text": "b"}]', "x.json: row 2: not JSON: Expecting value"),
+        ("x.json", b'[{"text": "a"} {"text": "b"}]', "x.json: behind row 1: not JSON: expected a comma, found '{'"),
+        ("x.json", b'[{"text": "a"}]\n[{"text": "b"}]', "x.json: not JSON: '[{\"text\": \"b\"}]' stands behind"),
         ("x.csv", b"", "x.csv: empty; expected rows"),
         ("x.csv", b'a,b\n"c,d\n', "x.csv:2: not CSV"),
         ("x.csv", b"a,text,text\n1,2,3\n", "x.csv: the header has the column 'text' twice; rename or remove one of"),
