@@ -75,3 +75,37 @@ def test_a_run_that_is_left_early_is_saved_and_goes_on(box: Box, in_the_backgrou
     assert [event["step"] for event in again if event["event"] == "step"] == [steps]
     (nothing,) = ferry.train(endless, train={"steps": steps}, resume=True)
     assert nothing["event"] == "finished" and nothing["steps"] == steps
+
+
+@pytest.fixture
+def program_that(tmp_path, monkeypatch):
+    """A program of these lines of shell in place of ferry."""
+
+    def say(*lines: str) -> None:
+        file = tmp_path / "ferry"
+        file.write_text("\n".join(["#!/bin/sh", *lines]))
+        file.chmod(0o755)
+        monkeypatch.setattr("ferry.program.PLACES", (file,))
+
+    return say
+
+
+@pytest.mark.parametrize("half", ['{"event": "st', '{"out": "/data/\\303'])
+def test_of_a_run_that_is_killed_while_it_writes_the_failure_is_raised(program_that, half):
+    program_that("""printf '{"event": "step", "step": 1}\\n%b' '""" + half + "'", "echo a note >&2", "kill -9 $$")
+    run = ferry.train({})
+    assert next(run) == {"event": "step", "step": 1}
+    with pytest.raises(ferry.FerryError, match="^a note\nferry was ended by signal 9: Killed$"):
+        next(run)
+
+
+def test_of_a_plan_that_is_killed_while_it_is_told_the_failure_is_raised(program_that):
+    program_that("""printf '{"fits": tr'""", "kill -9 $$")
+    with pytest.raises(ferry.FerryError, match="^ferry was ended by signal 9: Killed$"):
+        ferry.plan({})
+
+
+def test_of_a_run_whose_trainer_is_killed_the_watchers_words_are_raised(program_that):
+    program_that("""printf '{"event": "st'""", "echo killed by the kernel, which was short of memory >&2", "exit 3")
+    with pytest.raises(ferry.ResourceError, match="^killed by the kernel, which was short of memory$"):
+        list(ferry.train({}))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -69,20 +70,27 @@ def job_file(job: Job) -> Iterator[str]:
 def failure(code: int, text: str, answer: dict) -> FerryError:
     """The exception of an exit code; `text` is what stood on standard error."""
     said = answer.get("error") or text.strip() or f"ferry ended with exit code {code} and said nothing"
+    if code < 0 and code != -signal.SIGINT:
+        ended = f"ferry was ended by signal {-code}: {signal.strsignal(-code)}"
+        said = f"{text.strip()}\n{ended}".strip()  # a text before it need not be the reason
     if code == 2:
         return UserError(said)
     if code == 3:
         return ResourceError(said)
     if code == 4:
         return DoesNotFit(answer)
-    if code in (130, -2):
+    if code in (130, -signal.SIGINT):
         return Interrupted(answer.get("checkpoint"))
     return FerryError(said)
 
 
 def answered(*arguments: str) -> dict:
     """Runs a command that answers in JSON."""
-    done = subprocess.run([program(), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [program(), *arguments], capture_output=True, text=True, errors="surrogateescape", stdin=subprocess.DEVNULL
+    )
+    if done.returncode < 0:  # its answer may be half of one
+        raise failure(done.returncode, done.stderr, {})
     answer = json.loads(done.stdout) if done.stdout.strip() else {}
     if done.returncode != 0:
         raise failure(done.returncode, done.stderr, answer)

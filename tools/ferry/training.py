@@ -41,7 +41,7 @@ class Run:
 
     def _follow(self, job: Job, arguments: list[str]) -> Iterator[dict]:
         last: dict = {}
-        with job_file(job) as file, tempfile.TemporaryFile("w+") as said:
+        with job_file(job) as file, tempfile.TemporaryFile("w+", errors="replace") as said:
             command = [program(), "train", file, *arguments, "--events"]
             # In a session of its own, so that Ctrl-C in a terminal or a notebook comes to it once.
             child = subprocess.Popen(
@@ -50,10 +50,13 @@ class Run:
                 stdout=subprocess.PIPE,
                 stderr=said,
                 text=True,
+                errors="surrogateescape",
                 start_new_session=True,
             )
             try:
                 for line in child.stdout:
+                    if not line.endswith("\n"):  # it was killed while it wrote
+                        break
                     last = json.loads(line)
                     if last["event"] == "finished":
                         self.finished = last
