@@ -109,7 +109,7 @@ def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) ->
         text = PlainText(source)
         encode = partial(encode_piece, tokens.tokenizer)
         encoded = results_in_order(encode, overlapping(text), processes)
-        for made in plain_text_samples(tokens, joined(encoded), question.sequence):
+        for made in plain_text_samples(tokens, joined(tokens.tokenizer, encoded), question.sequence):
             yield made, text.fraction
         return
     records = Records(source)

@@ -82,3 +82,26 @@ def test_a_text_without_seam_is_cut_where_its_pieces_end(tokens):
     pieces = ["ab" * 40_000] * 3
     ids = [number for piece in encode_pieces(tokens.tokenizer, pieces) for number, _, _ in piece]
     assert tokens.tokenizer.decode(ids) == "".join(pieces)
+
+
+def threes() -> Tokenizer:
+    """Digits by threes, as Llama 3's, from where a number begins."""
+    alphabet = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    pairs = [("1", "1"), ("11", "1"), ("\u00f0", "\u0141"), ("\u0120", "\u00f0\u0141")]
+    words = {"".join(pair): len(alphabet) + number for number, pair in enumerate(pairs)}
+    tokenizer = Tokenizer(models.BPE({**alphabet, **words}, pairs))
+    tokenizer.decoder = decoders.ByteLevel()
+    return llama3_like(tokenizer)
+
+
+@pytest.mark.parametrize("overlap", [4, 17, 50])
+@pytest.mark.parametrize("size", [7, 10, 62, 128])
+def test_no_character_is_lost_where_pieces_have_no_seam(monkeypatch, overlap, size):
+    """Of a number of thousands of digits the token across a piece's end was left out."""
+    monkeypatch.setattr(long_text, "OVERLAP", overlap)
+    tokenizer = threes()
+    for begin in ("", "a", "ab"):
+        text = (begin + "1" * 200 + " \U0001f389" * 9 + "\u4f60\r\n") * 3
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        ids = [number for piece in encode_pieces(tokenizer, pieces) for number, _, _ in piece]
+        assert tokenizer.decode(ids) == text
