@@ -34,8 +34,11 @@ def marked_turns(tokens: ModelTokenizer, _where: str, chat: Chat) -> tuple[str, 
     """The template itself marks what the assistant says."""
     whole, spans = tokens.render(chat.messages, chat.tools)
     if chat.first:
-        asked, _ = tokens.render(chat.messages[: chat.first], chat.tools)
-        spans = [span for span in spans if span[0] >= len(asked)]
+        asked, before = tokens.render(chat.messages[: chat.first], chat.tools)
+        if whole.startswith(asked):
+            spans = [span for span in spans if span[0] >= len(asked)]
+        else:  # a template may write what comes last differently; then its lengths say nothing, and turns are counted
+            spans = spans[len(before) :]
     return whole, spans
 
 

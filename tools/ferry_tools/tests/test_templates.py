@@ -85,6 +85,18 @@ def test_a_prompt_of_messages_is_learned_as_trl_does(folder, name):
     assert "yes" not in text(tokens, ids, flags)
 
 
+@pytest.mark.parametrize("last", ["{{ ' (Why?)' if loop.last else '' }}", "{{ eos_token if loop.last else '' }}"])
+def test_a_template_that_writes_the_last_message_differently_loses_no_answer(folder, tmp_path, last):
+    """A prompt that was longer by itself than in the conversation hid the first answers behind it."""
+    marked = "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}"
+    template = "{% for m in messages %}" + marked + "{{ m.content }}{% endif %}" + last + "{% endfor %}"
+    (tmp_path / "t.jinja").write_text(template)
+    tokens = ModelTokenizer.load(folder, str(tmp_path / "t.jinja"))
+    turns = [TURNS[1], TURNS[2], TURNS[3], {"role": "assistant", "content": "b."}, TURNS[1], TURNS[4]]
+    for first, learned in ((1, "yes.b.no, \u4e2d."), (3, "b.no, \u4e2d."), (5, "no, \u4e2d.")):
+        assert text(tokens, *chat_sample(tokens, "d:1", Chat(turns, first))).removesuffix("<|endoftext|>") == learned
+
+
 @pytest.mark.parametrize("name", ["chatml", "llama3"])
 def test_calls_are_learned_and_their_results_are_not(folder, name):
     tokens = ModelTokenizer.load(folder, name)
