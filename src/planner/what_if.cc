@@ -32,8 +32,17 @@ Variation row_of(const std::string& change, const PlanQuestion& question, const 
   return result;
 }
 
+// A job may ask for what a changed machine does not have, such as its second device.
 Variation answer(const Change& change, const Planner& planner) {
-  const PlanAnswer found = planner(change.question);
+  Variation refused;
+  refused.change = change.what;
+  PlanAnswer found;
+  try {
+    found = planner(change.question);
+  } catch (const UserError& error) {
+    refused.strategy = error.what();
+    return refused;
+  }
   if (const auto* planned = std::get_if<Planned>(&found)) {
     return row_of(change.what, change.question, *planned);
   }
@@ -44,13 +53,18 @@ Variation answer(const Change& change, const Planner& planner) {
   return result;
 }
 
-// The first `count` of `entities`, or as many more, repeating them under new names.
+// The first `count` of `entities`, or as many more, repeating them under names that are free.
 template <typename T>
 std::vector<T> resized(const std::vector<T>& entities, std::size_t count, const std::string& name) {
   std::vector<T> result;
+  std::size_t number = entities.size();
+  const auto next_name = [&] { return name + std::to_string(number++); };
   for (std::size_t i = 0; i < count; ++i) {
     result.push_back(entities[i % entities.size()]);
-    if (i >= entities.size()) result.back().name = name + std::to_string(i);
+    if (i < entities.size()) continue;
+    std::string free = next_name();
+    while (std::ranges::count(entities, free, &T::name) > 0) free = next_name();
+    result.back().name = free;
   }
   return result;
 }

@@ -15,7 +15,7 @@ namespace ferry {
 struct Variation {
   std::string change;  // "host: 512.0 GiB of DRAM"
   bool fits = false;
-  std::string strategy;  // or the place that lacks memory
+  std::string strategy;  // or the place that lacks memory, or what the job asks for in vain
   Micros step;
   std::optional<double> positions_per_second = 0;  // none: tokens are unknown
 };

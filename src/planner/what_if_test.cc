@@ -29,6 +29,30 @@ TEST(WhatIf, TheFirstRowIsTheAnswerThatIsThereAndOthersArePlanned) {
   EXPECT_EQ(one_device->step, must_fit(asked).expected);
 }
 
+TEST(WhatIf, FurtherDevicesHaveNamesThatAreFree) {
+  PlanQuestion question = sample_question({}, {.devices = 2}, 2);
+  question.machine.devices[0].name = "gpu2";
+  question.machine.devices[1].name = "gpu4";
+  const std::vector<Variation> rows =
+      what_if(question, must_fit(question), plan_without_remedies, nobody());
+  const auto four = std::ranges::find(rows, "4 devices", &Variation::change);
+  ASSERT_NE(four, rows.end());
+  EXPECT_TRUE(four->fits) << four->strategy;
+}
+
+TEST(WhatIf, WhatTheJobRulesOutIsARowOfItsOwn) {
+  PlanQuestion question = sample_question({}, {.devices = 2}, 2);
+  question.strategy = "1f1b";
+  question.options.devices = {1, 0};
+  const std::vector<Variation> rows =
+      what_if(question, must_fit(question), plan_without_remedies, nobody());
+  const auto one = std::ranges::find(rows, "1 device", &Variation::change);
+  ASSERT_NE(one, rows.end());
+  EXPECT_FALSE(one->fits);
+  EXPECT_EQ(one->strategy.find("plan.devices: "), 0U) << one->strategy;
+  EXPECT_TRUE(std::ranges::find(rows, "4 devices", &Variation::change)->fits);
+}
+
 TEST(WhatIf, WhatDoesNotFitIsToldWithoutALookForChanges) {
   PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
   question.strategy = "fuyou";
