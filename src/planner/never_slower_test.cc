@@ -1,4 +1,5 @@
-// More device memory never makes a plan slower: on questions of sizes that people train.
+// More device memory never makes a plan slower, on questions of sizes that people train; nor does a
+// drive.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,6 +53,23 @@ TEST_P(MoreDeviceMemory, NeverMakesAPlanSlower) {
 INSTANTIATE_TEST_SUITE_P(Questions, MoreDeviceMemory,
                          testing::Values(Ladder{18, 31}, Ladder{7, 8}, Ladder{6, 8}, Ladder{16, 4},
                                          Ladder{22, 4}, Ladder{8, 3}, Ladder{7, 4, true}));
+
+// What DRAM lacks rests on the device, where there is room.
+TEST(ADrive, HurtsNobody) {
+  for (const bool clips : {false, true}) {
+    PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+    question.clips = clips;
+    question.host_budget = {states_of(question).count / 2};
+    const Micros without = must_fit(question).expected;
+    for (const Bytes capacity : {4_KiB, 1_GiB}) {
+      question.machine.drives = {
+          {.name = "ssd0", .capacity = capacity, .read = {1e8}, .write = {1e8}}};
+      const Planned with = must_fit(question);
+      expect_promises_hold(with);
+      EXPECT_LE(with.expected.count, without.count * (1 + 1e-9)) << to_string(capacity);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace ferry

@@ -238,9 +238,47 @@ class StrategySearch {
   std::optional<Shortage> lacking_;
 };
 
+/// Whether DRAM may be short, and yet DRAM and devices hold all that rests from step to step; and
+/// nobody asked for drives. More memory of devices makes it no less so.
+bool may_do_without_drives(const PlanQuestion& question, const Chain& chain) {
+  const bool is_free =
+      question.strategy == strategy_name::kAuto || question.strategy == strategy_name::kMobius;
+  if (!is_free || question.options.activations == ActivationRule::swap_to_drive) return false;
+  const Bytes host = std::min(question.host_budget, question.machine.host.memory);
+  Bytes devices;
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    devices += device_budget(question, d).bytes;
+  }
+  Bytes rests;
+  Bytes passes;
+  for (const ChainBlock& block : chain.blocks) {
+    rests += block.weights + block.states;
+    passes += block.gradients + chain.activation * question.micro_batches;
+  }
+  return rests + passes > host && rests <= host + devices;
+}
+
+/// A drive hurts nobody: where DRAM is short, what it lacks may rest on devices in place of drives.
+AnswerWithoutRemedies with_drives_or_without(const PlanQuestion& question,
+                                             PhaseListener& listener) {
+  AnswerWithoutRemedies answer = StrategySearch(question).run(listener);
+  const Chain chain = make_chain(question);
+  if (question.machine.drives.empty() || !may_do_without_drives(question, chain)) return answer;
+  PlanQuestion without = question;
+  without.machine.drives.clear();
+  const auto* planned = std::get_if<Planned>(&answer);
+  if (planned != nullptr) without.faster_than = planned->expected * (1 - kNoticeable);
+  AnswerWithoutRemedies other = StrategySearch(without).run(listener);
+  auto* plain = std::get_if<Planned>(&other);
+  if (plain == nullptr) return answer;
+  if (planned != nullptr && plain->expected >= *without.faster_than) return answer;
+  plain->lower_bound = lower_bound(question, chain);
+  return other;
+}
+
 AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listener) {
   const Answerer try_all = [&](const PlanQuestion& asked) {
-    return StrategySearch(asked).run(listener);
+    return with_drives_or_without(asked, listener);
   };
   return question.shared ? answer_in_shared_memory(question, try_all) : try_all(question);
 }

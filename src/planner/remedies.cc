@@ -39,13 +39,20 @@ std::string mib_text(Bytes bytes) { return std::to_string(bytes.count >> 20) + "
 
 // Raises the limits to what is needed: of devices that are alike those of all, else of the one that
 // lacks. Physical memory bounds a budget, so it is raised where the budget alone would not do, and
-// the text then speaks of hardware to buy.
+// the text then speaks of hardware to buy, and of the budget too where the job gave a lower one.
 class MoreMemory {
  public:
   /// `answer` must outlive this.
   MoreMemory(const PlanQuestion& question, const Answerer& answer)
-      : answer_(answer), alike_(equal_budgets(question)) {
+      : answer_(answer),
+        alike_(equal_budgets(question)),
+        host_is_capped_(question.host_budget < question.machine.host.memory) {
     change_.question = question;
+    for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
+      const MachineDevice& device = question.machine.devices[d];
+      const bool is_capped = device_budget(question, static_cast<int>(d)).bytes < device.memory;
+      if (is_capped) capped_.insert(device.name);
+    }
   }
 
   /// More memory at one place may show that the other lacks some too.
@@ -78,7 +85,7 @@ class MoreMemory {
       question.host_budget = std::max(question.host_budget, enough);
       buys = std::exchange(question.machine.host.memory,
                            std::max(question.machine.host.memory, enough)) < enough;
-      host_text_ = (buys ? "a host of " : "budget.host: ") + mib_text(enough);
+      host_text_ = text_of("a host of ", "budget.host: ", enough, buys, host_is_capped_);
       return;
     }
     for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
@@ -92,7 +99,13 @@ class MoreMemory {
       (buys_this ? bought_ : raised_).insert(device.name);
       buys = buys || buys_this;
     }
-    device_text_ = (buys ? "devices of " : "budget.device: ") + mib_text(enough);
+    device_text_ = text_of("devices of ", "budget.device: ", enough, buys, !capped_.empty());
+  }
+
+  static std::string text_of(const std::string& hardware, const std::string& budget, Bytes bytes,
+                             bool buys, bool is_capped) {
+    if (!buys) return budget + mib_text(bytes);
+    return hardware + mib_text(bytes) + (is_capped ? ", " + budget + mib_text(bytes) : "");
   }
 
   /// Each drive by as much of its capacity as they lack together.
@@ -147,22 +160,27 @@ class MoreMemory {
   std::string unequal_devices_text() const {
     const PlanQuestion& question = change_.question;
     std::string bought;
-    std::string budgets;
+    std::string budgets;  // of all that have one: the key names them together
+    bool is_raised = false;
     for (std::size_t d = 0; d < question.machine.devices.size(); ++d) {
       const MachineDevice& device = question.machine.devices[d];
       const Bytes budget = device_budget(question, static_cast<int>(d)).bytes;
       if (bought_.contains(device.name)) {
         bought += (bought.empty() ? "" : ", ") + device.name + " of " + bytes_text(device.memory);
-      } else if (raised_.contains(device.name) || budget < device.memory) {
+      }
+      if (raised_.contains(device.name) || capped_.contains(device.name)) {
+        is_raised = is_raised || raised_.contains(device.name) || bought_.contains(device.name);
         budgets += (budgets.empty() ? "" : ", ") + device.name + ": " + bytes_text(budget);
       }
     }
-    if (raised_.empty()) return bought;
+    if (!is_raised) return bought;
     return bought + (bought.empty() ? "" : ", ") + "budget.device: {" + budgets + "}";
   }
 
   const Answerer& answer_;
   const bool alike_;
+  const bool host_is_capped_;     // by the job, like the devices that are:
+  std::set<std::string> capped_;  // by name
   std::set<std::string> bought_;  // devices by name
   std::set<std::string> raised_;
   FittingChange change_;
@@ -314,7 +332,11 @@ std::optional<FittingChange> any_strategy(const PlanQuestion& question, const An
   change.text = std::string("strategy: ") + strategy_name::kAuto;
   change.question = question;
   change.question.strategy = strategy_name::kAuto;
-  return fitting(std::move(change), answer);
+  try {
+    return fitting(std::move(change), answer);
+  } catch (const UserError&) {  // what the job says of its strategy is not for all
+    return std::nullopt;
+  }
 }
 
 bool needs_drive(const FittingChange& change) {

@@ -189,6 +189,29 @@ TEST(Remedies, OneSizeOfSeveralDrivesIsRaisedForAll) {
   EXPECT_EQ(must_fit(question).expected, offered->step);
 }
 
+// A budget below the memory that there is would hide what is bought.
+TEST(Remedies, AHostToBuyComesWithItsBudget) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+  question.strategy = "mobius";
+  question.machine.host.memory = Bytes{states_of(question).count / 2};
+  question.host_budget = Bytes{states_of(question).count / 4};
+  set_device_budgets(question, Bytes{states_of(question).count / 4});
+  question.possible_drive.reset();
+  const PlanAnswer answer = make_plan(question);
+  std::string said;
+  for (const Remedy& remedy : std::get<DoesNotFit>(answer).remedies) said += remedy.change + "\n";
+  EXPECT_NE(said.find("a host of "), std::string::npos) << said;
+  EXPECT_NE(said.find(", budget.host: "), std::string::npos) << said;
+}
+
+TEST(Remedies, WhatTheJobSaysOfItsStrategyIsNotForAll) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {.devices = 2}, 2);
+  question.strategy = "1f1b";
+  question.options.map = MapRule::v;
+  set_device_budgets(question, 10_KiB);
+  EXPECT_TRUE(std::holds_alternative<DoesNotFit>(make_plan(question)));
+}
+
 TEST(Remedies, AnotherStrategyIsOneOfThem) {
   PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
   question.strategy = "resident";

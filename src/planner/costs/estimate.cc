@@ -149,6 +149,17 @@ Bytes scaled(Bytes measured, Bytes before, Bytes after) {
   return {static_cast<std::int64_t>(static_cast<double>(measured.count) * factor) + 1};
 }
 
+Micros device_update_time(const PlanQuestion& question, const MachineDevice& device,
+                          double elements) {
+  if (device.kind == DeviceKind::sim) {  // the same arithmetic on fewer cores
+    const int cores = std::max(1, question.machine.host.cores);
+    const double share = static_cast<double>(std::clamp(device.threads, 1, cores)) / cores;
+    return from_seconds(elements / (update_rate(question) * share));
+  }
+  // One pass: the update is one kernel (train/step_kernels.h).
+  return from_seconds(elements * update_traffic(question.gradients) / bandwidth_of(device));
+}
+
 }  // namespace
 
 Profile estimate_profile(const ModelSpec& model, const Machine& machine, Precision precision,
@@ -237,19 +248,17 @@ double estimated_update_rate(const Host& host, Precision gradients) {
   return bandwidth / update_traffic(gradients);
 }
 
+// By the slowest device, as everything of a block: it may be at home on any.
 Micros device_update_time(const PlanQuestion& question, std::int64_t elements) {
-  const MachineDevice& device = question.machine.devices.front();
   const auto count = static_cast<double>(elements);
   if (question.profile.device_update_rate > 0) {
     return from_seconds(count / question.profile.device_update_rate);
   }
-  if (device.kind == DeviceKind::sim) {  // the same arithmetic on fewer cores
-    const int cores = std::max(1, question.machine.host.cores);
-    const double share = static_cast<double>(std::clamp(device.threads, 1, cores)) / cores;
-    return from_seconds(count / (update_rate(question) * share));
+  Micros slowest;
+  for (const MachineDevice& device : question.machine.devices) {
+    slowest = std::max(slowest, device_update_time(question, device, count));
   }
-  // One pass: the update is one kernel (train/step_kernels.h).
-  return from_seconds(count * update_traffic(question.gradients) / bandwidth_of(device));
+  return slowest;
 }
 
 }  // namespace ferry
