@@ -236,6 +236,7 @@ void write_optimizer(const CheckpointContents& contents, const std::filesystem::
 void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder, int threads,
                      HomeStates& states, PhaseListener& listener) {
   const Checkpoint checkpoint = open_checkpoint(folder);
+  require_tied_head(checkpoint, model);
   Bytes total;
   for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
     total += weight_of(checkpoint, model, param).size;

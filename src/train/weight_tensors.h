@@ -1,8 +1,12 @@
-// The tensors of a model's parameters in a checkpoint of weights. Reads headers only; needs no
-// torch.
+// The tensors of a model's parameters in a checkpoint of weights. Reads headers only, where nothing
+// else is said; needs no torch.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include "data/safetensors.h"
 #include "spec/model_spec.h"
@@ -15,8 +19,14 @@ const TensorEntry& weight_of(const Checkpoint& checkpoint, const ModelSpec& mode
                              const ParamSpec& param);
 
 /// Throws UserError unless the folder's weights are whole: sound headers, every shard, every
-/// parameter of the model.
+/// parameter of the model. Of a tied head that is there all the same the beginning is read, which
+/// nearly always tells: see below.
 void require_weights(const std::filesystem::path& folder, const ModelSpec& model);
+
+/// Throws UserError when the model is tied and the checkpoint has a head of its own that is not the
+/// embedding's weight. Reads the first `elements` of both, in 1 MiB of memory.
+void require_tied_head(const Checkpoint& checkpoint, const ModelSpec& model,
+                       std::int64_t elements = std::numeric_limits<std::int64_t>::max());
 
 /// Throws UserError unless a tensor has the parameter's shape.
 void require_shape(const Checkpoint& checkpoint, const TensorEntry& entry, const ParamSpec& param);

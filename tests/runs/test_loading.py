@@ -32,6 +32,21 @@ def test_every_part_arrives(box, model, tokens, place):
         assert torch.equal(saved[name], weight), name
 
 
+def test_a_tied_head_that_differs_in_its_last_row_is_refused(box, tokens, tmp_path):
+    """A start looks at the beginning alone, so it is loading that finds it."""
+    from safetensors.torch import load_file, save_file
+
+    tied = make_model(tmp_path / "tied", vocab_size=WORDS, num_hidden_layers=1, tie_word_embeddings=True)
+    weights = load_file(tied / "model.safetensors")
+    head = weights["model.embed_tokens.weight"].clone()
+    for last, expect in ((0.0, 0), (1.0, 2)):
+        head[-1, -1] += last
+        save_file(weights | {"lm_head.weight": head}, tied / "model.safetensors", {"format": "pt"})
+        job = {"model": str(tied), "data__train": str(tokens), "train__steps": 1}
+        run = box.train(f"tied-{expect}", expect=expect, **job)
+        assert ("'lm_head.weight' differs from 'model.embed_tokens.weight'" in run.text) == (expect == 2)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_of_several_bad_values_the_first_is_named(box, model, tokens, tmp_path, place):
     from safetensors.torch import load_file, save_file
