@@ -41,6 +41,17 @@ void check_is_language_model(const Config& config) {
   }
 }
 
+/// Refuses what transformers reads in every family and ferry in none.
+void check_layers(const Config& config) {
+  if (!config.flag("is_causal", true)) {
+    config.refuse("'is_causal' false is not supported; ferry trains causal language models");
+  }
+  const auto per_layer = config.section("per_layer_config");
+  if (per_layer && !per_layer->empty()) {
+    config.refuse("'per_layer_config' is not supported; ferry's layers are alike");
+  }
+}
+
 void check_shape(const Config& config, const ModelSpec& model) {
   for (const std::int64_t size :
        {model.hidden, model.layers, model.heads, model.head_dim, model.intermediate, model.vocab}) {
@@ -78,6 +89,7 @@ ModelSpec parse_model_spec(const std::string& json, const std::string& source) {
 
   const Family& family = find_family(config);
   check_is_language_model(config);
+  check_layers(config);
   ModelSpec model;
   family.read(config, model);
   check_shape(config, model);

@@ -162,12 +162,21 @@ TEST(ModelSpec, WhatIsNotSupportedIsRefusedByName) {
             "silu, swish; found \"mish\"");
   EXPECT_EQ(refusal(R"({"model_type": "gpt2", "add_cross_attention": true})"),
             "config.json: 'add_cross_attention' is not supported");
+  EXPECT_EQ(refusal(R"({"model_type": "llama", "is_causal": false})"),
+            "config.json: 'is_causal' false is not supported; ferry trains causal language models");
+  EXPECT_EQ(refusal(R"({"model_type": "gpt2", "per_layer_config": {"1": {"n_inner": 8}}})"),
+            "config.json: 'per_layer_config' is not supported; ferry's layers are alike");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "architectures": ["LlamaForTokenClassification"]})"),
             "config.json: architecture 'LlamaForTokenClassification' is not supported; expected a "
             "causal language model");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "quantization_config": {"quant_method": "gptq"}})"),
             "config.json: weights quantized with 'gptq' are not supported\n"
             "  try: a checkpoint in bf16, fp16 or fp32");
+}
+
+TEST(ModelSpec, WhatIsWrittenOutAsTheDefaultIsAccepted) {
+  EXPECT_EQ(tiny_llama(R"(, "is_causal": true, "per_layer_config": {})").layers, 3);
+  EXPECT_EQ(tiny_llama(R"(, "is_causal": null, "per_layer_config": null)").layers, 3);
 }
 
 TEST(ModelSpec, BadValuesAreRefusedWithWhatWasFound) {

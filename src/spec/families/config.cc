@@ -74,6 +74,8 @@ std::optional<Config> Config::section(const std::string& key) const {
   return Config(value(key), where_ + ": " + key);
 }
 
+bool Config::empty() const { return json_->empty(); }
+
 Activation Config::activation(const std::string& key, const std::string& fallback) const {
   const std::string name = text(key, fallback);
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;

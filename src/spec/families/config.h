@@ -39,6 +39,7 @@ class Config {
   std::vector<std::string> texts(const std::string& key) const;
   /// The object under `key`, or nothing.
   std::optional<Config> section(const std::string& key) const;
+  bool empty() const;
 
   /// One of the activations that ferry has, by transformers' names.
   Activation activation(const std::string& key, const std::string& fallback) const;
