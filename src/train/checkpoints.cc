@@ -237,6 +237,7 @@ void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder
                      HomeStates& states, PhaseListener& listener) {
   const Checkpoint checkpoint = open_checkpoint(folder);
   require_tied_head(checkpoint, model);
+  tell_unknown_tensors(checkpoint, model, listener);
   Bytes total;
   for_each_param(model, [&](const ParamPosition&, const ParamSpec& param) {
     total += weight_of(checkpoint, model, param).size;

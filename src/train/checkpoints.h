@@ -21,7 +21,7 @@ namespace ferry {
 /// Fills the master weights from a Hugging Face directory; moments become zero. Throws UserError
 /// for a tensor that is missing, has another shape, or a value that is not finite, and for a tied
 /// head that is not the embedding. `threads` read and convert, here and below. The listener hears
-/// of bytes, here and below.
+/// of bytes, here and below, and here of tensors that are left out.
 void load_pretrained(const ModelSpec& model, const std::filesystem::path& folder, int threads,
                      HomeStates& states, PhaseListener& listener);
 

@@ -122,5 +122,68 @@ TEST(WeightTensors, ATiedHeadThatDiffersAtItsEndIsFoundByAWholeComparison) {
   EXPECT_THROW(require_tied_head(checkpoint, model), UserError);
 }
 
+TEST(WeightTensors, ALayerBeyondTheConfigurationsIsRefused) {
+  const ModelSpec model = tiny_model();
+  for (const std::string body : {"model.", ""}) {
+    Weights weights(model);
+    weights.add(body + "layers.1.mlp.up_proj.weight", {6, 4});
+    EXPECT_EQ(refusal(model, weights),
+              " tensor \"" + body +
+                  "layers.1.mlp.up_proj.weight\" is of layer 1, counted from 0; config.json has 1 "
+                  "layers\n  try: num_hidden_layers (n_layer of GPT-2) as the weights have it");
+  }
+}
+
+TEST(WeightTensors, ABiasThatTheConfigurationLeavesOutIsRefused) {
+  const ModelSpec model = tiny_model();
+  for (const std::string part : {"self_attn.q_proj", "mlp.down_proj", "input_layernorm"}) {
+    Weights weights(model);
+    weights.add("model.layers.0." + part + ".bias", {4});
+    EXPECT_NE(refusal(model, weights).find(part + ".bias\" is a bias; the model of config.json"),
+              std::string::npos);
+  }
+  const ModelSpec biased = tiny_model(R"(, "attention_bias": true, "mlp_bias": true)");
+  EXPECT_EQ(refusal(biased, Weights(biased)), "");
+}
+
+/// What is said of a model's weights when they are loaded.
+std::string warning(const ModelSpec& model, const Weights& weights) {
+  struct Words : PhaseListener {
+    void phase(const std::string& what) override { said += what; }
+    std::string said;
+  } words;
+  const ScratchFolder folder;
+  tell_unknown_tensors(open_checkpoint(weights.write(folder)), model, words);
+  return words.said.substr(0, words.said.find(": ")) +
+         words.said.substr(words.said.rfind(": ") + 1);
+}
+
+TEST(WeightTensors, OtherTensorsAreLeftOutWithAWarning) {
+  const ModelSpec model = tiny_model();
+  Weights weights(model);
+  weights.add("value_head.weight", {1, 4});
+  EXPECT_EQ(refusal(model, weights), "");
+  EXPECT_EQ(warning(model, weights), "warning 1 tensor, \"value_head.weight\"");
+
+  for (const std::string name : {"a", "b", "c"}) weights.add(name, {1});
+  EXPECT_EQ(warning(model, weights), R"(warning 4 tensors, "a", "b", "c", ...)");
+}
+
+TEST(WeightTensors, KnownBuffersGoWithoutSaying) {
+  const ModelSpec llama = tiny_model();
+  Weights of_llama(llama);
+  of_llama.add("model.layers.0.self_attn.rotary_emb.inv_freq", {1});
+  EXPECT_EQ(refusal(llama, of_llama), "");
+  EXPECT_EQ(warning(llama, of_llama), "");
+
+  const ModelSpec gpt2 = tiny_model("", "gpt2");
+  Weights of_gpt2(gpt2);
+  of_gpt2.add("h.0.attn.bias", {1, 1, 8, 8});
+  of_gpt2.add("h.0.attn.masked_bias", {});
+  of_gpt2.add_copy("lm_head.weight", 0);
+  EXPECT_EQ(refusal(gpt2, of_gpt2), "");
+  EXPECT_EQ(warning(gpt2, of_gpt2), "");
+}
+
 }  // namespace
 }  // namespace ferry

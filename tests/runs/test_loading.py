@@ -47,6 +47,18 @@ def test_a_tied_head_that_differs_in_its_last_row_is_refused(box, tokens, tmp_pa
         assert ("'lm_head.weight' differs from 'model.embed_tokens.weight'" in run.text) == (expect == 2)
 
 
+def test_tensors_that_are_none_of_the_models_are_told(box, model, tokens, tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    more = shutil.copytree(model, tmp_path / "more")
+    weights = load_file(more / "model.safetensors")
+    save_file(weights | {"v_head.weight": torch.ones(1)}, more / "model.safetensors", {"format": "pt"})
+    run = box.train("more", model=str(more), data__train=str(tokens), train__steps=1)
+    said = f'warning: {more}/model.safetensors: no weights of the model, left out: 1 tensor, "v_head.weight"'
+    assert said in run.text
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_of_several_bad_values_the_first_is_named(box, model, tokens, tmp_path, place):
     from safetensors.torch import load_file, save_file
