@@ -110,6 +110,9 @@ TEST(ModelSpec, BothStylesOfRopeAreRead) {
   }
   EXPECT_EQ(tiny_llama(R"(, "rope_scaling": {"type": "linear", "factor": 2})").rope.factor, 2.0);
   EXPECT_EQ(tiny_llama(R"(, "rope_scaling": null)").rope.theta, 10000.0);
+  EXPECT_EQ(
+      tiny_llama(R"(, "rope_scaling": {}, "rope_parameters": {"rope_theta": 500})").rope.theta,
+      500.0);
 }
 
 TEST(ModelSpec, DynamicRopeIsPlainWithinThePositions) {
@@ -166,6 +169,10 @@ TEST(ModelSpec, WhatIsNotSupportedIsRefusedByName) {
             "config.json: 'is_causal' false is not supported; ferry trains causal language models");
   EXPECT_EQ(refusal(R"({"model_type": "gpt2", "per_layer_config": {"1": {"n_inner": 8}}})"),
             "config.json: 'per_layer_config' is not supported; ferry's layers are alike");
+  EXPECT_EQ(refusal(R"({"model_type": "llama",
+                        "rope_parameters": {"full_attention": {"rope_type": "yarn"}}})"),
+            "config.json: rope_parameters: 'full_attention' has a section of its own; ferry has "
+            "one rope for all layers");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "architectures": ["LlamaForTokenClassification"]})"),
             "config.json: architecture 'LlamaForTokenClassification' is not supported; expected a "
             "causal language model");

@@ -76,6 +76,13 @@ std::optional<Config> Config::section(const std::string& key) const {
 
 bool Config::empty() const { return json_->empty(); }
 
+std::optional<std::string> Config::first_section() const {
+  for (const auto& [key, found] : json_->items()) {
+    if (found.is_object()) return key;
+  }
+  return std::nullopt;
+}
+
 Activation Config::activation(const std::string& key, const std::string& fallback) const {
   const std::string name = text(key, fallback);
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;

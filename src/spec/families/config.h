@@ -40,6 +40,8 @@ class Config {
   /// The object under `key`, or nothing.
   std::optional<Config> section(const std::string& key) const;
   bool empty() const;
+  /// The first key that has an object, or nothing.
+  std::optional<std::string> first_section() const;
 
   /// One of the activations that ferry has, by transformers' names.
   Activation activation(const std::string& key, const std::string& fallback) const;

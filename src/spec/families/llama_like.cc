@@ -13,8 +13,12 @@ Rope read_rope(const Config& config, std::int64_t max_positions) {
   rope.theta = config.positive("rope_theta", 10000.0);
   double rotated = config.positive("partial_rotary_factor", 1.0);
   auto scaling = config.section("rope_scaling");
-  if (!scaling) scaling = config.section("rope_parameters");
+  if (!scaling || scaling->empty()) scaling = config.section("rope_parameters");
   if (scaling) {
+    if (const auto name = scaling->first_section()) {
+      scaling->refuse("'" + *name +
+                      "' has a section of its own; ferry has one rope for all layers");
+    }
     rope.theta = scaling->positive("rope_theta", rope.theta);
     rotated = scaling->positive("partial_rotary_factor", rotated);
     const std::string kind = scaling->text("rope_type", scaling->text("type", "default"));
