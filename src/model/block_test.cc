@@ -396,5 +396,19 @@ TEST(Block, EmbeddingGradientSumsOverRepeatedTokens) {
   EXPECT_EQ(sums[0][0][0].item<float>(), 1.0f);
 }
 
+// As torch's nn.Embedding has it. What a tied head has put there stays.
+TEST(Block, PaddingGetsNoGradientAsAnEmbedding) {
+  ModelSpec model = small_model("llama");
+  model.padding = 3;
+  const at::Tensor ids = at::tensor({3, 1, 3, 2}, at::kLong).view({1, 4});
+  const at::Tensor dy = at::randn({1, 4, 32}), before = at::randn({50, 32});
+  const std::vector<at::Tensor> sums{before.clone()};
+
+  add_embedding_gradient(model, ids, dy, sums);
+  const at::Tensor added = at::embedding_dense_backward(dy, ids, 50, 3, false);
+  EXPECT_TRUE(at::equal(sums[0], before + added));
+  EXPECT_TRUE(at::equal(sums[0][3], before[3]));
+}
+
 }  // namespace
 }  // namespace ferry

@@ -5,6 +5,23 @@
 #include "base/check.h"
 
 namespace ferry {
+namespace {
+
+/// Adds a row per token but those of the padding. Its row is put back: choosing tokens would have a
+/// device say how many there are, and masking takes as much memory as the rows.
+void add_token_rows(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& rows,
+                    at::Tensor sum) {
+  if (!model.padding) {
+    sum.index_add_(0, ids, rows);
+    return;
+  }
+  const at::Tensor padding = sum.select(0, *model.padding);
+  const at::Tensor before = padding.clone();
+  sum.index_add_(0, ids, rows);
+  padding.copy_(before);
+}
+
+}  // namespace
 
 at::Tensor embed(const ModelSpec& model, const at::Tensor& ids, std::span<const at::Tensor> weights,
                  const Positions& positions) {
@@ -33,7 +50,7 @@ void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const
   FERRY_CHECK(sums.size() == (learned ? 2 : 1), "one sum per weight");
   const at::NoGradGuard no_graph;
   const at::Tensor rows = dy.reshape({-1, model.hidden}).to(at::kFloat);
-  at::Tensor(sums[0]).index_add_(0, ids.reshape({-1}), rows);
+  add_token_rows(model, ids.reshape({-1}), rows, sums[0]);
   if (!learned) return;
   if (positions.documents.empty()) {
     sums[1].narrow(0, 0, ids.size(1)).add_(rows.view(dy.sizes()).sum(0));

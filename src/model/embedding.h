@@ -21,8 +21,9 @@ std::vector<at::Tensor> embedding_gradients(const ModelSpec& model, const at::Te
                                             const at::Tensor& dy, const Positions& positions);
 
 /// Adds the embedding's gradients to `sums`, fp32 and shaped like the embedding's params, touching
-/// only the rows that ids [batch, time] name. What embedding_gradients() returns holds the whole
-/// table for every micro-batch; this holds one row per token.
+/// only the rows that ids [batch, time] name, and of these not the padding's. What
+/// embedding_gradients() returns holds the whole table for every micro-batch; this holds one row
+/// per token.
 void add_embedding_gradient(const ModelSpec& model, const at::Tensor& ids, const at::Tensor& dy,
                             std::span<const at::Tensor> sums, const Positions& positions = {});
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,8 @@ struct ModelSpec {
   bool gated_mlp = true;     // activation(gate(x)) * up(x), else activation(up(x))
   bool mlp_bias = false;
   bool tied = false;  // the head reads the embedding's weight
+  /// The token whose row gets no gradient as an embedding, below vocab; a tied head's part stays.
+  std::optional<std::int64_t> padding = {};
   ParamNames names;
 
   /// embedding, (attention, mlp) x layers, norm, head.

@@ -86,6 +86,15 @@ TEST(ModelSpec, TiedHeadReadsTheEmbedding) {
   EXPECT_EQ(parameters(untied) - parameters(tied), 64 * 1000);
 }
 
+TEST(ModelSpec, PaddingIsReadAsTorchCountsIt) {
+  EXPECT_EQ(tiny_llama().padding, std::nullopt);
+  EXPECT_EQ(tiny_llama(R"(, "pad_token_id": null)").padding, std::nullopt);
+  EXPECT_EQ(tiny_llama(R"(, "pad_token_id": 0)").padding, 0);
+  EXPECT_EQ(tiny_llama(R"(, "pad_token_id": 999)").padding, 999);
+  EXPECT_EQ(tiny_llama(R"(, "pad_token_id": -1)").padding, 999);
+  EXPECT_EQ(parse(R"({"model_type": "gpt2", "pad_token_id": 3})").padding, std::nullopt);
+}
+
 TEST(ModelSpec, DecayLeavesBiasesAndNormsAlone) {
   const ModelSpec model = parse(R"({"model_type": "gpt2"})");
 
@@ -198,6 +207,8 @@ TEST(ModelSpec, BadValuesAreRefusedWithWhatWasFound) {
   // GPT-2 has no such key: it does not excuse heads that do not divide the hidden size.
   EXPECT_EQ(refusal(R"({"model_type": "gpt2", "n_embd": 100, "head_dim": 8})"),
             "config.json: the hidden size 100 is not a multiple of the heads, 12");
+  EXPECT_EQ(refusal(R"({"model_type": "llama", "pad_token_id": 32000})"),
+            "config.json: 'pad_token_id' must be a token below 'vocab_size', 32000; found 32000");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})"),
             "config.json: rope_scaling: 'factor' is missing; expected a positive number");
   EXPECT_NE(refusal("{").find("config.json: not JSON"), std::string::npos);

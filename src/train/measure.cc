@@ -58,6 +58,7 @@ ModelSpec one_layer(const ModelSpec& model, std::int64_t vocab) {
   ModelSpec small = model;
   small.layers = 1;
   small.vocab = vocab;
+  if (small.padding) small.padding = std::min(*small.padding, vocab - 1);
   build_blocks(small);
   return small;
 }

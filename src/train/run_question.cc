@@ -67,6 +67,7 @@ constexpr std::array kTable = {
     Entry{"threads", said, Source::run},  // as they are: the machine may say
     Entry{"out", nothing},
     // What a job does not say.
+    Entry{"model.pad_token_id", named, Source::run, "none"},  // a row's gradient: the network stays
     Entry{"processor", said, Source::run},
     Entry{"torch", said, Source::run},
     Entry{"ferry", said, Source::run},
@@ -134,6 +135,7 @@ RunQuestion model_question(const ModelSpec& model) {
       {"model.gated_mlp", flag(model.gated_mlp)},
       {"model.mlp_bias", flag(model.mlp_bias)},
       {"model.tied", flag(model.tied)},
+      {"model.pad_token_id", model.padding ? std::to_string(*model.padding) : "none"},
   };
 }
 

@@ -122,6 +122,19 @@ TEST(RunQuestion, AnotherNetworkIsRefusedWhateverIsAllowed) {
   EXPECT_NE(said().find("model.tied: then false, now true"), std::string::npos) << said();
 }
 
+// Runs that did not record it gave every token's row its gradient.
+TEST(RunQuestion, AnotherPaddingIsRefusedUnlessNamed) {
+  ModelSpec model;
+  RunQuestion before = question();
+  before.erase("model.pad_token_id");
+  EXPECT_TRUE(changes_since(before, question({}, model), {}, "c").empty());
+  model.padding = 7;
+  const RunQuestion now = question({}, model);
+  EXPECT_NE(refusal(now).find("model.pad_token_id: then none, now 7"), std::string::npos);
+  EXPECT_THROW(changes_since(before, now, {}, "c"), UserError);
+  EXPECT_EQ(refusal(now, allowed_names({"model.pad_token_id"})), "");
+}
+
 TEST(RunQuestion, WhatIsAllowedGoesByItsLastWordToo) {
   EXPECT_EQ(allowed_names({"sequence", "train.seed"}),
             (std::vector<std::string>{"data.sequence", "train.seed"}));

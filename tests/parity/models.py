@@ -1,7 +1,7 @@
 """The models that ferry is held against: small, with random weights, made by transformers offline.
 
 They are chosen so that every switch of a configuration is on in one and off in another: grouped
-keys, tied heads, biases, norms on queries and keys, rope scalings, heads wider than their share.
+keys, tied heads, padding, biases, norms on queries and keys, rope scalings, heads wider than their share.
 """
 
 import os
@@ -50,6 +50,9 @@ def configurations() -> dict[str, transformers.PreTrainedConfig]:
         "qwen3 biased": t.Qwen3Config(
             **SIZES, num_key_value_heads=4, head_dim=16, attention_bias=True,
             tie_word_embeddings=True),
+        "mistral padded": t.MistralConfig(**SIZES | {"pad_token_id": 7}, num_key_value_heads=2),
+        "qwen2 padded tied": t.Qwen2Config(
+            **SIZES | {"pad_token_id": 7}, num_key_value_heads=2, tie_word_embeddings=True),
     }  # fmt: skip
 
 

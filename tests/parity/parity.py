@@ -67,6 +67,8 @@ def prepare(name: str, directory: Path, seed: int, bf16: bool) -> Case:
     if bf16:
         model.bfloat16()
     ids = torch.randint(model.config.vocab_size, (BATCH, TIME))
+    if model.config.pad_token_id is not None:
+        ids[:, ::7] = model.config.pad_token_id
     labels = torch.randint(model.config.vocab_size, (BATCH, TIME))
     labels[0, 30:] = labels[1, 5] = -100
     models.write_model(directory, model)

@@ -296,6 +296,16 @@ def expect_every_step_of_plain_pytorch(box: Box, run: Run, micro_batches: int) -
             assert off(after.weights[name], updated(weight, after, name, step)) < WEIGHTS_BOUND, (step, name)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_step_of_a_model_with_a_padding_token_equals_plain_pytorch(tmp_path, tied):
+    """It stands within the samples, where its embedding gets no gradient, but a tied head's part."""
+    model = make_model(tmp_path / "base", num_hidden_layers=2, pad_token_id=7, tie_word_embeddings=tied)
+    padded = Box(tmp_path, model, make_tokens(tmp_path / "data.tokens", 37))
+    assert any(7 in row.ids[:-1] for row in rows(padded, 0, 3, 2, 32))
+    run = padded.train("padded", strategy="mobius", machine=str(machine(tmp_path, 2)), **EVERY_STEP)
+    expect_every_step_of_plain_pytorch(padded, run, 3)
+
+
 @pytest.mark.parametrize("micro_batches", [1, 3])
 def test_every_step_of_resident_equals_plain_pytorch(box, resident, micro_batches):
     run = resident[micro_batches]

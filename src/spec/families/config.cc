@@ -35,6 +35,16 @@ std::int64_t Config::size(const std::string& key, std::int64_t fallback) const {
   return found.get<std::int64_t>();
 }
 
+std::optional<std::int64_t> Config::token(const std::string& key, std::int64_t vocab) const {
+  if (!has(key)) return std::nullopt;
+  const Json& found = value(key);
+  if (!found.is_number_integer() || found < -vocab || found >= vocab) {
+    refuse_value(key, "a token below 'vocab_size', " + std::to_string(vocab));
+  }
+  const auto id = found.get<std::int64_t>();
+  return id < 0 ? id + vocab : id;
+}
+
 double Config::positive(const std::string& key, std::optional<double> fallback) const {
   if (!has(key)) {
     if (!fallback) refuse("'" + key + "' is missing; expected a positive number");

@@ -31,6 +31,9 @@ class Config {
 
   /// A whole number of at least 1. The bound for sizes of the model is checked when all are read.
   std::int64_t size(const std::string& key, std::int64_t fallback) const;
+  /// A token of a vocabulary of `vocab`, or nothing; below 0 it counts from the end, as torch has
+  /// it.
+  std::optional<std::int64_t> token(const std::string& key, std::int64_t vocab) const;
   /// Without a fallback the key must be there.
   double positive(const std::string& key, std::optional<double> fallback) const;
   bool flag(const std::string& key, bool fallback) const;

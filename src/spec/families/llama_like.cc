@@ -76,6 +76,7 @@ void read_llama_like(const Config& config, const LlamaDefaults& defaults, ModelS
   model.activation = config.activation("hidden_act", "silu");
   model.gated_mlp = true;
   model.tied = config.flag("tie_word_embeddings", false);
+  model.padding = config.token("pad_token_id", model.vocab);
   model.names = {.body = "model.",
                  .layers = "layers.",
                  .tokens = "embed_tokens",
