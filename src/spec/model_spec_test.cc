@@ -124,6 +124,13 @@ TEST(ModelSpec, BothStylesOfRopeAreRead) {
       500.0);
 }
 
+TEST(ModelSpec, AnEpsilonMayBeZero) {
+  EXPECT_EQ(tiny_llama(R"(, "rms_norm_eps": 0.0)").norm_epsilon, 0.0);
+  EXPECT_EQ(parse(R"({"model_type": "gpt2", "layer_norm_epsilon": 0})").norm_epsilon, 0.0);
+  EXPECT_EQ(refusal(R"({"model_type": "llama", "rms_norm_eps": -1e-6})"),
+            "config.json: 'rms_norm_eps' must be a number of at least 0; found -1e-06");
+}
+
 TEST(ModelSpec, DynamicRopeIsPlainWithinThePositions) {
   const ModelSpec model = tiny_llama(R"(, "rope_scaling": {"type": "dynamic", "factor": 2.0})");
 
@@ -151,6 +158,7 @@ TEST(ModelSpec, SlidingWindowBoundsTheSequence) {
   EXPECT_EQ(longest_sequence(parse(qwen2 + R"(, "use_sliding_window": true,
                                                "max_window_layers": 30})")),
             32768);
+  EXPECT_EQ(longest_sequence(parse(qwen2 + R"(, "max_window_layers": 0})")), 32768);
 
   EXPECT_NO_THROW(check_sequence(parse(mistral + "}"), 4096));
   EXPECT_THROW(check_sequence(parse(mistral + "}"), 4097), UserError);

@@ -27,10 +27,19 @@ bool Config::is_null(const std::string& key) const {
 }
 
 std::int64_t Config::size(const std::string& key, std::int64_t fallback) const {
+  return whole(key, fallback, 1, "a positive integer");
+}
+
+std::int64_t Config::count(const std::string& key, std::int64_t fallback) const {
+  return whole(key, fallback, 0, "an integer of at least 0");
+}
+
+std::int64_t Config::whole(const std::string& key, std::int64_t fallback, std::int64_t least,
+                           const std::string& expected) const {
   if (!has(key)) return fallback;
   const Json& found = value(key);
-  if (!found.is_number_integer() || found < 1 || found > kLargestSize * 1024) {
-    refuse_value(key, "a positive integer");
+  if (!found.is_number_integer() || found < least || found > kLargestSize * 1024) {
+    refuse_value(key, expected);
   }
   return found.get<std::int64_t>();
 }
@@ -52,6 +61,15 @@ double Config::positive(const std::string& key, std::optional<double> fallback) 
   }
   const Json& found = value(key);
   if (!found.is_number() || !(found.get<double>() > 0)) refuse_value(key, "a positive number");
+  return found.get<double>();
+}
+
+double Config::not_negative(const std::string& key, double fallback) const {
+  if (!has(key)) return fallback;
+  const Json& found = value(key);
+  if (!found.is_number() || !(found.get<double>() >= 0)) {
+    refuse_value(key, "a number of at least 0");
+  }
   return found.get<double>();
 }
 

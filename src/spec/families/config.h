@@ -31,11 +31,14 @@ class Config {
 
   /// A whole number of at least 1. The bound for sizes of the model is checked when all are read.
   std::int64_t size(const std::string& key, std::int64_t fallback) const;
+  /// A whole number of at least 0.
+  std::int64_t count(const std::string& key, std::int64_t fallback) const;
   /// A token of a vocabulary of `vocab`, or nothing; below 0 it counts from the end, as torch has
   /// it.
   std::optional<std::int64_t> token(const std::string& key, std::int64_t vocab) const;
   /// Without a fallback the key must be there.
   double positive(const std::string& key, std::optional<double> fallback) const;
+  double not_negative(const std::string& key, double fallback) const;
   bool flag(const std::string& key, bool fallback) const;
   std::string text(const std::string& key, const std::string& fallback) const;
   /// The list of strings under `key`; empty when there is none.
@@ -50,6 +53,8 @@ class Config {
   Activation activation(const std::string& key, const std::string& fallback) const;
 
  private:
+  std::int64_t whole(const std::string& key, std::int64_t fallback, std::int64_t least,
+                     const std::string& expected) const;
   const nlohmann::json& value(const std::string& key) const;
 
   const nlohmann::json* json_;  // never null

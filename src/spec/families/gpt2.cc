@@ -19,7 +19,7 @@ void read_gpt2(const Config& config, ModelSpec& model) {
   model.vocab = config.size("vocab_size", 50257);
   model.max_positions = size("n_positions", "max_position_embeddings", 1024);
   model.norm = NormKind::layer;
-  model.norm_epsilon = config.positive("layer_norm_epsilon", 1e-5);
+  model.norm_epsilon = config.not_negative("layer_norm_epsilon", 1e-5);
   model.positions = PositionKind::learned;
   model.activation = config.activation("activation_function", "gelu_new");
   model.input_first = model.fused_qkv = true;

@@ -70,7 +70,7 @@ void read_llama_like(const Config& config, const LlamaDefaults& defaults, ModelS
   model.vocab = config.size("vocab_size", defaults.vocab);
   model.max_positions = config.size("max_position_embeddings", defaults.max_positions);
   model.norm = NormKind::rms;
-  model.norm_epsilon = config.positive("rms_norm_eps", 1e-6);
+  model.norm_epsilon = config.not_negative("rms_norm_eps", 1e-6);
   model.positions = PositionKind::rotary;
   model.rope = read_rope(config, model.max_positions);
   model.activation = config.activation("hidden_act", "silu");
@@ -100,7 +100,7 @@ std::int64_t sliding_window(const Config& config) {
 
 std::int64_t qwen_sliding_window(const Config& config, std::int64_t layers) {
   const std::vector<std::string> types = config.texts("layer_types");
-  bool slides = types.empty() && config.size("max_window_layers", 28) < layers;
+  bool slides = types.empty() && config.count("max_window_layers", 28) < layers;
   for (const std::string& type : types) {
     if (type == "sliding_attention") {
       slides = true;
