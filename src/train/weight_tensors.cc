@@ -116,6 +116,9 @@ const TensorEntry& weight_of(const Checkpoint& checkpoint, const ModelSpec& mode
                              const ParamSpec& param) {
   const TensorEntry* entry = checkpoint.find(param.name);
   if (entry == nullptr) entry = checkpoint.find(bare(model, param.name));
+  if (entry == nullptr && model.tied && param == embedding_weight(model)) {
+    entry = checkpoint.find(head_name(model));  // the one of the two that was stored
+  }
   if (entry == nullptr) return checkpoint.at(param.name);  // throws, naming the folder
   require_shape(checkpoint, *entry, param);
   checkpoint.require_floats(*entry);

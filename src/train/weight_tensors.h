@@ -14,8 +14,9 @@
 
 namespace ferry {
 
-/// The tensor of a parameter, under its full name or that of the bare model. Throws UserError when
-/// there is none, or it has another shape or a type that ferry does not read.
+/// The tensor of a parameter, under its full name or that of the bare model; a tied model's
+/// embedding also under the head's. Throws UserError when there is none, or it has another shape or
+/// a type that ferry does not read.
 const TensorEntry& weight_of(const Checkpoint& checkpoint, const ModelSpec& model,
                              const ParamSpec& param);
 

@@ -122,6 +122,15 @@ TEST(WeightTensors, ATiedHeadThatDiffersAtItsEndIsFoundByAWholeComparison) {
   EXPECT_THROW(require_tied_head(checkpoint, model), UserError);
 }
 
+TEST(WeightTensors, ATiedModelMayHaveItsHeadAlone) {
+  const ModelSpec model = tiny_model(kTied);
+  Weights weights(model);
+  weights.declared[0].name = "lm_head.weight";
+  EXPECT_EQ(refusal(model, weights), "");
+  EXPECT_NE(refusal(tiny_model(), weights).find("\"model.embed_tokens.weight\" is missing"),
+            std::string::npos);
+}
+
 TEST(WeightTensors, ALayerBeyondTheConfigurationsIsRefused) {
   const ModelSpec model = tiny_model();
   for (const std::string body : {"model.", ""}) {
