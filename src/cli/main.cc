@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,16 @@ int run(int argc, char** argv, AnswerForm& form) {
 // torch's libraries take 60 MB before main(), where nothing can be caught: less ends in an abort.
 constexpr rlim_t kLeastData = rlim_t{128} << 20;
 
+/// A checkpoint of a large model has some hundreds of shards open at once, and shells say 1024.
+/// What the system does not give is told by the file that cannot be opened.
+void raise_limit_of_files() {
+  constexpr rlim_t kWanted = 65536;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kWanted) return;
+  files.rlim_cur = std::min(files.rlim_max, kWanted);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 /// The same command with torch: in this process, or in one that is watched over. Returns from the
 /// latter only.
 int go_on_with_torch(const TorchNeeded& needed, char** argv) {
@@ -51,6 +62,7 @@ int go_on_with_torch(const TorchNeeded& needed, char** argv) {
     throw ResourceError("torch needs 128 MiB of data to begin with; the limit (ulimit -d) is " +
                         std::to_string(data.rlim_cur >> 10) + " KiB");
   }
+  raise_limit_of_files();
   const auto program = program_folder() / "ferry-torch";
   if (needed.watched) return watch_over(program, argv, "/");
   execv(program.c_str(), argv);

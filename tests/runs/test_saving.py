@@ -8,7 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from conftest import descendants, make_model
+from conftest import FERRY, Started, descendants, make_model
 
 MANY = 100000  # steps
 
@@ -101,6 +101,18 @@ def test_a_file_of_the_base_model_that_is_edited_meanwhile_is_saved_as_it_was(bo
     run.process.send_signal(signal.SIGINT)
     run.end(expect=130)
     assert (Path(run.summary["checkpoint"]) / "generation_config.json").read_bytes() == was
+
+
+def test_as_many_files_may_be_open_as_the_system_allows(box):
+    """A checkpoint of 400 GB has a hundred shards, and shells allow few files."""
+    file, out = box.write_job("many-files", train__steps=MANY)
+    command = ["sh", "-c", f"ulimit -Sn 64; ulimit -Hn 900; exec {FERRY} train {file}"]
+    run = Started(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), out)
+    run.wait_until(lambda: run.steps >= 1)
+    for process in descendants(run.process.pid):
+        assert resource.prlimit(process, resource.RLIMIT_NOFILE) == (900, 900)
+    run.process.send_signal(signal.SIGINT)
+    run.end(expect=130)
 
 
 def test_a_checkpoint_is_written_by_time(box):
