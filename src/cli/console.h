@@ -22,7 +22,7 @@ class Console final : public TrainObserver {
   void warning(const std::string& text) override { phases_.phase("warning: " + text); }
   void evaluated(int step, double loss) override;
   void saved(int step, const std::filesystem::path& folder) override;
-  bool wants_to_stop() override { return stop_.is_wanted(); }
+  bool wants_to_stop() override;
 
  private:
   void print_line(const std::string& line);
@@ -31,6 +31,7 @@ class Console final : public TrainObserver {
   const int log_every_;
   StopSignals& stop_;
   int left_out_ = 0;  // lines since the last one that was printed
+  bool stop_is_told_ = false;
 };
 
 }  // namespace ferry

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -72,6 +73,45 @@ std::string state_text(const Progress& progress, std::int64_t gained, Micros tak
   return text;
 }
 
+/// Standard error for whom nobody may wait: lines are held until they are read, what is drawn in
+/// place is left out.
+class PatientLines {
+ public:
+  PatientLines() = default;
+  PatientLines(const PatientLines&) = delete;
+  PatientLines& operator=(const PatientLines&) = delete;
+  /// Now there is nothing left to hold up.
+  ~PatientLines() { put(held_.size()); }
+
+  void write(const std::string& text) {
+    if (text.ends_with('\n') || (held_.empty() && takes_a_line(STDERR_FILENO))) hold(text);
+    while (!held_.empty() && takes_a_line(STDERR_FILENO)) put(kTakenAtOnce);
+  }
+
+ private:
+  static constexpr std::size_t kMostHeld = 65'536;
+  static constexpr std::size_t kTakenAtOnce = 4096;  // by a pipe that has room: a page
+
+  void hold(const std::string& text) {
+    if (held_.size() < kMostHeld) {
+      held_ += text;
+    } else if (!std::exchange(is_cut_, true)) {
+      held_ += "more was said, which nobody read in time\n";
+    }
+  }
+
+  void put(std::size_t most) {
+    const std::size_t bytes = std::min(most, held_.size());
+    std::fwrite(held_.data(), 1, bytes, stderr);
+    std::fflush(stderr);
+    held_.erase(0, bytes);
+    is_cut_ = is_cut_ && !held_.empty();
+  }
+
+  std::string held_;
+  bool is_cut_ = false;
+};
+
 }  // namespace
 
 std::optional<int> terminal_columns(int descriptor) {
@@ -85,15 +125,8 @@ std::optional<int> terminal_columns(int descriptor) {
 }
 
 Screen standard_error() {
-  return {.write =
-              [held = std::string()](const std::string& text) mutable {
-                if (!takes_a_line(STDERR_FILENO)) {
-                  if (text.ends_with('\n') && held.size() < kMostHeld) held += text;
-                  return;
-                }
-                std::fputs((std::exchange(held, "") + text).c_str(), stderr);
-                std::fflush(stderr);
-              },
+  return {.write = [lines = std::make_shared<PatientLines>()](
+                       const std::string& text) { lines->write(text); },
           .columns = [] { return terminal_columns(STDERR_FILENO); },
           .now = [] { return since(SteadyTime{}); }};
 }

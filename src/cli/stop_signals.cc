@@ -58,6 +58,7 @@ extern "C" void on_stop_signal(int signal) {
     const int error = errno;
     first_time = now();
     if (first_is_said) {
+      if (isatty(STDERR_FILENO) != 0) say("\r\033[K");  // a line may be drawn there
       say(name_of(signal));
       say(": finishing the steps that have begun, then saving; once more ends without saving\n");
     }

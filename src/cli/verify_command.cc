@@ -141,8 +141,8 @@ std::vector<TensorDifference> compare_checkpoints(const fs::path& a, const fs::p
 
 int run_verify(const VerifyCommand& command) {
   StopSignals stop;
-  stop.steps_begin(
-      /*says_so=*/false);  // a signal ends it behind the step that runs, and the folder goes
+  // A signal ends it behind the step that runs, and the folder goes.
+  stop.steps_begin(/*says_so=*/false);
   PhaseLines phases;
   const Job job = read_job(command.job, command.overrides);
   require_trainable(job);

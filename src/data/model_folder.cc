@@ -1,12 +1,8 @@
 #include "data/model_folder.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -112,7 +112,11 @@ void RunLock::release() {
   // The name goes first: whoever waits for the lock finds that its file has no name, and opens
   // anew.
   if (descriptor_ >= 0) {
-    if (is_named(descriptor_, file_)) unlink(file_.c_str());  // not another's, where ours was moved
+    if (is_named(descriptor_, file_)) {
+      unlink(file_.c_str());
+    } else {
+      made_.clear();  // they were moved: what has their names is another's
+    }
     close(std::exchange(descriptor_, -1));
   }
   for (const fs::path& folder : made_ | std::views::reverse) rmdir(folder.c_str());

@@ -196,7 +196,8 @@ std::uint64_t TokenFile::hash_of_contents() const {
 }
 
 bool TokenFile::has_changed() {
-  const struct stat status = status_of(file_);
+  struct stat status = {};
+  if (fstat(file_.descriptor(), &status) != 0) return true;  // as a server says of a removed file
   if (status.st_size < std::ssize(mapped_)) return true;
   if (std::exchange(written_, time_written(status)) == time_written(status)) return false;
   return hash_of_contents() != hash_;

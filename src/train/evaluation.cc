@@ -1,5 +1,6 @@
 #include "train/evaluation.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -38,10 +39,10 @@ void require_same_homes(const Plan& training, const Plan& evaluation) {
 /// Adds up what the steps of one evaluation found.
 class Sum final : public Observer {
  public:
-  Sum(const StepRunner& runner, TrainObserver& observer, int steps)
-      : runner_(runner), observer_(observer), count_(observer, "evaluating", steps, "steps") {}
+  Sum(const StepRunner& runner, const std::function<bool()>& wants_to_stop, ProgressCount& count)
+      : runner_(runner), wants_to_stop_(wants_to_stop), count_(count) {}
 
-  bool wants_step(int /*step*/) override { return !observer_.wants_to_stop(); }
+  bool wants_step(int /*step*/) override { return !wants_to_stop_(); }
 
   void step_finished(int step) override {
     count_.advance(1);
@@ -54,8 +55,8 @@ class Sum final : public Observer {
 
  private:
   const StepRunner& runner_;
-  TrainObserver& observer_;
-  ProgressCount count_;
+  const std::function<bool()>& wants_to_stop_;
+  ProgressCount& count_;
   double loss_ = 0;
   std::int64_t learned_ = 0;
 };
@@ -93,11 +94,13 @@ StepNumbers Evaluation::make_numbers(int step) const {
   return numbers;
 }
 
-std::optional<double> Evaluation::loss(TrainObserver& observer) {
+std::optional<double> Evaluation::loss(PhaseListener& listener,
+                                       const std::function<bool()>& wants_to_stop) {
   const std::int64_t per_step =
       static_cast<std::int64_t>(plan_.micro_batches) * plan_.micro_batch_size;
   const auto steps = static_cast<int>((batches_.rows() + per_step - 1) / per_step);
-  Sum sum(runner_, observer, steps);
+  ProgressCount count(listener, "evaluating", steps, "steps");
+  Sum sum(runner_, wants_to_stop, count);
   int done = 0;
   on_driving_thread(runner_.gives_way(), [&] { done = drive(plan_, {0, steps}, runner_, sum); });
   runner_.take_spans();  // only training's timeline is kept

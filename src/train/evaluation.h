@@ -1,6 +1,7 @@
 // The loss on held-out data, by an evaluation plan over the memory that training uses.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -20,9 +21,9 @@ class Evaluation {
   /// object.
   Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens);
 
-  /// The mean loss over all learned tokens, each sample once; nothing when the observer wanted to
-  /// stop before. Only while nothing else is in flight.
-  std::optional<double> loss(TrainObserver& observer);
+  /// The mean loss over all learned tokens, each sample once; nothing when `wants_to_stop`, which
+  /// is asked before every step, said so. Only while nothing else is in flight.
+  std::optional<double> loss(PhaseListener& listener, const std::function<bool()>& wants_to_stop);
 
   /// Whether the file of its own tokens, if it has one, was changed since.
   bool has_other_tokens() { return own_tokens_ && own_tokens_->has_changed(); }

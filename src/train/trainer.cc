@@ -106,6 +106,7 @@ class Run final : public Observer {
   void begin();
   void run_steps();
   bool evaluation_is_due(int done) const;
+  bool tokens_have_changed();
   void evaluate();
   double seconds_left() const;
   void watch_for_collapse(const StepReport& report);
@@ -358,13 +359,17 @@ void Run::run_steps() {
 
 /// Between steps, with nothing in flight, is the time for everything else.
 bool Run::wants_step(int step) {
+  stop_asked_ = tokens_have_changed() || observer_.wants_to_stop();
+  return !stop_asked_ && !evaluation_is_due(step) && !saving_->is_due(step);
+}
+
+bool Run::tokens_have_changed() {
   const auto changed = [&](const std::filesystem::path& file) {
     trouble_ = file.string() + ": was changed while the run read from it";
   };
   if (tokens_.has_changed()) changed(setup_.train_tokens);
   if (evaluation_ && evaluation_->has_other_tokens()) changed(*setup_.eval_tokens);
-  stop_asked_ = observer_.wants_to_stop() || !trouble_.empty();
-  return !stop_asked_ && !evaluation_is_due(step) && !saving_->is_due(step);
+  return !trouble_.empty();
 }
 
 bool Run::evaluation_is_due(int done) const {
@@ -444,7 +449,8 @@ double Run::seconds_left() const {
 void Run::watch_for_collapse(const StepReport& report) {
   if (report.learned == 0) return;
   collapse_.step(report.step, report.loss, report.grad_norm);
-  if (const auto good = collapse_.last_good()) saving_->learned_from(*good);
+  const auto good = collapse_.last_good();
+  if (good && folder_->is_in_place()) saving_->learned_from(*good);
   if (!collapse_.has_just_collapsed()) return;
   observer_.warning("step " + std::to_string(report.step) + ": " +
                     collapse_.words(report.loss, report.grad_norm));
@@ -453,7 +459,11 @@ void Run::watch_for_collapse(const StepReport& report) {
 void Run::evaluate() {
   const auto begun = Clock::now();
   evaluating_ = true;
-  const std::optional<double> loss = evaluation_->loss(observer_);
+  // Behind the last step it is made: a run that goes on would find nothing to do.
+  const bool may_stop = done_ < job_.train.steps;
+  const std::optional<double> loss = evaluation_->loss(observer_, [this, may_stop] {
+    return tokens_have_changed() || (may_stop && observer_.wants_to_stop());
+  });
   evaluating_ = false;
   runner_.disturbed(done_);
   if (!loss) {  // resumed, the run begins with it
@@ -476,8 +486,8 @@ void Run::require_folder() const {
 
 /// The lines of the steps until then are durable before the state is.
 CheckpointContents Run::contents(int done) {
-  require_folder();
   log_->sync();
+  require_folder();
   return {.model = setup_.model,
           .states = states_,
           .precision = setup_.plan.precision,

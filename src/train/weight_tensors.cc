@@ -139,6 +139,7 @@ void require_tied_head(const Checkpoint& checkpoint, const ModelSpec& model,
   const TensorEntry* const head = checkpoint.find(head_name(model));
   if (!model.tied || head == nullptr) return;
   const TensorEntry& tokens = weight_of(checkpoint, model, embedding_weight(model));
+  if (head == &tokens) return;  // it stands for both
   if (head->shape == tokens.shape &&
       same_numbers(checkpoint, tokens, *head, std::min(elements, tokens.numel()))) {
     return;

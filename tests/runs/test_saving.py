@@ -8,7 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from conftest import FERRY, Started, descendants, make_model
+from conftest import FERRY, Started, descendants, make_model, make_tokens
 
 MANY = 100000  # steps
 
@@ -80,16 +80,36 @@ def test_tokens_that_are_cut_under_a_run_end_it_with_its_state_saved(box, tmp_pa
     assert run.summary["state"] == "failed"
 
 
-def test_a_signal_ends_an_evaluation_and_what_was_due_is_saved_before(box):
-    run = box.start("evaluating", train__steps=MANY, train__save_every=3, train__eval_every=3, data__eval_fraction=0.5)
-    run.wait_until(lambda: run.steps >= 3)
+def test_a_signal_ends_an_evaluation_and_what_was_due_is_saved_before(box, tmp_path):
+    many = make_tokens(tmp_path / "eval.tokens", rows=20_000)  # thousands of steps
+    changes = {"train__save_every": 2, "train__eval_every": 2, "data__eval": str(many)}
+    run = box.start("evaluating", train__steps=MANY, **changes)
+    run.wait_until(lambda: "step-000002" in run.checkpoints)
     run.process.send_signal(signal.SIGTERM)
     run.end(expect=130)
-    assert run.checkpoints[-1] == f"step-{run.steps:06d}"
-    again = box.train("evaluating", "--resume", train__steps=run.steps + 3, train__save_every=3, train__eval_every=3,
-                      data__eval_fraction=0.5)  # fmt: skip
-    evaluated = [line["step"] for line in again.log if "eval_loss" in line]
-    assert evaluated == list(range(3, run.steps + 1, 3)), "each once, in order"
+    assert run.checkpoints == ["step-000002"] and "eval_loss" not in (run.out / "log.jsonl").read_text()
+
+
+def test_a_signal_behind_the_last_step_lets_its_evaluation_be_made(box):
+    """A run that goes on would find nothing to do."""
+    changes = {"train__save_every": 2, "train__eval_every": 2, "data__eval_fraction": 0.5}
+    run = box.start("evaluated-last", train__steps=2, **changes)
+    run.wait_until(lambda: "step-000002" in run.checkpoints)
+    run.process.send_signal(signal.SIGTERM)
+    run.process.communicate(timeout=120)
+    assert '"eval_loss"' in (run.out / "log.jsonl").read_text()
+
+
+def test_tokens_that_are_cut_under_an_evaluation_end_it(box, tmp_path):
+    many = make_tokens(tmp_path / "eval.tokens", rows=20_000)
+    run = box.start("cut-eval", train__steps=MANY, train__save_every=2, train__eval_every=2, data__eval=str(many))
+    run.wait_until(lambda: "step-000002" in run.checkpoints)
+    with many.open("r+b") as file:
+        file.seek(many.stat().st_size // 2)
+        file.write(b"other tokens")
+    said = run.end(expect=3)
+    assert f"{many}: was changed while the run read from it" in said
+    assert "eval_loss" not in (run.out / "log.jsonl").read_text()
 
 
 def test_a_file_of_the_base_model_that_is_edited_meanwhile_is_saved_as_it_was(box, tmp_path):

@@ -42,21 +42,36 @@ def test_a_pipe_that_is_full_holds_up_nothing(box):
     """A pager that waits, a terminal that was stopped: steps go on, and a signal is heard."""
     run = box.start("full-pipe", train__steps=MANY)
     fcntl.fcntl(run.process.stdout, fcntl.F_SETPIPE_SZ, 8192)
-    run.wait_until(lambda: run.steps >= 200)  # a line has more than 60 characters
+    run.wait_until(lambda: run.steps >= 120)  # a line has more than 80 characters
     run.process.send_signal(signal.SIGTERM)
     run.wait_until(lambda: is_saved(run))
     out, said = run.process.communicate(timeout=120)
     assert run.process.returncode == 130, said
     printed = [line for line in out.splitlines() if line.startswith("step ") and " loss " in line]
-    assert 0 < len(printed) < 150 and "model written to" in out
+    assert 0 < len(printed) < 120 and "model written to" in out
+
+
+def test_a_pipe_of_errors_that_is_full_holds_up_nothing_either(box):
+    run = box.start("full-errors", stdout=subprocess.DEVNULL, train__steps=MANY, train__save_every=1)
+    fcntl.fcntl(run.process.stderr, fcntl.F_SETPIPE_SZ, 8192)
+    run.wait_until(lambda: run.steps >= 60)  # each save says more than 150 characters
+    assert os.read(run.process.stderr.fileno(), 4096)  # room for a page, and much more is held
+    seen = run.steps
+    run.wait_until(lambda: run.steps >= seen + 20)
+    run.process.send_signal(signal.SIGTERM)
+    run.wait_until(lambda: f"step-{run.steps:06d}" in run.checkpoints)
+    said = run.end(expect=130)
+    assert "saving " in said and "SIGTERM" not in said  # which found the pipe full
 
 
 def test_a_pipe_that_nobody_reads_saves_and_exits_130(box):
     run = box.start("unread", train__steps=MANY)
     run.wait_until(lambda: run.steps >= 2)
     run.process.stdout.close()
-    _, said = run.process.stderr.read(), run.process.wait(timeout=120)
+    said = run.process.stderr.read()
+    run.process.wait(timeout=120)
     assert run.process.returncode == 130, said
+    assert "standard output was closed: finishing the steps" in said
     assert is_saved(run)
 
 
