@@ -67,6 +67,13 @@ TEST(ADrive, HurtsNobody) {
       const Planned with = must_fit(question);
       expect_promises_hold(with);
       EXPECT_LE(with.expected.count, without.count * (1 + 1e-9)) << to_string(capacity);
+      EXPECT_EQ(with.candidates.front().strategy, with.plan.strategy);
+      for (const Candidate& candidate : with.candidates) {  // the table is of what each one finds
+        PlanQuestion alone = question;
+        alone.strategy = candidate.strategy;
+        const bool fits = std::holds_alternative<Planned>(answer_question(alone));
+        EXPECT_TRUE(candidate.fits == fits || capacity == 4_KiB) << candidate.strategy;
+      }
     }
   }
 }

@@ -88,15 +88,24 @@ std::string lack_text(const Shortage& lacking) {
   return lacking.place + " needs " + to_string(lacking.need) + ", has " + to_string(lacking.have);
 }
 
+// The winner first, then those that fit, the fastest first.
+void sort_candidates(std::vector<Candidate>& candidates, const std::string& winner) {
+  const auto rank = [&](const Candidate& candidate) {
+    return std::tuple(candidate.strategy != winner, !candidate.fits, candidate.step.count);
+  };
+  std::ranges::stable_sort(candidates, {}, rank);
+}
+
 // Collects the strategies' answers and keeps the best.
 class StrategySearch {
  public:
-  explicit StrategySearch(const PlanQuestion& question)
-      : question_(question), chain_(make_chain(question)) {}
+  /// `what` the listener hears of.
+  StrategySearch(const PlanQuestion& question, std::string what)
+      : question_(question), chain_(make_chain(question)), what_(std::move(what)) {}
 
   AnswerWithoutRemedies run(PhaseListener& listener) {
     const std::vector<const Strategy*> asked = asked_strategies(question_);
-    Progress progress{"planning", 0, std::ssize(asked), "strategies"};
+    Progress progress{what_, 0, std::ssize(asked), "strategies"};
     // What the one that is the fastest as a rule finds spares those behind it most of their search,
     // and what they find spares each other little: they are searched side by side.
     auto behind = std::ranges::find(asked, std::string(strategy_name::kMobius), &Strategy::name);
@@ -114,13 +123,7 @@ class StrategySearch {
     progress.part.clear();
     listener.progress(progress);
     if (!best_) return std::move(*lacking_);
-    const auto better = [&](const Candidate& a, const Candidate& b) {
-      const auto rank = [&](const Candidate& candidate) {
-        return std::tuple(candidate.strategy != winner_, !candidate.fits, candidate.step.count);
-      };
-      return rank(a) < rank(b);
-    };
-    std::stable_sort(candidates_.begin(), candidates_.end(), better);
+    sort_candidates(candidates_, winner_);
     return Planned{.plan = std::move(best_->plan),
                    .evaluation = std::move(evaluation_),
                    .report = std::move(best_->report),
@@ -231,6 +234,7 @@ class StrategySearch {
 
   const PlanQuestion& question_;
   const Chain chain_;
+  const std::string what_;
   std::vector<Candidate> candidates_;
   std::optional<StrategyPlan> best_;
   std::optional<Plan> evaluation_;  // beside best_
@@ -258,21 +262,33 @@ bool may_do_without_drives(const PlanQuestion& question, const Chain& chain) {
   return rests + passes > host && rests <= host + devices;
 }
 
+/// Of each strategy the candidate that is faster, or fits at all. The first one stays the winner.
+void take_faster(std::vector<Candidate>& candidates, const std::vector<Candidate>& others) {
+  const std::string winner = candidates.front().strategy;
+  for (Candidate& candidate : candidates) {
+    const auto other = std::ranges::find(others, candidate.strategy, &Candidate::strategy);
+    if (candidate.strategy == winner || other == others.end() || !other->fits) continue;
+    if (!candidate.fits || other->step < candidate.step) candidate = *other;
+  }
+  sort_candidates(candidates, winner);
+}
+
 /// A drive hurts nobody: where DRAM is short, what it lacks may rest on devices in place of drives.
 AnswerWithoutRemedies with_drives_or_without(const PlanQuestion& question,
                                              PhaseListener& listener) {
-  AnswerWithoutRemedies answer = StrategySearch(question).run(listener);
+  AnswerWithoutRemedies answer = StrategySearch(question, "planning").run(listener);
   const Chain chain = make_chain(question);
   if (question.machine.drives.empty() || !may_do_without_drives(question, chain)) return answer;
   PlanQuestion without = question;
   without.machine.drives.clear();
   const auto* planned = std::get_if<Planned>(&answer);
   if (planned != nullptr) without.faster_than = planned->expected * (1 - kNoticeable);
-  AnswerWithoutRemedies other = StrategySearch(without).run(listener);
+  AnswerWithoutRemedies other = StrategySearch(without, "planning without drives").run(listener);
   auto* plain = std::get_if<Planned>(&other);
   if (plain == nullptr) return answer;
   if (planned != nullptr && plain->expected >= *without.faster_than) return answer;
   plain->lower_bound = lower_bound(question, chain);
+  if (planned != nullptr) take_faster(plain->candidates, planned->candidates);
   return other;
 }
 

@@ -297,10 +297,11 @@ FittingChange drive_of(const PlanQuestion& question, Bytes capacity) {
   return change;
 }
 
-// A drive as large as its plan then needs, or the schedule that decides what fits.
+// A drive as large as its plan then needs, or the schedule that decides what fits. With a smaller
+// one the search may take another way, on which it lacks something else; then somewhat more.
 std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
   constexpr Bytes kRoomy{std::int64_t{1} << 50};
-  constexpr int kRounds = 2;
+  constexpr int kRounds = 4;
   if (!question.possible_drive || !question.machine.drives.empty()) return std::nullopt;
   Bytes taken = taken_of(PlaceKind::drive, drive_of(question, kRoomy).question, answer);
   if (taken == Bytes{}) return std::nullopt;  // nothing fits, or a longer search found another way
@@ -309,8 +310,7 @@ std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const An
     std::variant<FittingChange, Shortage> tried = try_change(drive_of(question, taken), answer);
     if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
     const Shortage& lacking = std::get<Shortage>(tried);
-    if (lacking.kind != PlaceKind::drive) break;
-    taken = lacking.need;
+    taken = lacking.kind == PlaceKind::drive ? lacking.need : taken + Bytes{taken.count / 4};
   }
   return std::nullopt;
 }

@@ -40,7 +40,8 @@ Variation answer(const Change& change, const Planner& planner) {
   try {
     found = planner(change.question);
   } catch (const UserError& error) {
-    refused.strategy = error.what();
+    const std::string text = error.what();
+    refused.strategy = text.substr(0, text.find('\n'));
     return refused;
   }
   if (const auto* planned = std::get_if<Planned>(&found)) {
