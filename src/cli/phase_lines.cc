@@ -24,7 +24,6 @@ constexpr Micros kWorthALine{1'000'000};     // what was shorter ends without on
 constexpr Micros kWorthWatching{2'000'000};  // what passes and is shorter is not seen
 constexpr int kLeastOfName = 12;             // columns that a name keeps when its line is cut
 constexpr int kUsualColumns = 80;            // where a terminal does not say
-constexpr std::size_t kMostHeld = 16'384;    // bytes of lines that nobody reads yet
 constexpr const char* kEraseLine = "\r\033[K";
 
 bool begins_character(char byte) { return (byte & 0xC0) != 0x80; }

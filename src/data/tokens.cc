@@ -184,7 +184,6 @@ void TokenFile::check_contents() const {
   }
 }
 
-// Not of the whole file: what it was made from may have another name now.
 std::uint64_t TokenFile::hash_of_contents() const {
   Xxh64 hash;
   const std::array numbers = {vocabulary_, end_token_.value_or(kNoToken)};
