@@ -289,10 +289,13 @@ std::string reasons(const Planned& planned) {
                bound.c_str(), gain);
 }
 
-std::string devices_text(const Machine& machine) {
+/// "2 devices", "1 of 2 devices" where a plan leaves some out.
+std::string devices_text(const Machine& machine, const Plan& plan) {
   const auto simulated = std::ranges::count(machine.devices, DeviceKind::sim, &MachineDevice::kind);
   const bool all = simulated == std::ssize(machine.devices);
-  return counted(machine.devices.size(), all ? "simulated device" : "device");
+  const auto used = std::ranges::count(plan.places, PlaceKind::device, &Place::kind);
+  const std::string count = used < std::ssize(machine.devices) ? std::to_string(used) + " of " : "";
+  return count + counted(machine.devices.size(), all ? "simulated device" : "device");
 }
 
 std::string norm_first_line(const Plan& plan) {
@@ -310,7 +313,7 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
       plan.timing_only ? program_table(planned.report) : memory_table(question, planned);
   text += print(
       "strategy %s, %s on %s, %s, %s per step\n", plan.strategy.c_str(),
-      counted(stage_count(planned), "stage").c_str(), devices_text(question.machine).c_str(),
+      counted(stage_count(planned), "stage").c_str(), devices_text(question.machine, plan).c_str(),
       counted(plan.blocks.size(), "block").c_str(), counted(plan.tasks.size(), "task").c_str());
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());

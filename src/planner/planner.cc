@@ -15,6 +15,7 @@
 #include "planner/costs/bounds.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
+#include "planner/fewer_devices.h"
 #include "planner/remedies.h"
 #include "planner/split_memory.h"
 #include "planner/strategies/strategies.h"
@@ -292,9 +293,34 @@ AnswerWithoutRemedies with_drives_or_without(const PlanQuestion& question,
   return other;
 }
 
+/// Nor does a slow device: it may be left out.
+AnswerWithoutRemedies on_all_or_fewer_devices(const PlanQuestion& question,
+                                              PhaseListener& listener) {
+  AnswerWithoutRemedies answer = with_drives_or_without(question, listener);
+  const std::vector<PlanQuestion> questions = on_fewer_devices(question);
+  if (questions.empty()) return answer;
+  ProgressCount count(listener, "planning with fewer devices", std::ssize(questions), "plans");
+  for (PlanQuestion fewer : questions) {
+    const auto* best = std::get_if<Planned>(&answer);
+    if (best != nullptr) fewer.faster_than = best->expected * (1 - kNoticeable);
+    AnswerWithoutRemedies other = with_drives_or_without(fewer, nobody());
+    count.advance(1);
+    auto* planned = std::get_if<Planned>(&other);
+    if (planned == nullptr) continue;
+    if (best != nullptr && planned->expected >= *fewer.faster_than) continue;
+    // That of all devices counts on blocks that take as long as on the slowest.
+    if (best != nullptr) {
+      planned->lower_bound = std::min(planned->lower_bound, best->lower_bound);
+      take_faster(planned->candidates, best->candidates);
+    }
+    answer = std::move(other);
+  }
+  return answer;
+}
+
 AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listener) {
   const Answerer try_all = [&](const PlanQuestion& asked) {
-    return with_drives_or_without(asked, listener);
+    return on_all_or_fewer_devices(asked, listener);
   };
   return question.shared ? answer_in_shared_memory(question, try_all) : try_all(question);
 }

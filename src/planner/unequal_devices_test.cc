@@ -70,6 +70,33 @@ TEST(UnequalDevices, TheLargerOneIsUsedBeyondTheSmallerOnesMemory) {
   }
 }
 
+// In either order of the machine file, and beside one that is much faster.
+TEST(UnequalDevices, ASlowOneHurtsNobody) {
+  PlanQuestion fast = sample_question({.layers = 4, .hidden = 64}, {}, 2);
+  fast.machine.devices.front().up = fast.machine.devices.front().down = {1e9};
+  fast.profile = {};
+  PlanQuestion pair = fast;
+  MachineDevice slow = fast.machine.devices.front();
+  slow.name = "slow";
+  slow.index = 1;
+  slow.up = slow.down = {1e6};
+  slow.flops_fp32 = 1e9;
+  pair.device_budgets.push_back(pair.device_budgets.front());
+  for (const char* strategy : {"auto", "mobius", "resident"}) {
+    fast.strategy = pair.strategy = strategy;
+    const Micros alone = must_fit(fast).expected;
+    for (const bool slow_first : {false, true}) {
+      pair.machine.devices = fast.machine.devices;
+      pair.machine.devices.insert(
+          slow_first ? pair.machine.devices.begin() : pair.machine.devices.end(), slow);
+      const Planned planned = must_fit(pair);
+      expect_promises_hold(planned);
+      EXPECT_LE(planned.expected.count, alone.count * (1 + 1e-9)) << strategy << slow_first;
+      EXPECT_EQ(planned.candidates.front().strategy, planned.plan.strategy);
+    }
+  }
+}
+
 // A budget that one device has beyond the least never makes a question not fit.
 TEST(UnequalDevices, EachKeepsToItsOwnBudget) {
   std::uint64_t planned_ones = 0;

@@ -1,0 +1,99 @@
+#include "planner/fewer_devices.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <tuple>
+
+#include "planner/costs/estimate.h"
+#include "spec/strategy_names.h"
+
+namespace ferry {
+namespace {
+
+using Devices = std::vector<std::size_t>;  // of the machine, ascending
+
+bool equally_fast(const MachineDevice& one, const MachineDevice& other) {
+  const auto speed = [](const MachineDevice& device) {
+    return std::tuple(device.kind, device.threads, device.flops_fp32, device.flops_bf16,
+                      device.memory_bandwidth.bytes_per_second, device.up.bytes_per_second,
+                      device.down.bytes_per_second, device.p2p.bytes_per_second,
+                      device.latency.count, device.copies_in_turn);
+  };
+  return speed(one) == speed(other);
+}
+
+std::vector<Devices> by_speed(const Machine& machine) {
+  std::vector<Devices> groups;
+  for (std::size_t d = 0; d < machine.devices.size(); ++d) {
+    const auto same = std::ranges::find_if(groups, [&](const Devices& group) {
+      return equally_fast(machine.devices[group.front()], machine.devices[d]);
+    });
+    (same == groups.end() ? groups.emplace_back() : *same).push_back(d);
+  }
+  return groups;
+}
+
+PlanQuestion with_devices(const PlanQuestion& question, const Devices& devices) {
+  PlanQuestion some = question;
+  some.machine.devices.clear();
+  some.device_budgets.clear();
+  for (const std::size_t d : devices) {
+    some.machine.devices.push_back(question.machine.devices[d]);
+    some.device_budgets.push_back(device_budget(question, static_cast<int>(d)));
+  }
+  const auto estimate = [&](const Machine& machine) {
+    return estimate_profile(question.model, machine, question.precision,
+                            {question.micro_batch_size, question.sequence});
+  };
+  if (question.profile == estimate(question.machine)) some.profile = estimate(some.machine);
+  return some;
+}
+
+// By what all blocks take, and what moves them.
+bool is_faster(const PlanQuestion& one, const PlanQuestion& other) {
+  const auto rank = [](const PlanQuestion& question) {
+    Micros time;
+    for (const int at : question.profile.chain) {
+      const BlockProfile& block = question.profile.blocks[static_cast<std::size_t>(at)];
+      time += block.forward + block.backward;
+    }
+    const Rate up = question.machine.devices.front().up;
+    constexpr double kAtOnce = std::numeric_limits<double>::infinity();
+    return std::tuple(time.count, up.limited() ? -up.bytes_per_second : -kAtOnce);
+  };
+  return rank(one) < rank(other);
+}
+
+bool may_choose_devices(const PlanQuestion& question) {
+  const PlanJob& options = question.options;
+  const bool is_free = question.strategy == strategy_name::kAuto ||
+                       question.strategy == strategy_name::kMobius ||
+                       question.strategy == strategy_name::kResident;
+  return is_free && question.mode == PlanMode::train && !question.model.blocks.empty() &&
+         !question.shared && !options.devices && !options.stages &&
+         options.map == MapRule::automatic;
+}
+
+}  // namespace
+
+std::vector<PlanQuestion> on_fewer_devices(const PlanQuestion& question) {
+  if (!may_choose_devices(question)) return {};
+  std::vector<Devices> groups = by_speed(question.machine);
+  if (groups.size() < 2) return {};
+  std::ranges::sort(groups, [&](const Devices& one, const Devices& other) {
+    return is_faster(with_devices(question, one), with_devices(question, other));
+  });
+  std::vector<Devices> chosen = groups;
+  Devices fastest = groups.front();
+  for (std::size_t g = 1; g + 1 < groups.size(); ++g) {
+    fastest.insert(fastest.end(), groups[g].begin(), groups[g].end());
+    std::ranges::sort(fastest);
+    chosen.push_back(fastest);
+  }
+  std::vector<PlanQuestion> questions;
+  for (const Devices& devices : chosen) questions.push_back(with_devices(question, devices));
+  return questions;
+}
+
+}  // namespace ferry
