@@ -15,9 +15,11 @@
 #include "planner/costs/bounds.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
+#include "planner/costs/queues.h"
 #include "planner/fewer_devices.h"
 #include "planner/remedies.h"
 #include "planner/split_memory.h"
+#include "planner/strategies/passes.h"
 #include "planner/strategies/strategies.h"
 #include "planner/with_evaluation.h"
 #include "spec/strategy_names.h"
@@ -249,7 +251,7 @@ bool may_do_without_drives(const PlanQuestion& question, const Chain& chain) {
   const bool is_free =
       question.strategy == strategy_name::kAuto || question.strategy == strategy_name::kMobius;
   if (!is_free || question.options.activations == ActivationRule::swap_to_drive) return false;
-  const Bytes host = std::min(question.host_budget, question.machine.host.memory);
+  const Bytes host = host_limit(question);
   Bytes devices;
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
     devices += device_budget(question, d).bytes;
@@ -274,46 +276,55 @@ void take_faster(std::vector<Candidate>& candidates, const std::vector<Candidate
   sort_candidates(candidates, winner);
 }
 
+/// Takes what `find` answers to the other question where that is faster, or fits at all; returns
+/// whether it does. Its lower bound is left to the caller.
+template <typename Find>
+bool take_if_faster(AnswerWithoutRemedies& answer, PlanQuestion other, const Find& find) {
+  const auto* best = std::get_if<Planned>(&answer);
+  if (best != nullptr) other.faster_than = best->expected * (1 - kNoticeable);
+  AnswerWithoutRemedies found = find(other);
+  auto* planned = std::get_if<Planned>(&found);
+  if (planned == nullptr) return false;
+  if (best != nullptr && planned->expected >= *other.faster_than) return false;
+  if (best != nullptr) take_faster(planned->candidates, best->candidates);
+  answer = std::move(found);
+  return true;
+}
+
 /// A drive hurts nobody: where DRAM is short, what it lacks may rest on devices in place of drives.
 AnswerWithoutRemedies with_drives_or_without(const PlanQuestion& question,
                                              PhaseListener& listener) {
   AnswerWithoutRemedies answer = StrategySearch(question, "planning").run(listener);
+  if (question.machine.drives.empty()) return answer;
   const Chain chain = make_chain(question);
-  if (question.machine.drives.empty() || !may_do_without_drives(question, chain)) return answer;
+  if (!may_do_without_drives(question, chain)) return answer;
   PlanQuestion without = question;
   without.machine.drives.clear();
-  const auto* planned = std::get_if<Planned>(&answer);
-  if (planned != nullptr) without.faster_than = planned->expected * (1 - kNoticeable);
-  AnswerWithoutRemedies other = StrategySearch(without, "planning without drives").run(listener);
-  auto* plain = std::get_if<Planned>(&other);
-  if (plain == nullptr) return answer;
-  if (planned != nullptr && plain->expected >= *without.faster_than) return answer;
-  plain->lower_bound = lower_bound(question, chain);
-  if (planned != nullptr) take_faster(plain->candidates, planned->candidates);
-  return other;
+  const bool is_taken = take_if_faster(answer, std::move(without), [&](const PlanQuestion& asked) {
+    return StrategySearch(asked, "planning without drives").run(listener);
+  });
+  if (is_taken) std::get<Planned>(answer).lower_bound = lower_bound(question, chain);
+  return answer;
 }
 
 /// Nor does a slow device: it may be left out.
 AnswerWithoutRemedies on_all_or_fewer_devices(const PlanQuestion& question,
                                               PhaseListener& listener) {
   AnswerWithoutRemedies answer = with_drives_or_without(question, listener);
-  const std::vector<PlanQuestion> questions = on_fewer_devices(question);
+  std::vector<PlanQuestion> questions = on_fewer_devices(question);
   if (questions.empty()) return answer;
   ProgressCount count(listener, "planning with fewer devices", std::ssize(questions), "plans");
-  for (PlanQuestion fewer : questions) {
+  for (PlanQuestion& fewer : questions) {
     const auto* best = std::get_if<Planned>(&answer);
-    if (best != nullptr) fewer.faster_than = best->expected * (1 - kNoticeable);
-    AnswerWithoutRemedies other = with_drives_or_without(fewer, nobody());
+    const Micros bound = best != nullptr ? best->lower_bound : kNever;
+    const bool is_taken = take_if_faster(answer, std::move(fewer), [](const PlanQuestion& asked) {
+      return with_drives_or_without(asked, nobody());
+    });
     count.advance(1);
-    auto* planned = std::get_if<Planned>(&other);
-    if (planned == nullptr) continue;
-    if (best != nullptr && planned->expected >= *fewer.faster_than) continue;
+    if (!is_taken) continue;
     // That of all devices counts on blocks that take as long as on the slowest.
-    if (best != nullptr) {
-      planned->lower_bound = std::min(planned->lower_bound, best->lower_bound);
-      take_faster(planned->candidates, best->candidates);
-    }
-    answer = std::move(other);
+    Micros& lower = std::get<Planned>(answer).lower_bound;
+    lower = std::min(lower, bound);
   }
   return answer;
 }

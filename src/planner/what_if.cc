@@ -32,25 +32,20 @@ Variation row_of(const std::string& change, const PlanQuestion& question, const 
   return result;
 }
 
-// A job may ask for what a changed machine does not have, such as its second device.
 Variation answer(const Change& change, const Planner& planner) {
-  Variation refused;
-  refused.change = change.what;
-  PlanAnswer found;
-  try {
-    found = planner(change.question);
-  } catch (const UserError& error) {
-    const std::string text = error.what();
-    refused.strategy = text.substr(0, text.find('\n'));
-    return refused;
-  }
-  if (const auto* planned = std::get_if<Planned>(&found)) {
-    return row_of(change.what, change.question, *planned);
-  }
-  const DoesNotFit& no = std::get<DoesNotFit>(found);
   Variation result;
   result.change = change.what;
-  result.strategy = no.place + " lacks " + to_string(no.need - no.have);
+  try {
+    const PlanAnswer found = planner(change.question);
+    if (const auto* planned = std::get_if<Planned>(&found)) {
+      return row_of(change.what, change.question, *planned);
+    }
+    const DoesNotFit& no = std::get<DoesNotFit>(found);
+    result.strategy = no.place + " lacks " + to_string(no.need - no.have);
+  } catch (const UserError& error) {  // a job may ask for a device that the machine has no more
+    const std::string text = error.what();
+    result.strategy = text.substr(0, text.find('\n'));
+  }
   return result;
 }
 

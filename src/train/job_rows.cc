@@ -14,14 +14,11 @@ BatchRules training_rows(const Job& job, const TokenFile& file, std::int64_t hel
 }
 
 BatchRules evaluation_rows(const Job& job, const TokenFile& file, std::int64_t held_out) {
-  return {.sequence = job.data.sequence,
-          .micro_batches = job.train.micro_batches,
-          .micro_batch_size = job.train.micro_batch_size,
-          .shuffle = false,
-          .packing = job.data.packing,
-          .seed = 0,
-          .first_sample = file.size() - held_out,
-          .samples = held_out};
+  BatchRules rules = training_rows(job, file, held_out);
+  rules.shuffle = false;
+  rules.first_sample = rules.samples;
+  rules.samples = held_out;
+  return rules;
 }
 
 EpochFigures epoch_figures(const Batches& batches) {
