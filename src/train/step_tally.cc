@@ -10,26 +10,31 @@ namespace ferry {
 namespace {
 
 template <typename Amount>
-Amount median_behind_warm_up(std::vector<Amount> steps) {
+Amount median_of(const std::deque<Amount>& steps) {
   if (steps.empty()) return {};
-  if (steps.size() > StepTally::kWarmUpSteps) {
-    steps.erase(steps.begin(), steps.begin() + StepTally::kWarmUpSteps);
-  }
-  return median(std::move(steps));
+  return median(std::vector(steps.begin(), steps.end()));
 }
 
 }  // namespace
 
 void StepTally::add(int step, Micros time, std::int64_t tokens, std::vector<Span> spans) {
+  if (++added_ == kWarmUpSteps + 1) {
+    times_.clear();
+    rates_.clear();
+  }
   times_.push_back(time);
   rates_.push_back(time > Micros{} ? static_cast<double>(tokens) / time.seconds() : 0);
+  if (times_.size() > kMedianSteps) {
+    times_.pop_front();
+    rates_.pop_front();
+  }
   last_.push_back({step, std::move(spans)});
   if (last_.size() > kKeptSteps) last_.pop_front();
 }
 
-Micros StepTally::median_step() const { return median_behind_warm_up(times_); }
+Micros StepTally::median_step() const { return median_of(times_); }
 
-double StepTally::median_tokens_per_second() const { return median_behind_warm_up(rates_); }
+double StepTally::median_tokens_per_second() const { return median_of(rates_); }
 
 Stall StepTally::last_stall() const {
   FERRY_CHECK(!last_.empty(), "a step was added");

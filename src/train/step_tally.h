@@ -24,6 +24,8 @@ class StepTally {
  public:
   static constexpr std::size_t kWarmUpSteps = 2;  // caches, page faults, thread pools
   static constexpr std::size_t kKeptSteps = 3;    // of timeline(), so that it stays readable
+  static constexpr std::size_t kMedianSteps =
+      1000;  // of medians: the last ones, however long a run
 
   /// The plan must outlive this object.
   explicit StepTally(const Plan& plan) : plan_(plan) {}
@@ -34,8 +36,8 @@ class StepTally {
   /// `tokens`: those that are not padding. Steps are added in ascending order.
   void add(int step, Micros time, std::int64_t tokens, std::vector<Span> spans);
 
-  /// Medians of the steps behind the warm-up; of all while there are no others; 0 while there are
-  /// none.
+  /// Medians of the last kMedianSteps steps behind the warm-up; of all while there are no others; 0
+  /// while there are none.
   Micros median_step() const;
   double median_tokens_per_second() const;
 
@@ -54,8 +56,9 @@ class StepTally {
 
   const Plan& plan_;
   int driven_since_ = 0;
-  std::vector<Micros> times_;
-  std::vector<double> rates_;  // tokens/s
+  std::size_t added_ = 0;
+  std::deque<Micros> times_;  // of the steps that medians are of
+  std::deque<double> rates_;  // tokens/s, of the same
   std::deque<KeptStep> last_;
 };
 

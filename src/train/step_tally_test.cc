@@ -41,6 +41,16 @@ TEST(StepTally, MediansLeaveTheWarmUpOutOnceThereIsMore) {
   EXPECT_DOUBLE_EQ(tally.median_tokens_per_second(), 25);
 }
 
+TEST(StepTally, MediansAreOfTheLastSteps) {
+  const Plan test = sample_waits();
+  StepTally tally(test);
+  constexpr int kSteps = StepTally::kWarmUpSteps + StepTally::kMedianSteps;
+  for (int step = 0; step < kSteps; ++step) tally.add(step, Micros{1e6}, 10, {});
+  for (int step = 0; step < 501; ++step) tally.add(kSteps + step, Micros{2e6}, 60, {});
+  EXPECT_DOUBLE_EQ(tally.median_step().seconds(), 2);
+  EXPECT_DOUBLE_EQ(tally.median_tokens_per_second(), 30);
+}
+
 TEST(StepTally, AStepWithoutMeasuredTimeHasNoRate) {
   const Plan test = sample_waits();
   StepTally tally(test);

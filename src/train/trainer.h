@@ -72,10 +72,10 @@ struct TrainSummary {
   int steps_done = 0;
   double final_loss = 0;
   std::optional<double> eval_loss;   // the last one
-  Micros measured_step;              // median after the warm-up steps
+  Micros measured_step;              // StepTally's median
   std::optional<int> clipped_steps;  // of this run's: whose gradients were scaled; none: no limit
   std::int64_t tokens = 0;           // of this run's steps: positions that are not padding
-  double tokens_per_second = 0;      // likewise; median over steps after the warm-up steps
+  double tokens_per_second = 0;      // likewise; median over the same steps
   double stepping_seconds = 0;       // in this run's steps
   double seconds = 0;                // from train()'s begin to its end
   std::map<std::string, Bytes> predicted_peak, measured_peak;  // per place
