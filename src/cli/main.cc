@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -94,6 +95,7 @@ int fail(int exit_code, const std::string& text, const AnswerForm& form) {
 
 int main(int argc, char** argv) {
   using namespace ferry;
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the call that meets it
   AnswerForm form;
   try {
     return answer(argc, argv, form);

@@ -81,7 +81,7 @@ void handle(int signal, void (*handler)(int)) {
 
 StopSignals::StopSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) handle(signal, on_stop_signal);
-  for (const int signal : {SIGPIPE, SIGXFSZ}) handle(signal, SIG_IGN);
+  handle(SIGPIPE, SIG_IGN);
 }
 
 void StopSignals::steps_begin(bool says_so) {

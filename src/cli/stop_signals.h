@@ -10,8 +10,8 @@
 namespace ferry {
 
 /// Takes the signals over for the rest of the program, but those that it was started to ignore
-/// (nohup, jobs in the background of a script). A broken pipe and a limit on file sizes become
-/// errors of the call that meets them. At most one object.
+/// (nohup, jobs in the background of a script). A broken pipe becomes an error of the call that
+/// meets it. At most one object.
 class StopSignals {
  public:
   StopSignals();

@@ -1,5 +1,6 @@
 #include "train/run_folder.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "data/manifest.h"
 #include "data/model_folder.h"
+#include "data/safetensors_writer.h"
 #include "data/saved_steps.h"
 #include "plan/plan.h"
 
@@ -198,6 +200,33 @@ Bytes size_of_unfinished(const fs::path& checkpoints) {
   return size;
 }
 
+/// At most: the optimizer's, or a shard of it.
+Bytes largest_file_of_checkpoint(const ModelSpec& model, const Job& job) {
+  // bf16: exact master and two moments; fp32: moments.
+  const std::int64_t per_parameter = job.train.precision == Precision::fp32 ? 8 : 12;
+  Bytes whole;
+  Bytes shard = kShardSize;  // a tensor beyond it has one of its own
+  for (const BlockSpec& block : model.blocks) {
+    for (const ParamSpec& param : block.params) {
+      whole += per_parameter * Bytes{param.numel()} + kNamesPerParameter;
+      shard = std::max(shard, 4 * Bytes{param.numel()} + kNamesPerParameter);
+    }
+  }
+  return std::min(whole, shard);
+}
+
+void require_file_size(const ModelSpec& model, const Job& job) {
+  const Bytes need = largest_file_of_checkpoint(model, job);
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || static_cast<rlim_t>(need.count) <= limit.rlim_cur) {
+    return;
+  }
+  throw ResourceError(checkpoints_in(job.out).string() + ": a file of a checkpoint needs " +
+                      std::to_string(need.count) + " bytes, files may have " +
+                      std::to_string(limit.rlim_cur) +
+                      " (ulimit -f)\n  try: ulimit -f unlimited, before ferry train");
+}
+
 }  // namespace
 
 void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
@@ -214,6 +243,7 @@ void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
     return *same;
   };
   if (count > 0) {
+    require_file_size(model, job);
     const fs::path checkpoints = checkpoints_in(job.out);  // perhaps a link to another drive
     add(checkpoints, times(count, size),
         std::to_string(count) + " more checkpoints of " + to_string(size) +

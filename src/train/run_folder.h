@@ -55,7 +55,8 @@ struct SwapNeed {
 
 /// Throws ResourceError, with need and have in bytes, unless every drive has room for all that the
 /// run will have at once from step `done` on: `train.keep` checkpoints and the one being written,
-/// and the swap files that it has not taken yet.
+/// and the swap files that it has not taken yet; or where the process's files may not be as large
+/// as a checkpoint's (ulimit -f).
 void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
                    std::span<const SwapNeed> swap = {});
 

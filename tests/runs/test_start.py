@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -22,14 +24,20 @@ def ask(box: Box, ferry_alone: Path, tmp_path: Path):
     """
     shutil.copytree(box.model, tmp_path / "base")
 
-    def asked(*words: str, expect: int = 2, **changes) -> str:
+    def asked(*words: str, expect: int = 2, file_size: int = resource.RLIM_INFINITY, **changes) -> str:
         job = box.job("asked", model=str(tmp_path / "base"), out=str(tmp_path / "out"), **changes)
         file = tmp_path / "asked.yaml"
         file.write_text(json.dumps(job))
         before = contents(tmp_path)
         command = [ferry_alone, "train", file, *words]
+
+        def begin():
+            obey_permissions()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, resource.RLIM_INFINITY))
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
+
         started = os.times()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=obey_permissions)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=begin)
         ended = os.times()
         # A second at most; of the processor, since the box may be busy.
         assert ended.children_user + ended.children_system - started.children_user - started.children_system < 1
@@ -117,3 +125,18 @@ def test_room_for_every_checkpoint_is_asked_for_in_bytes(ask, box):
     # One that saves nothing needs no room.
     unsaved = ("train.save_every=0", "train.save_minutes=0", "train.save_last=false")
     assert "ferry-torch: No such file" in ask("train.keep=1000000", "train.steps=1000000000", *unsaved, expect=3)
+
+
+def test_a_limit_on_the_size_of_files_is_held_against_a_checkpoints_largest(ask, box):
+    run = box.train("sized-files", train__steps=1)
+    largest = max(path.stat().st_size for path in run.checkpoint.rglob("*") if path.is_file())
+    assert "ferry-torch: No such file" in ask(file_size=2 * largest, expect=3)
+    said = ask(file_size=largest - 1, expect=3)
+    need = int(re.search(rf"checkpoints: a file of a checkpoint needs (\d+) bytes, files may have {largest - 1} ", said)[1])
+    assert largest <= need <= 1.1 * largest
+    unsaved = ("train.save_every=0", "train.save_minutes=0", "train.save_last=false")
+    assert "ferry-torch: No such file" in ask(*unsaved, file_size=largest - 1, expect=3)
+
+
+def test_a_limit_below_any_file_is_an_error_and_no_signal(ask):
+    assert "File too large" in ask(file_size=0, expect=3)
