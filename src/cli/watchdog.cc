@@ -93,8 +93,14 @@ std::string obituary(std::optional<bool> by_memory_killer, Bytes held, const Hos
                                           : "\n");
 }
 
+/// Whether the child may not have had it. What a terminal sends reaches the whole group, but its
+/// hangup the leader of the session alone; the child answers a second SIGHUP as the first.
+bool is_for_the_child(const siginfo_t& signal) {
+  return signal.si_signo != SIGCHLD && (signal.si_code <= 0 || signal.si_signo == SIGHUP);
+}
+
 /// Waits for the child, looks at its memory meanwhile, and passes on what was sent to this process
-/// alone: what a terminal sends reaches the child anyway.
+/// alone.
 int wait_for(pid_t child, const sigset_t& signals, const HostLimits& limits, MemoryKiller& killer) {
   Bytes held;
   int status = 0;
@@ -104,7 +110,7 @@ int wait_for(pid_t child, const sigset_t& signals, const HostLimits& limits, Mem
     const pid_t ended = waitpid(child, &status, WNOHANG);
     if (ended < 0 && errno != EINTR) throw system_error("waiting for ferry-torch", errno);
     if (ended == child) break;
-    if (number > 0 && number != SIGCHLD && signal.si_code <= 0) kill(child, number);
+    if (number > 0 && is_for_the_child(signal)) kill(child, number);
     held = std::max(held, own_memory(child));
     killer.look();
   }

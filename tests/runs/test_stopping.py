@@ -6,10 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
-from conftest import FERRY, add_tokenizer, descendants, has_ended, wait_for_ends
+from conftest import FERRY, Started, add_tokenizer, descendants, has_ended, wait_for_ends
 
 MANY = 100000  # steps
 
@@ -35,6 +36,26 @@ def test_a_signal_to_the_whole_group_counts_once(box):
     for process in (run.process.pid, *descendants(run.process.pid)):
         os.kill(process, signal.SIGINT)
     run.end(expect=130)
+    assert is_saved(run)
+
+
+def test_a_terminal_that_hangs_up_on_a_session_of_one_command_saves(box, tmp_path):
+    """As `ssh -t box ferry train ...`: no shell between, and only the leader of the session is told."""
+    file, out = box.write_job("hung-up", train__steps=MANY)
+    terminal, end = os.openpty()
+
+    def begin():
+        os.setsid()
+        fcntl.ioctl(end, termios.TIOCSCTTY, 0)
+
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen([FERRY, "train", file], stdout=said, stderr=said, preexec_fn=begin)
+    os.close(end)
+    run = Started(process, out)
+    run.wait_until(lambda: run.steps >= 2)
+    os.close(terminal)
+    run.end(expect=130)
+    assert "SIGHUP: finishing the steps that have begun, then saving" in (tmp_path / "said").read_text()
     assert is_saved(run)
 
 
