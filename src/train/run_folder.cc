@@ -229,6 +229,19 @@ void require_file_size(const ModelSpec& model, const Job& job) {
 
 }  // namespace
 
+std::string lack_of_space(const ModelSpec& model, const Job& job) {
+  const fs::path folder = checkpoints_in(job.out);
+  const Bytes need = checkpoint_size(model, job);
+  try {
+    const Bytes have = available(folder);
+    if (need <= have) return {};
+    return folder.string() + " lacks " + to_string(need - have) + ": a checkpoint takes " +
+           to_string(need) + ", " + to_string(have) + " are free";
+  } catch (const ResourceError&) {
+    return {};
+  }
+}
+
 void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
                    std::span<const SwapNeed> swap) {
   const std::int64_t count = checkpoints_to_come(job, done);

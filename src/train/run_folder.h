@@ -46,6 +46,10 @@ UserError with_older_checkpoint(const UserError& damage, const std::filesystem::
 /// What a checkpoint of the model takes on a drive.
 Bytes checkpoint_size(const ModelSpec& model, const Job& job);
 
+/// "FOLDER lacks 46.2 MiB: a checkpoint takes 47.4 MiB, 1.2 MiB are free", of where the run's go;
+/// empty where there is room for another one, or the drive does not say.
+std::string lack_of_space(const ModelSpec& model, const Job& job);
+
 /// What a run takes of the file system of a folder beside its checkpoints, from its start to its
 /// end.
 struct SwapNeed {

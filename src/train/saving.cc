@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -12,6 +13,20 @@ namespace ferry {
 namespace {
 
 SavingTimes::Time now() { return std::chrono::steady_clock::now(); }
+
+std::string seconds_text(SavingTimes::Seconds time) {
+  return std::to_string(static_cast<int>(time.count())) + " s";
+}
+
+/// Waits so long, or until `wanted` says so, which is returned.
+bool wait_unless(const std::function<bool()>& wanted, SavingTimes::Seconds time) {
+  constexpr std::chrono::milliseconds kInterval(100);
+  for (const auto end = now() + time; now() < end;) {
+    if (wanted()) return true;
+    std::this_thread::sleep_for(kInterval);
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -41,18 +56,43 @@ void Saving::try_to_save(int done, std::optional<int> last_good) {
   try {
     save(done, last_good);
   } catch (const std::exception& error) {
-    const int wait = static_cast<int>(times_.failed(now()).count());
     setup_.observer.warning(
-        "step " + std::to_string(done) + " is not saved: " + words_of(error) +
+        not_saved(done, error) +
         "\n  the run goes on, what was saved before stays; the next try is in " +
-        std::to_string(wait) + " s");
+        seconds_text(times_.failed(now())));
   }
+}
+
+void Saving::save_at_last(int done, std::optional<int> last_good) {
+  const bool stop_was_wanted = setup_.observer.wants_to_stop();
+  const auto wanted = [&] { return !stop_was_wanted && setup_.observer.wants_to_stop(); };
+  for (bool is_last = false;;) {
+    SavingTimes::Seconds wait;
+    try {
+      return save(done, last_good);
+    } catch (const std::exception& error) {
+      const auto next = times_.failed_at_end(now());
+      if (is_last || !next) throw;
+      wait = *next;
+      setup_.observer.warning(not_saved(done, error) + "\n  the run has ended and waits, " +
+                              seconds_text(SavingTimes::kPatience) +
+                              " at most; the next try is in " + seconds_text(wait) +
+                              ", Ctrl-C ends the wait");
+    }
+    is_last = wait_unless(wanted, wait);
+  }
+}
+
+std::string Saving::not_saved(int done, const std::exception& error) const {
+  const std::string lack = setup_.lack();
+  return "step " + std::to_string(done) + " is not saved: " + words_of(error) +
+         (lack.empty() ? "" : "\n  " + lack);
 }
 
 void Saving::save_the_rest(int done, std::optional<int> last_good) {
   if (!is_left(done)) return;
   try {
-    save(done, last_good);
+    save_at_last(done, last_good);
   } catch (const std::exception& error) {
     throw ResourceError(
         words_of(error) + "\n  the state after step " + std::to_string(done) + " is lost; " +

@@ -20,6 +20,7 @@ class Saving {
     SavingTimes::Rules rules;
     bool at_end;                                           // of the run, too
     std::function<CheckpointContents(int done)> contents;  // of the state after so many steps
+    std::function<std::string()> lack;  // of room for it, in words; empty: there is enough
     const SavedSteps& saved;
     TrainObserver& observer;
   };
@@ -39,14 +40,17 @@ class Saving {
 
   // The next three save the state after `done` steps; nothing may be in flight. With `last_good`,
   // the newest checkpoint of at most so many steps stays, beyond train.keep, until learned_from().
-
-  /// Throws what the drive said; the checkpoints before stay as they are.
-  void save(int done, std::optional<int> last_good);
+  // Where a save fails, the checkpoints before stay as they are.
 
   /// Tells the observer when it fails; then it is due again after a while.
   void try_to_save(int done, std::optional<int> last_good);
 
-  /// At the end of a run: saves what is_left(). Throws ResourceError that says what is lost.
+  /// At the end of a run: tells the observer when it fails, waits, and tries again, as SavingTimes
+  /// has it. An observer that wants to stop meanwhile, and not before, ends the wait by a last try,
+  /// whose error is thrown.
+  void save_at_last(int done, std::optional<int> last_good);
+
+  /// Likewise what is_left(). Throws ResourceError that says what is lost.
   void save_the_rest(int done, std::optional<int> last_good);
 
   /// A step has shown the state after `good` steps to be sound. When that is the newest checkpoint,
@@ -54,6 +58,9 @@ class Saving {
   void learned_from(int good);
 
  private:
+  void save(int done, std::optional<int> last_good);
+  std::string not_saved(int done, const std::exception& error) const;
+
   Setup setup_;
   SavingTimes times_;
   std::filesystem::path newest_;

@@ -26,4 +26,14 @@ SavingTimes::Seconds SavingTimes::failed(Time now) {
   return wait_;
 }
 
+std::optional<SavingTimes::Seconds> SavingTimes::failed_at_end(Time now) {
+  if (!failed_at_end_) {
+    failed_at_end_ = now;
+    wait_ = Seconds(0);
+  }
+  if (now - *failed_at_end_ >= kPatience) return std::nullopt;
+  wait_ = std::clamp(2 * wait_, kFirstWait, kLongestWaitAtEnd);
+  return wait_;
+}
+
 }  // namespace ferry

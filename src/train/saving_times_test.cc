@@ -53,6 +53,26 @@ TEST(SavingTimes, AFailedSaveIsTriedAgainAfterWaitsThatDouble) {
   EXPECT_EQ(times.failed(kStart), seconds(1));
 }
 
+TEST(SavingTimes, TheLastSaveIsTriedAgainForTenMinutes) {
+  SavingTimes times({.every_steps = 4}, 0, kStart);
+  for (int i = 0; i < 20; ++i) times.failed(kStart);  // during the run
+  SavingTimes::Time now = kStart + minutes(90);
+  const SavingTimes::Time ended = now;
+  EXPECT_EQ(times.failed_at_end(now), seconds(1));
+  EXPECT_EQ(times.failed_at_end(now += seconds(1)), seconds(2));
+  int tries = 2;
+  for (auto wait = SavingTimes::Seconds(2); now < ended + minutes(10); ++tries) {
+    now += std::chrono::duration_cast<SavingTimes::Time::duration>(wait);
+    const auto next = times.failed_at_end(now);
+    if (!next) break;
+    wait = *next;
+    EXPECT_LE(wait, seconds(30));
+  }
+  EXPECT_GE(now, ended + minutes(10));
+  EXPECT_LE(now, ended + minutes(10) + seconds(30));
+  EXPECT_EQ(tries, 24);
+}
+
 TEST(SavingTimes, NoWaitIsLongerThanTenMinutes) {
   SavingTimes times({.every_steps = 4}, 0, kStart);
   for (int i = 0; i < 20; ++i) EXPECT_LE(times.failed(kStart), minutes(10));

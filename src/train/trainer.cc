@@ -319,6 +319,7 @@ TrainSummary Run::execute() {
   saving_.emplace(Saving::Setup{.rules = {job_.train.save_every, job_.train.save_minutes},
                                 .at_end = job_.train.save_last,
                                 .contents = [this](int done) { return contents(done); },
+                                .lack = [this] { return lack_of_space(setup_.model, job_); },
                                 .saved = saved_,
                                 .observer = observer_},
                   done_, summary_.checkpoint);
@@ -528,7 +529,7 @@ std::string Run::save_before_divergence() {
   } else if (saving_->is_left(done_)) {
     try {
       // The step may have shown that this state is bad already.
-      saving_->save(done_, collapse_.last_good().value_or(done_ - 1));
+      saving_->save_at_last(done_, collapse_.last_good().value_or(done_ - 1));
     } catch (const std::exception& error) {
       lost = state + " could not be saved: " + words_of(error) + "; ";
     }

@@ -103,7 +103,7 @@ class TrainObserver : public PhaseListener {
   virtual void evaluated(int /*step*/, double /*loss*/) {}
   virtual void saved(int /*step*/, const std::filesystem::path& /*folder*/) {}
   /// Asked before every step; true finishes the steps that have begun, saves what is not saved yet
-  /// and returns.
+  /// and returns. Asked, too, while the last save waits to be tried again: true ends the wait.
   virtual bool wants_to_stop() { return false; }
 };
 
@@ -114,8 +114,8 @@ void rehearse(const TrainSetup& setup, TrainObserver& observer);
 /// summary.json and checkpoints into job.out, nothing before all that it needs is loaded. Throws
 /// UserError (data, model, divergence) or ResourceError (memory, drive, device); what was saved
 /// before stays as it is. A checkpoint that the drive refuses is tried again, and ends the run only
-/// at its end. Requires: this process has job.out to itself (data/run_lock.h), and a new
-/// run's has no checkpoints.
+/// at its end, after ten minutes. Requires: this process has job.out to itself (data/run_lock.h),
+/// and a new run's has no checkpoints.
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer);
 
 }  // namespace ferry

@@ -29,6 +29,30 @@ def job(box, tmp_path):
     return file
 
 
+# A drive that fills up under a run, which is then stopped; what filled it goes while the last save is tried.
+FILLED = """
+"$1" train "$2" 2> "$3" & run=$!
+until [ -s "$4/out/log.jsonl" ]; do kill -0 $run || exit 99; sleep 0.1; done
+cat /dev/zero > "$4/filler" 2> /dev/null
+kill -TERM $run
+until grep -q "next try is in 2 s" "$3"; do kill -0 $run || exit 99; sleep 0.1; done
+rm "$4/filler"
+wait $run
+code=$?
+ls "$4/out/checkpoints"
+exit $code
+"""
+
+
+def test_a_drive_that_is_full_at_the_end_of_a_run_is_waited_for(box, job, tmp_path):
+    job.write_text(json.dumps(box.job("", out=str(tmp_path / "drive" / "out"), train__steps=100_000)))
+    said, drive = tmp_path / "said", tmp_path / "drive"
+    done = on_a_drive(32 << 20, drive, "sh", "-c", FILLED, "sh", FERRY, job, said, drive)
+    assert done.returncode == 130, said.read_text()
+    assert re.search(r"out/checkpoints lacks [\d.]+ MiB: a checkpoint takes [\d.]+ MiB, 0 B are free", said.read_text())
+    assert re.fullmatch(r"step-\d+", done.stdout.splitlines()[-1])
+
+
 def test_a_drive_with_room_for_the_checkpoints_that_are_kept_and_one_is_enough(box, job, tmp_path):
     said = on_a_drive(1 << 20, tmp_path / "drive", FERRY, "train", job).stderr
     need = int(re.search(rf"{KEEP + 1} more checkpoints of .* need (\d+) bytes", said)[1])

@@ -41,13 +41,30 @@ def test_a_drive_that_refuses_does_not_end_a_run(box, tmp_path):
     assert run.summary["state"] == "interrupted"
 
 
-def test_a_last_save_that_fails_is_an_error_that_says_what_is_lost(box):
-    run = box.start("unsaved", train__steps=MANY)
+def test_a_last_save_that_fails_is_tried_until_it_succeeds(box, tmp_path):
+    errors = tmp_path / "errors"
+    with errors.open("w") as stream:
+        run = box.start("saved-late", stderr=stream, train__steps=MANY)
     run.wait_until(lambda: run.steps >= 2)
     limit_files(run, 1 << 20)
     run.process.send_signal(signal.SIGTERM)
-    said = run.end(expect=3)
-    assert "File too large" in said and "is lost; no checkpoint was saved before" in said
+    run.wait_until(lambda: "the next try is in 2 s" in errors.read_text())
+    assert "File too large" in errors.read_text() and run.summary["state"] == "running"
+    limit_files(run, resource.RLIM_INFINITY)
+    run.end(expect=130)
+    assert run.checkpoints == [f"step-{run.steps:06d}"] and run.summary["state"] == "interrupted"
+
+
+def test_a_last_save_that_nobody_waits_for_is_an_error_that_says_what_is_lost(box, tmp_path):
+    errors = tmp_path / "errors"
+    with errors.open("w") as stream:
+        run = box.start("unsaved", stderr=stream, train__steps=60)
+    run.wait_until(lambda: run.steps >= 2)
+    limit_files(run, 1 << 20)
+    run.wait_until(lambda: "step 60 is not saved: " in errors.read_text())
+    run.process.send_signal(signal.SIGTERM)
+    run.end(expect=3)
+    assert "is lost; no checkpoint was saved before" in errors.read_text()
     assert run.checkpoints == []
     assert run.summary["state"] == "failed" and "File too large" in run.summary["reason"]
 
