@@ -63,7 +63,7 @@ HostMath::HostMath(const ModelSpec& model, const Plan& plan, const Binding& bind
       clip_(clip),
       operands_(operands_of(plan)),
       state_elements_(state_elements(plan)),
-      bad_(model.blocks.size()),
+      ahead_(model.blocks.size()),
       team_(update_threads) {}
 
 void HostMath::load(TaskId id, const StepNumbers& numbers) {
@@ -179,7 +179,7 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
   const float scale = clip.valid() ? read_scalar<float>(binding_.host(clip)) : 1.0F;
   const auto bad = adamw_step(numbers.adamw, updates_of(id), scale, team_);
   if (operands_[id][Part::original].valid()) {
-    bad_[task.block] = bad;
+    ahead_[task.block] = {numbers.step, bad};
   } else if (bad) {
     refuse(*bad, id, numbers);
   }
@@ -188,17 +188,19 @@ void HostMath::update(TaskId id, const StepNumbers& numbers) {
 void HostMath::redo(TaskId id, const StepNumbers& numbers) {
   const Task& task = plan_.tasks[id];
   const auto scale = read_scalar<float>(binding_.host(operands_[id][Part::clip]));
-  auto bad = bad_[task.block];
+  auto bad = ahead_[task.block].bad;
   if (scale != 1.0F) bad = adamw_step(numbers.adamw, updates_of(id), scale, team_);
   if (bad) refuse(*bad, id, numbers);
 }
 
-void HostMath::take_back(TaskId update) {
+bool HostMath::take_back(TaskId update, int step) {
+  if (ahead_[plan_.tasks[update].block].step != step) return false;
   const Operands& parts = operands_[update];
   const auto weight = binding_.host(parts[Part::weight]), state = binding_.host(parts[Part::state]),
              original = binding_.host(parts[Part::original]);
   std::ranges::copy(original.first(weight.size()), weight.begin());
   std::ranges::copy(original.subspan(weight.size()), state.begin());
+  return true;
 }
 
 void HostMath::refuse(const NonFinite& bad, TaskId id, const StepNumbers& numbers) const {

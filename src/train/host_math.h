@@ -44,8 +44,9 @@ class HostMath {
   void update(TaskId id, const StepNumbers& numbers);
   /// Where the gradients are scaled: the same again from O.b. Throws as update() does.
   void redo(TaskId id, const StepNumbers& numbers);
-  /// Puts back what the block's update ahead of the norm found.
-  void take_back(TaskId update);
+  /// Puts back what the block's update ahead of the norm found. False where that update did not
+  /// come to its end in `step`: then nothing is known of the block.
+  bool take_back(TaskId update, int step);
 
  private:
   /// A tensor of the block, or a part of it.
@@ -68,8 +69,12 @@ class HostMath {
   const double clip_;
   const IdVector<TaskId, Operands> operands_;
   const IdVector<ValueId, ElementRange> state_elements_;
-  /// Of a step's updates ahead of the norm, what was not finite in them.
-  IdVector<BlockId, std::optional<NonFinite>> bad_;
+  /// Of a block's update ahead of the norm that came to its end last.
+  struct Ahead {
+    int step = -1;
+    std::optional<NonFinite> bad;
+  };
+  IdVector<BlockId, Ahead> ahead_;
   WorkerTeam team_;
 };
 

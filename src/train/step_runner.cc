@@ -302,8 +302,7 @@ void StepRunner::take_back(int step) {
     if (plan_.tasks[id].kind != TaskKind::update || last_runs_[id] != step) continue;
     const TaskId redo = redos[plan_.tasks[id].block];
     if (!redo.valid() || last_runs_[redo] == step) continue;
-    host_math_.take_back(id);
-    last_runs_[id] = step - 1;
+    if (host_math_.take_back(id, step)) last_runs_[id] = step - 1;
   }
 }
 

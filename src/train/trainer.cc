@@ -104,6 +104,7 @@ class Run final : public Observer {
  private:
   StepNumbers make_numbers(int step);
   void begin();
+  void run_steps_or_save();
   void run_steps();
   bool evaluation_is_due(int done) const;
   bool tokens_have_changed();
@@ -111,7 +112,7 @@ class Run final : public Observer {
   double seconds_left() const;
   void watch_for_collapse(const StepReport& report);
   std::string after_divergence(const Diverged& error);
-  std::string save_before_divergence();
+  std::string save_what_is_whole();
   std::map<std::string, Bytes> peaks();
   void limit_devices();
   void foresee_drives();
@@ -327,19 +328,26 @@ TrainSummary Run::execute() {
   write_summary(std::filesystem::path(job_.out) / "summary.json", summary_, setup_.predicted_step);
   observer_.steps_begin();
   try {
-    run_steps();
+    run_steps_or_save();
     saving_->save_the_rest(done_, collapse_.last_good());
     if (!trouble_.empty()) end_with_trouble();
-  } catch (const Diverged& error) {
-    const UserError told(after_divergence(error));
-    write_end(RunState::failed, told.what());
-    throw told;
   } catch (const std::exception& error) {
     write_end(RunState::failed, words_of(error));
     throw;
   }
   write_end(stop_asked_ ? RunState::interrupted : RunState::done);
   return summary_;
+}
+
+/// A step that fails leaves the state before it, where that is whole, in a checkpoint.
+void Run::run_steps_or_save() {
+  try {
+    run_steps();
+  } catch (const Diverged& error) {
+    throw UserError(after_divergence(error));
+  } catch (const ResourceError& error) {
+    throw ResourceError(error.what() + std::string("\n  ") + save_what_is_whole());
+  }
 }
 
 void Run::run_steps() {
@@ -500,7 +508,7 @@ CheckpointContents Run::contents(int done) {
                        .files = {}}};
 }
 
-/// What is told of a step that diverged. Saves the state before it where that is whole.
+/// What is told of a step that diverged.
 std::string Run::after_divergence(const Diverged& error) {
   std::string text;
   if (evaluating_) {
@@ -513,23 +521,26 @@ std::string Run::after_divergence(const Diverged& error) {
       text += "\n  the first gradient that is not finite, in the order of backward: " + *gradient;
     }
   }
-  return text + "\n  " + save_before_divergence() +
+  return text + "\n  " + save_what_is_whole() +
          "\n  try: a smaller optim.lr, optim.clip: 1.0, or train.precision: fp32";
 }
 
-/// Says what there is to go on from, too.
-std::string Run::save_before_divergence() {
+/// Saves the state before a step that failed, where no update of it has begun and nothing in it is
+/// bad. Says what there is to go on from, too.
+std::string Run::save_what_is_whole() {
   const std::string state = "the state after step " + std::to_string(done_);
   std::string lost;
   runner_.take_back(done_);
   if (!is_untouched(setup_.plan, runner_.last_runs(), done_)) {
     lost = state + " is gone: updates had begun; ";
-  } else if (const auto bad = first_bad_state(setup_.model, states_)) {
-    lost = state + " is of no use: " + *bad + " is not finite in it; ";
   } else if (saving_->is_left(done_)) {
     try {
-      // The step may have shown that this state is bad already.
-      saving_->save_at_last(done_, collapse_.last_good().value_or(done_ - 1));
+      if (const auto bad = first_bad_state(setup_.model, states_)) {
+        lost = state + " is of no use: " + *bad + " is not finite in it; ";
+      } else {
+        // The step may have shown that this state is bad already.
+        saving_->save_at_last(done_, collapse_.last_good().value_or(done_ - 1));
+      }
     } catch (const std::exception& error) {
       lost = state + " could not be saved: " + words_of(error) + "; ";
     }

@@ -113,9 +113,10 @@ void rehearse(const TrainSetup& setup, TrainObserver& observer);
 /// Runs the job, whose `train.steps` is set. Writes its inputs, log.jsonl, timeline.json,
 /// summary.json and checkpoints into job.out, nothing before all that it needs is loaded. Throws
 /// UserError (data, model, divergence) or ResourceError (memory, drive, device); what was saved
-/// before stays as it is. A checkpoint that the drive refuses is tried again, and ends the run only
-/// at its end, after ten minutes. Requires: this process has job.out to itself (data/run_lock.h),
-/// and a new run's has no checkpoints.
+/// before stays as it is, and a step that fails leaves the state before it where that is whole. A
+/// checkpoint that the drive refuses is tried again, and ends the run only at its end, after ten
+/// minutes. Requires: this process has job.out to itself (data/run_lock.h), and a new run's has no
+/// checkpoints.
 TrainSummary train(const TrainSetup& setup, TrainObserver& observer);
 
 }  // namespace ferry

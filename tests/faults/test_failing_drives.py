@@ -99,6 +99,24 @@ def test_a_transfer_that_fails_ends_the_run_and_loses_nothing(box, shim, small, 
     assert failed > 8
 
 
+def test_a_read_that_fails_before_the_updates_of_a_step_saves_the_one_before(box, shim, small, whole, drive):  # noqa: F811
+    name, rare = "drive-calls-rare", small | {"train__save_every": 0}
+    saved, gone, n = 0, 0, 60
+    while not (saved and gone):
+        trial = attempt(box, shim, name, rare, drive, f"read:{n}")
+        assert trial.failed, (saved, gone)
+        n += 1
+        log = box.folder / name / "log.jsonl"
+        steps = len(log.read_text().splitlines()) if log.exists() else 0
+        if trial.exit_code != 3 or steps == 0:
+            continue
+        checkpoint = box.folder / name / "checkpoints" / f"step-{steps:06d}"
+        assert checkpoint.exists() == (f"go on from {checkpoint} with --resume" in trial.said), (n, trial)
+        saved += checkpoint.exists()
+        gone += f"the state after step {steps} is gone: updates had begun" in trial.said
+        goes_on_to_the_same_end(box, name, small, whole)
+
+
 def test_a_drive_that_is_full_at_the_start_is_refused(box, shim, small, whole, drive):  # noqa: F811
     trial = attempt(box, shim, "drive-calls-reserve", small, drive, "reserve:1")
     assert trial.failed and trial.exit_code == 3, trial

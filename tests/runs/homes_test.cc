@@ -485,5 +485,64 @@ TEST(Drives, AFaultIsSurvivedOrNamedAndNeverAWrongNumber) {
   }
 }
 
+/// A run that a drive's fault has ended: the steps done, and what is left of the weights where no
+/// update of the next step had begun.
+struct Ended {
+  int done = 0;
+  std::vector<float> weights;  // empty: it had
+};
+
+Ended end_of(const Sample& sample, const DriveFaults& faults, int steps) {
+  FaultyDrives drives(faults);
+  Training training(sample.asked, sample.plan, /*checked=*/true, {.engine = drives.engines()});
+  Losses losses(training.runner);
+  try {
+    drive(sample.plan, {0, steps}, training.runner, losses);
+  } catch (const ResourceError&) {
+  }
+  Ended ended{static_cast<int>(losses.found.size()), {}};
+  training.runner.take_back(ended.done);
+  if (is_untouched(sample.plan, training.runner.last_runs(), ended.done)) {
+    ended.weights = weights_of(sample.asked.model, training.states);
+  }
+  return ended;
+}
+
+TEST(Drives, WhatNoUpdateTouchedBeforeAFaultIsTheStateOfTheStepsDone) {
+  const Sample sample;
+  constexpr int kSteps = 3;
+  std::vector<std::vector<float>> whole;  // behind so many steps
+  for (int steps = 0; steps <= kSteps; ++steps) {
+    Training training(sample.asked, sample.plan, /*checked=*/true);
+    Observer nobody_listens;
+    if (steps > 0) drive(sample.plan, {0, steps}, training.runner, nobody_listens);
+    whole.push_back(weights_of(sample.asked.model, training.states));
+  }
+  FaultyDrives counted;
+  std::int64_t loading = 0;
+  {
+    Training training(sample.asked, sample.plan, /*checked=*/true, {.engine = counted.engines()});
+    loading = counted.requests();
+    Observer nobody_listens;
+    drive(sample.plan, {0, kSteps}, training.runner, nobody_listens);
+  }
+  const std::int64_t steps = counted.requests() - loading;
+  int untouched = 0, touched = 0;
+  constexpr int kFaults = 40;
+  for (int part = 0; part < kFaults; ++part) {
+    SCOPED_TRACE(part);
+    const Ended ended = end_of(
+        sample, {.fault = DriveFault::fail, .first = loading + steps * part / kFaults}, kSteps);
+    if (ended.weights.empty()) {
+      ++touched;
+      continue;
+    }
+    ++untouched;
+    EXPECT_EQ(ended.weights, whole[static_cast<std::size_t>(ended.done)]);
+  }
+  EXPECT_GT(untouched, 4);
+  EXPECT_GT(touched, 4);
+}
+
 }  // namespace
 }  // namespace ferry
