@@ -12,7 +12,6 @@
 #include "cli/python_tools.h"
 #include "cli/torch_part.h"
 #include "data/files.h"
-#include "data/tokens.h"
 #include "planner/costs/estimate.h"
 #include "spec/document.h"
 #include "spec/drive_budgets.h"
@@ -109,6 +108,13 @@ int tokenising_processes() {
       std::clamp<std::int64_t>(limits.memory.count / kEach.count, 1, limits.cores));
 }
 
+/// "'data.train' (a.jsonl, b.jsonl)": what rows were made from.
+std::string source_of(const char* key, const DataFiles& files) {
+  std::string paths;
+  for (const DataFile& file : files) paths += (paths.empty() ? "" : ", ") + file.path;
+  return "'" + std::string(key) + "' (" + paths + ")";
+}
+
 }  // namespace
 
 Question read_question(const std::string& job_file, const std::vector<std::string>& overrides,
@@ -199,10 +205,12 @@ std::vector<std::string> tokenising_arguments(const Job& job, const DataFiles& f
   return arguments;
 }
 
-Tokens token_file(const Job& job, const DataFiles& files, double held_out) {
+Tokens token_file(const Job& job, const char* key, const DataFiles& files, double held_out) {
+  const std::string source = source_of(key, files);
   if (files.size() == 1 && files.front().weight == 1 && files.front().path.ends_with(".tokens")) {
-    const auto rows = static_cast<double>(TokenFile(files.front().path).size());
-    return {files.front().path, {}, static_cast<std::int64_t>(rows * held_out), std::nullopt};
+    auto file = std::make_shared<TokenFile>(files.front().path, source);
+    const double rows = static_cast<double>(file->size()) * held_out;
+    return {std::move(file), {}, static_cast<std::int64_t>(rows), std::nullopt};
   }
   std::vector<std::string> arguments = {"tokenize", "--held-out=" + real_text(held_out)};
   const std::vector<std::string> rest = tokenising_arguments(job, files);
@@ -215,7 +223,7 @@ Tokens token_file(const Job& job, const DataFiles& files, double held_out) {
       !made.contains("chat_template")) {
     throw ResourceError("ferry_tools tokenize did not say where the token file is: " + output);
   }
-  Tokens tokens = {made.at("path").get<std::string>(), peak,
+  Tokens tokens = {std::make_shared<TokenFile>(made.at("path").get<std::string>(), source), peak,
                    made.at("held_out").get<std::int64_t>(), std::nullopt};
   if (const auto& file = made.at("chat_template"); file.is_string()) {
     tokens.chat_template = file.get<std::string>();

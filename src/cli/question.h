@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
+#include "data/tokens.h"
 #include "planner/planner.h"
 #include "spec/job.h"
 #include "spec/machine.h"
@@ -38,7 +40,7 @@ Planner with_origins(Planner planner, const Job& job);
 
 /// Where a job's tokens are.
 struct Tokens {
-  std::filesystem::path file;
+  std::shared_ptr<TokenFile> file;
   Bytes peak;             // what the processes that made them held of DRAM; 0: none were needed
   std::int64_t held_out;  // the last samples of the file that are not learned from
   std::optional<std::filesystem::path>
@@ -49,7 +51,8 @@ struct Tokens {
 std::vector<std::string> tokenising_arguments(const Job& job, const DataFiles& files);
 
 /// The token file of data files, made when it is not in the cache; a single token file is its own.
-/// `held_out` is the part of each file's rows, the last ones, that is kept from training.
-Tokens token_file(const Job& job, const DataFiles& files, double held_out);
+/// `held_out` is the part of each file's rows, the last ones, that is kept from training; `key` of
+/// the job names the files, for messages.
+Tokens token_file(const Job& job, const char* key, const DataFiles& files, double held_out);
 
 }  // namespace ferry

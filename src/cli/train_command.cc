@@ -141,20 +141,13 @@ struct JobTokens {
   Bytes peak() const { return eval ? std::max(train.peak, eval->peak) : train.peak; }
 };
 
-/// "'data.train' (a.jsonl, b.jsonl)": what rows were made from.
-std::string source_of(const char* key, const DataFiles& files) {
-  std::string paths;
-  for (const DataFile& file : files) paths += (paths.empty() ? "" : ", ") + file.path;
-  return "'" + std::string(key) + "' (" + paths + ")";
-}
-
 /// Throws UserError where there is nothing in the rows to learn, or to evaluate on, or the model
 /// has no such tokens.
 EpochFigures check_rows(const Job& job, const ModelSpec& model, const JobTokens& tokens) {
-  const TokenFile train(tokens.train.file, source_of("data.train", job.data.train));
+  const TokenFile& train = *tokens.train.file;
   train.require_vocabulary(model.vocab);
   if (job.train.eval_every > 0 && tokens.eval) {
-    const TokenFile eval(tokens.eval->file, source_of("data.eval", job.data.eval));
+    const TokenFile& eval = *tokens.eval->file;
     eval.require_vocabulary(model.vocab);
     Batches(eval, evaluation_rows(job, eval, eval.size()));
   } else if (job.train.eval_every > 0) {
@@ -168,8 +161,9 @@ JobTokens find_tokens(const TrainCommand& command) {
   Job job = read_job(command.job, command.overrides);
   const ModelSpec model = read_model_spec(job.model);
   resolve_sequence(job, model);
-  JobTokens tokens{token_file(job, job.data.train, job.data.eval_fraction), std::nullopt, {}};
-  if (!job.data.eval.empty()) tokens.eval = token_file(job, job.data.eval, 0);
+  JobTokens tokens{
+      token_file(job, "data.train", job.data.train, job.data.eval_fraction), std::nullopt, {}};
+  if (!job.data.eval.empty()) tokens.eval = token_file(job, "data.eval", job.data.eval, 0);
   if (job.train.eval_every > 0 && !tokens.eval && tokens.train.held_out == 0) {
     const std::string place = origin(job, "data.eval_fraction");
     throw UserError(place + ": 'train.eval_every' needs something to evaluate on; of these rows " +
@@ -273,7 +267,8 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .plan = planned->plan,
                    .evaluation = std::nullopt,
                    .train_tokens = tokens.train.file,
-                   .eval_tokens = std::nullopt,
+                   .eval_tokens = tokens.eval ? tokens.eval->file : nullptr,
+                   .held_out_samples = tokens.train.held_out,
                    .chat_template = tokens.train.chat_template,
                    .checkpoint = start.checkpoint,
                    .allowed = start.allowed,
@@ -282,8 +277,6 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .environment = environment_json(question.job, torch),
                    .profile = profile_record(question),
                    .kernel_file = kernel_file};
-  if (tokens.eval) setup.eval_tokens = tokens.eval->file;
-  setup.held_out_samples = tokens.train.held_out;
   count_steps(command, tokens.epoch, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);

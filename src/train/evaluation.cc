@@ -61,16 +61,17 @@ class Sum final : public Observer {
   std::int64_t learned_ = 0;
 };
 
+Batches rows_of(const TrainSetup& setup) {
+  const TokenFile& file = setup.eval_tokens ? *setup.eval_tokens : *setup.train_tokens;
+  const std::int64_t samples = setup.eval_tokens ? file.size() : setup.held_out_samples;
+  return Batches(file, evaluation_rows(setup.job, file, samples));
+}
+
 }  // namespace
 
-Evaluation::Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens)
+Evaluation::Evaluation(const TrainSetup& setup, Places& places)
     : plan_(*setup.evaluation),
-      own_tokens_(setup.eval_tokens ? std::optional<TokenFile>(std::in_place, *setup.eval_tokens)
-                                    : std::nullopt),
-      batches_(own_tokens_ ? Batches(*own_tokens_,
-                                     evaluation_rows(setup.job, *own_tokens_, own_tokens_->size()))
-                           : Batches(train_tokens, evaluation_rows(setup.job, train_tokens,
-                                                                   setup.held_out_samples))),
+      batches_(rows_of(setup)),
       runner_({.model = setup.model,
                .plan = plan_,
                .places = places,
@@ -78,7 +79,7 @@ Evaluation::Evaluation(const TrainSetup& setup, Places& places, const TokenFile&
                .update_threads = 1,
                .feed = [this](int step) { return make_numbers(step); }}) {
   require_same_homes(setup.plan, plan_);
-  if (own_tokens_) own_tokens_->require_vocabulary(setup.model.vocab);
+  if (setup.eval_tokens) setup.eval_tokens->require_vocabulary(setup.model.vocab);
 }
 
 StepNumbers Evaluation::make_numbers(int step) const {

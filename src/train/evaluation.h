@@ -16,23 +16,19 @@ namespace ferry {
 
 class Evaluation {
  public:
-  /// Uses setup.eval_tokens, or the held-out samples of `train_tokens`. Requires: setup.evaluation
-  /// is set, its home instances lie where the training plan's do. All references must outlive this
-  /// object.
-  Evaluation(const TrainSetup& setup, Places& places, const TokenFile& train_tokens);
+  /// Uses setup.eval_tokens, or the held-out samples of setup.train_tokens. Requires:
+  /// setup.evaluation is set, its home instances lie where the training plan's do. All references
+  /// must outlive this object.
+  Evaluation(const TrainSetup& setup, Places& places);
 
   /// The mean loss over all learned tokens, each sample once; nothing when `wants_to_stop`, which
   /// is asked before every step, said so. Only while nothing else is in flight.
   std::optional<double> loss(PhaseListener& listener, const std::function<bool()>& wants_to_stop);
 
-  /// Whether the file of its own tokens, if it has one, was changed since.
-  bool has_other_tokens() { return own_tokens_ && own_tokens_->has_changed(); }
-
  private:
   StepNumbers make_numbers(int step) const;
 
   const Plan& plan_;
-  std::optional<TokenFile> own_tokens_;
   Batches batches_;
   StepRunner runner_;
 };

@@ -66,11 +66,10 @@ std::string threads_text(const Machine& machine) {
 }
 
 /// All that the numbers of this run depend on.
-RunQuestion question_of(const TrainSetup& setup, const TokenFile& tokens) {
-  const std::string evaluated =
-      setup.eval_tokens ? rows_text(TokenFile(*setup.eval_tokens)) : std::string("none");
+RunQuestion question_of(const TrainSetup& setup) {
+  const std::string evaluated = setup.eval_tokens ? rows_text(*setup.eval_tokens) : "none";
   return run_question(setup.job, setup.model,
-                      {.train_rows = rows_text(tokens),
+                      {.train_rows = rows_text(*setup.train_tokens),
                        .eval_rows = evaluated,
                        .held_out = std::to_string(setup.held_out_samples) + " rows",
                        .precision = to_string(setup.plan.precision),
@@ -128,7 +127,7 @@ class Run final : public Observer {
   const Bytes held_before_;
   OpenDevices devices_;
   PeakWatch host_memory_;  // what the run holds of DRAM, without that of simulated devices
-  TokenFile tokens_;
+  TokenFile& tokens_;
   Batches batches_;
   std::vector<const Plan*> plans_;
   Places places_;
@@ -190,7 +189,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
         const Bytes held = own_memory(getpid()) - held_before_;
         return held - std::max(on_devices, devices_.host_memory());
       }),
-      tokens_(setup.train_tokens),
+      tokens_(*setup.train_tokens),
       batches_(tokens_, training_rows(setup.job, tokens_, setup.held_out_samples)),
       plans_(plans_of(setup)),
       places_(plans_, devices_.names(), setup.machine, observer, {}, setup.kernel_file),
@@ -207,8 +206,8 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
              std::filesystem::path(setup.job.out) / "model"),
       collapse_(setup.model.vocab) {
   tokens_.require_vocabulary(setup.model.vocab);
-  question_ = question_of(setup, tokens_);
-  if (setup.evaluation) evaluation_.emplace(setup, places_, tokens_);
+  question_ = question_of(setup);
+  if (setup.evaluation) evaluation_.emplace(setup, places_);
   for (const PlaceId id : setup.plan.places.ids()) {
     const Place& place = setup.plan.places[id];
     const Bytes peak = peak_bytes(plans_, id);
@@ -373,11 +372,10 @@ bool Run::wants_step(int step) {
 }
 
 bool Run::tokens_have_changed() {
-  const auto changed = [&](const std::filesystem::path& file) {
-    trouble_ = file.string() + ": was changed while the run read from it";
-  };
-  if (tokens_.has_changed()) changed(setup_.train_tokens);
-  if (evaluation_ && evaluation_->has_other_tokens()) changed(*setup_.eval_tokens);
+  for (TokenFile* file : {&tokens_, evaluation_ ? setup_.eval_tokens.get() : nullptr}) {
+    if (file == nullptr || !file->has_changed()) continue;
+    trouble_ = file->path().string() + ": was changed while the run read from it";
+  }
   return !trouble_.empty();
 }
 

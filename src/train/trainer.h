@@ -5,11 +5,13 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
+#include "data/tokens.h"
 #include "device/kernel_library.h"
 #include "plan/plan.h"
 #include "spec/job.h"
@@ -26,8 +28,8 @@ struct TrainSetup {
   Plan plan;  // verified, made for this job, machine and model
   std::optional<Plan>
       evaluation;  // likewise, in evaluate mode; needed when job.train.eval_every > 0
-  std::filesystem::path train_tokens;
-  std::optional<std::filesystem::path> eval_tokens;
+  std::shared_ptr<TokenFile> train_tokens;
+  std::shared_ptr<TokenFile> eval_tokens;  // none: held-out samples, or nothing
   std::int64_t held_out_samples =
       0;  // without eval_tokens: the last of train_tokens, never trained on
   std::optional<std::filesystem::path>

@@ -73,8 +73,8 @@ TrainSetup setup(const ScratchFolder& folder, const std::string& out, const Size
   TrainSetup setup;
   setup.model = parse_model_spec(sizes.config, "config");
   write_model(folder, sizes.config, setup.model);
-  setup.train_tokens =
-      folder.put("data.tokens", token_file_bytes("1 2 *3 *4\n5 6 *7\n", sizes.vocabulary, 95));
+  setup.train_tokens = std::make_shared<TokenFile>(
+      folder.put("data.tokens", token_file_bytes("1 2 *3 *4\n5 6 *7\n", sizes.vocabulary, 95)));
   setup.machine.name = "test";
   setup.machine.host.cores = 1;
   setup.machine.host.memory = 4_GiB;

@@ -1,5 +1,7 @@
 """Models are read by several threads, a part of a large tensor each, into DRAM and onto devices."""
 
+import ctypes
+import os
 import shutil
 from pathlib import Path
 
@@ -70,3 +72,17 @@ def test_of_several_bad_values_the_first_is_named(box, model, tokens, tmp_path, 
     save_file(weights, damaged / "model.safetensors", {"format": "pt"})
     run = box.train(f"bad-{place}", model=str(damaged), data__train=str(tokens), expect=2, **PLACES[place])
     assert "tensor 'model.embed_tokens.weight' is inf at [9000, 7]; expected finite numbers" in run.text
+
+
+def test_a_token_file_is_read_and_hashed_once(box, tmp_path):
+    """It may be large. Each of both programs looks at its first bytes and at its header before."""
+    opened, closed, size = 0x20, 0x10, 16  # of an event of inotify, without a name
+    system = ctypes.CDLL(None, use_errno=True)
+    events = system.inotify_init1(os.O_NONBLOCK)
+    tokens = shutil.copy(box.tokens, tmp_path / "data.tokens")
+    assert system.inotify_add_watch(events, os.fsencode(tokens), opened | closed) >= 0
+    box.train("read-once", data__train=str(tokens), data__eval_fraction=0.5, train__steps=1)
+    told = os.read(events, 1 << 16)
+    os.close(events)
+    masks = [int.from_bytes(told[at + 4 : at + 8], "little") for at in range(0, len(told), size)]
+    assert masks.count(opened) == 2 * 2 + 1
