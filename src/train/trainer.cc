@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/steady_time.h"
 #include "base/version.h"
@@ -20,8 +19,6 @@
 #include "device/memory_limit.h"
 #include "exec/driver.h"
 #include "report/chrome_trace.h"
-#include "report/report.h"
-#include "spec/drive_array.h"
 #include "spec/nearest.h"
 #include "store/own_memory.h"
 #include "train/checkpoints.h"
@@ -39,6 +36,7 @@
 #include "train/records.h"
 #include "train/run_folder.h"
 #include "train/run_question.h"
+#include "train/run_totals.h"
 #include "train/saving.h"
 #include "train/schedule.h"
 #include "train/step_runner.h"
@@ -112,14 +110,11 @@ class Run final : public Observer {
   void watch_for_collapse(const StepReport& report);
   std::string after_divergence(const Diverged& error);
   std::string save_what_is_whole();
-  std::map<std::string, Bytes> peaks();
   void limit_devices();
-  void foresee_drives();
   void require_folder() const;
   CheckpointContents contents(int done);
   void end_with_trouble() const;
-  void summarise();
-  void write_end(RunState state, const std::string& reason = {});
+  TrainSummary write_end(RunState state, const std::string& reason = {});
 
   const TrainSetup& setup_;
   TrainObserver& observer_;
@@ -133,6 +128,7 @@ class Run final : public Observer {
   Places places_;
   DriveMeter drives_;
   StepTally tally_;
+  RunTotals totals_;
   StepRunner runner_;
   HomeStates states_;
   std::optional<Evaluation> evaluation_;
@@ -145,7 +141,6 @@ class Run final : public Observer {
   CollapseWatch collapse_;
 
   int done_ = 0;
-  const Clock::time_point begun_ = Clock::now();
   int evaluated_ = 0;              // steps done when it was evaluated last, by an earlier run too
   double evaluation_seconds_ = 0;  // that the last one of this run took
   bool evaluating_ = false;        // now
@@ -153,7 +148,6 @@ class Run final : public Observer {
   std::string trouble_;            // why the run stops; empty: no trouble
   Clock::time_point last_finish_;
   std::array<int, 2> finished_tasks_{};  // of the steps in flight, by parity
-  TrainSummary summary_;
 };
 
 std::vector<const Plan*> plans_of(const TrainSetup& setup) {
@@ -195,6 +189,12 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
       places_(plans_, devices_.names(), setup.machine, observer, {}, setup.kernel_file),
       drives_(places_),
       tally_(setup.plan),
+      totals_({.train = setup,
+               .plans = plans_,
+               .places = places_,
+               .drives = drives_,
+               .host_memory = host_memory_,
+               .tally = tally_}),
       runner_({.model = setup.model,
                .plan = setup.plan,
                .places = places_,
@@ -208,14 +208,7 @@ Run::Run(const TrainSetup& setup, TrainObserver& observer)
   tokens_.require_vocabulary(setup.model.vocab);
   question_ = question_of(setup);
   if (setup.evaluation) evaluation_.emplace(setup, places_);
-  for (const PlaceId id : setup.plan.places.ids()) {
-    const Place& place = setup.plan.places[id];
-    const Bytes peak = peak_bytes(plans_, id);
-    FERRY_CHECK(peak <= place.budget, place.name + ": the plans of one run fit together");
-    summary_.predicted_peak[place.name] = peak;
-  }
   limit_devices();
-  foresee_drives();
   check_peers(plans_, places_);
 }
 
@@ -234,16 +227,6 @@ void Run::limit_devices() {
   std::vector<MemoryLimit> all;
   for (const auto& [name, limit] : limits) all.push_back(limit);
   if (const std::string loose = limit_memory(all); !loose.empty()) observer_.phase(loose);
-}
-
-void Run::foresee_drives() {
-  for (const DriveUse& use : drive_use(setup_.plan)) {
-    const Place& place = setup_.plan.places[use.place];
-    summary_.predicted_drive_bytes[place.name] = {use.read, use.written};
-    const auto steps = drive_life_steps(use, drive_array(setup_.machine, place.budget).endurance);
-    if (steps) summary_.drive_life_steps[place.name] = *steps;
-  }
-  summary_.drive_io = drives_.io();
 }
 
 StepNumbers Run::make_numbers(int step) {
@@ -283,7 +266,6 @@ void Run::restore() {
   }
   done_ = static_cast<int>(manifest.step);
   batches_.go_on(manifest.step, manifest.sequences);
-  summary_.checkpoint = checkpoint;
 }
 
 // From here on the folder is the run's: all that could be refused was loaded and checked.
@@ -322,9 +304,10 @@ TrainSummary Run::execute() {
                                 .lack = [this] { return lack_of_space(setup_.model, job_); },
                                 .saved = saved_,
                                 .observer = observer_},
-                  done_, summary_.checkpoint);
-  summarise();
-  write_summary(std::filesystem::path(job_.out) / "summary.json", summary_, setup_.predicted_step);
+                  done_, setup_.checkpoint.value_or(std::filesystem::path()));
+  write_summary(std::filesystem::path(job_.out) / "summary.json",
+                totals_.summary(done_, saving_->newest(), RunState::running),
+                setup_.predicted_step);
   observer_.steps_begin();
   try {
     run_steps_or_save();
@@ -334,8 +317,7 @@ TrainSummary Run::execute() {
     write_end(RunState::failed, words_of(error));
     throw;
   }
-  write_end(stop_asked_ ? RunState::interrupted : RunState::done);
-  return summary_;
+  return write_end(stop_asked_ ? RunState::interrupted : RunState::done);
 }
 
 /// A step that fails leaves the state before it, where that is whole, in a checkpoint.
@@ -419,20 +401,10 @@ void Run::step_finished(int step) {
                                  {"host", stall.host},
                                  {"devices", stall.devices},
                                  {"other", stall.other}},
-                    .peak_bytes = peaks(),
+                    .peak_bytes = totals_.peaks(),
                     .drive_bytes = drives_.take(),
                     .seconds_left = seconds_left()};
-  for (const auto& [place, moved] : report.drive_bytes) {
-    summary_.drive_bytes[place].read += moved.read;
-    summary_.drive_bytes[place].written += moved.written;
-  }
-  ++summary_.steps_here;
-  if (job_.optim.clip > 0) {
-    summary_.clipped_steps = summary_.clipped_steps.value_or(0) + (result.scale < 1 ? 1 : 0);
-  }
-  summary_.final_loss = result.loss;
-  summary_.tokens += report.tokens;
-  summary_.stepping_seconds += report.step_seconds;
+  totals_.step(report, result.scale);
   log_->step(report);
   if (const auto trouble = log_->new_trouble()) {
     observer_.warning(*trouble + "; lines wait in memory until the drive takes them");
@@ -479,7 +451,7 @@ void Run::evaluate() {
   }
   evaluation_seconds_ = std::chrono::duration<double>(Clock::now() - begun).count();
   evaluated_ = done_;
-  summary_.eval_loss = loss;
+  totals_.evaluated(*loss);
   log_->evaluated(done_, *loss);
   observer_.evaluated(done_, *loss);
 }
@@ -548,48 +520,25 @@ std::string Run::save_what_is_whole() {
                                 : "go on from " + newest.string() + " with --resume");
 }
 
-std::map<std::string, Bytes> Run::peaks() {
-  std::map<std::string, Bytes> peaks;
-  for (const PlaceId id : places_.ids()) {
-    PlaceMemory& place = places_[id];
-    if (place.device) peaks[place.name] = places_.device_peak(id);
-    if (place.host) peaks[place.name] = std::max(host_memory_.peak(), setup_.tokenising_peak);
-    if (place.drive) peaks[place.name] = place.drive->size();  // all taken at the start
-  }
-  return peaks;
-}
-
-void Run::summarise() {
-  summary_.steps_done = done_;
-  summary_.measured_step = tally_.median_step();
-  summary_.tokens_per_second = tally_.median_tokens_per_second();
-  summary_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
-  summary_.measured_peak = peaks();
-  summary_.tokenising_peak = setup_.tokenising_peak;
-  summary_.checkpoint = saving_->newest();
-  for (const Place& place : setup_.plan.places) {
-    if (place.kind != PlaceKind::host) continue;
-    summary_.beside_plan =
-        std::max(0_B, host_memory_.peak() - summary_.predicted_peak.at(place.name));
-  }
-}
-
-/// Leaves what there is to say about the run. An old summary would be worse than none, and no
-/// record is worth losing the result for.
-void Run::write_end(RunState state, const std::string& reason) {
+/// Leaves what there is to say about the run, and returns it. An old summary would be worse than
+/// none, and no record is worth losing the result for.
+TrainSummary Run::write_end(RunState state, const std::string& reason) {
   const std::filesystem::path out = job_.out;
-  summary_.state = state;
-  summary_.reason = reason;
+  TrainSummary summary;  // at least
+  summary.state = state;
+  summary.steps_done = done_;
+  summary.checkpoint = saving_->newest();
   try {
+    summary = totals_.summary(done_, saving_->newest(), state, reason);
     require_folder();
-    summarise();
-    write_summary(out / "summary.json", summary_, setup_.predicted_step);
+    write_summary(out / "summary.json", summary, setup_.predicted_step);
     write_file(out / "timeline.json", to_chrome_trace(setup_.plan, tally_.timeline()));
   } catch (const std::exception& error) {
     std::error_code ignored;
     if (folder_->is_in_place()) std::filesystem::remove(out / "summary.json", ignored);
     observer_.warning(words_of(error));
   }
+  return summary;
 }
 
 /// A run with its memory taken, for `act`. What torch throws becomes a ResourceError.
