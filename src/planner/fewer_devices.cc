@@ -34,22 +34,6 @@ std::vector<Devices> by_speed(const Machine& machine) {
   return groups;
 }
 
-PlanQuestion with_devices(const PlanQuestion& question, const Devices& devices) {
-  PlanQuestion some = question;
-  some.machine.devices.clear();
-  some.device_budgets.clear();
-  for (const std::size_t d : devices) {
-    some.machine.devices.push_back(question.machine.devices[d]);
-    some.device_budgets.push_back(device_budget(question, static_cast<int>(d)));
-  }
-  const auto estimate = [&](const Machine& machine) {
-    return estimate_profile(question.model, machine, question.precision,
-                            {question.micro_batch_size, question.sequence});
-  };
-  if (question.profile == estimate(question.machine)) some.profile = estimate(some.machine);
-  return some;
-}
-
 // By what all blocks take, and what moves them.
 bool is_faster(const PlanQuestion& one, const PlanQuestion& other) {
   const auto rank = [](const PlanQuestion& question) {
@@ -76,6 +60,23 @@ bool may_choose_devices(const PlanQuestion& question) {
 }
 
 }  // namespace
+
+PlanQuestion with_devices(const PlanQuestion& question, const Devices& devices) {
+  PlanQuestion some = question;
+  some.machine.devices.clear();
+  some.device_budgets.clear();
+  for (const std::size_t d : devices) {
+    some.machine.devices.push_back(question.machine.devices[d]);
+    some.device_budgets.push_back(device_budget(question, static_cast<int>(d)));
+  }
+  if (question.model.blocks.empty()) return some;
+  const auto estimate = [&](const Machine& machine) {
+    return estimate_profile(question.model, machine, question.precision,
+                            {question.micro_batch_size, question.sequence});
+  };
+  if (question.profile == estimate(question.machine)) some.profile = estimate(some.machine);
+  return some;
+}
 
 std::vector<PlanQuestion> on_fewer_devices(const PlanQuestion& question) {
   if (!may_choose_devices(question)) return {};

@@ -7,6 +7,7 @@
 
 #include "base/side_by_side.h"
 #include "planner/costs/estimate.h"
+#include "planner/fewer_devices.h"
 
 namespace ferry {
 namespace {
@@ -49,20 +50,22 @@ Variation answer(const Change& change, const Planner& planner) {
   return result;
 }
 
-// The first `count` of `entities`, or as many more, repeating them under names that are free.
-template <typename T>
-std::vector<T> resized(const std::vector<T>& entities, std::size_t count, const std::string& name) {
-  std::vector<T> result;
-  std::size_t number = entities.size();
-  const auto next_name = [&] { return name + std::to_string(number++); };
-  for (std::size_t i = 0; i < count; ++i) {
-    result.push_back(entities[i % entities.size()]);
-    if (i < entities.size()) continue;
-    std::string free = next_name();
-    while (std::ranges::count(entities, free, &T::name) > 0) free = next_name();
-    result.back().name = free;
-  }
+// The first `count` of so many positions, or as many more, from the first on again.
+std::vector<std::size_t> in_turn(std::size_t positions, std::size_t count) {
+  std::vector<std::size_t> result(count);
+  for (std::size_t i = 0; i < count; ++i) result[i] = i % positions;
   return result;
+}
+
+// Names that are free for those of them that repeat the first `known`.
+template <typename T>
+void name_apart(std::vector<T>& entities, std::size_t known, const std::string& name) {
+  std::size_t number = known;
+  for (std::size_t i = known; i < entities.size(); ++i) {
+    do {
+      entities[i].name = name + std::to_string(number++);
+    } while (std::ranges::count(entities, entities[i].name, &T::name) > 1);
+  }
 }
 
 PlanQuestion with_dram(PlanQuestion question, Bytes dram) {
@@ -72,23 +75,22 @@ PlanQuestion with_dram(PlanQuestion question, Bytes dram) {
 }
 
 PlanQuestion with_drives(PlanQuestion question, std::size_t count) {
-  question.machine.drives = resized(question.machine.drives, count, "ssd");
+  const std::vector<Drive> drives = std::exchange(question.machine.drives, {});
+  for (const std::size_t d : in_turn(drives.size(), count)) {
+    question.machine.drives.push_back(drives[d]);
+  }
+  name_apart(question.machine.drives, drives.size(), "ssd");
   return question;
 }
 
 // A further device is as one of those there, its budget too.
-PlanQuestion with_devices(PlanQuestion question, std::size_t count) {
-  std::vector<Budget> budgets;
-  for (std::size_t d = 0; d < count; ++d) {
-    const std::size_t like = d % question.machine.devices.size();
-    budgets.push_back(device_budget(question, static_cast<int>(like)));
-  }
-  question.device_budgets = std::move(budgets);
-  question.machine.devices = resized(question.machine.devices, count, "gpu");
-  for (std::size_t d = 0; d < count; ++d) {
-    question.machine.devices[d].index = static_cast<int>(d);
-  }
-  return question;
+PlanQuestion with_device_count(const PlanQuestion& question, std::size_t count) {
+  const std::size_t known = question.machine.devices.size();
+  PlanQuestion changed = with_devices(question, in_turn(known, count));
+  std::vector<MachineDevice>& devices = changed.machine.devices;
+  name_apart(devices, known, "gpu");
+  for (std::size_t d = 0; d < count; ++d) devices[d].index = static_cast<int>(d);
+  return changed;
 }
 
 std::vector<Change> changes_of(const PlanQuestion& question) {
@@ -106,7 +108,7 @@ std::vector<Change> changes_of(const PlanQuestion& question) {
   const std::size_t devices = question.machine.devices.size();
   for (const std::size_t changed : {devices / 2, devices * 2}) {
     if (changed == 0) continue;
-    changes.push_back({counted(changed, "device"), with_devices(question, changed)});
+    changes.push_back({counted(changed, "device"), with_device_count(question, changed)});
   }
   for (const int changed : {question.micro_batches / 2, question.micro_batches * 2}) {
     if (changed == 0 || question.model.blocks.empty()) continue;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
 
 namespace ferry {
@@ -27,6 +28,25 @@ TEST(WhatIf, TheFirstRowIsTheAnswerThatIsThereAndOthersArePlanned) {
   asked.machine.devices.resize(1);
   asked.device_budgets.resize(1);
   EXPECT_EQ(one_device->step, must_fit(asked).expected);
+}
+
+// Blocks take as long as on the slowest device there is.
+TEST(WhatIf, WithoutASlowDeviceBlocksTakeAsLongAsOnTheOthers) {
+  PlanQuestion question = sample_question({}, {.devices = 2}, 2);
+  question.strategy = "roundpipe";
+  question.machine.devices[1].flops_fp32 = 1e9;
+  question.profile = {};
+  question = with_estimated_profile(question);
+  const std::vector<Variation> rows =
+      what_if(question, must_fit(question), plan_without_remedies, nobody());
+  const auto one = std::ranges::find(rows, "1 device", &Variation::change);
+  ASSERT_NE(one, rows.end());
+  PlanQuestion asked = question;
+  asked.machine.devices.resize(1);
+  asked.device_budgets.resize(1);
+  asked.profile = {};
+  EXPECT_EQ(one->step, must_fit(asked).expected);
+  EXPECT_LT(one->step, rows.front().step);
 }
 
 TEST(WhatIf, FurtherDevicesHaveNamesThatAreFree) {
