@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <limits>
+#include <numeric>
+#include <ranges>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "planner/costs/estimate.h"
+#include "planner/costs/queues.h"
 #include "spec/strategy_names.h"
 
 namespace ferry {
@@ -59,6 +65,40 @@ bool may_choose_devices(const PlanQuestion& question) {
          options.map == MapRule::automatic;
 }
 
+// All, and where speeds differ those of each speed, and the fastest.
+std::vector<Devices> sets_by_speed(const PlanQuestion& question) {
+  Devices all(question.machine.devices.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<Devices> groups = by_speed(question.machine);
+  if (groups.size() < 2) return {all};
+  std::ranges::sort(groups, [&](const Devices& one, const Devices& other) {
+    return is_faster(with_devices(question, one), with_devices(question, other));
+  });
+  std::vector<Devices> chosen = {all};
+  chosen.insert(chosen.end(), groups.begin(), groups.end());
+  Devices fastest = groups.front();
+  for (std::size_t g = 1; g + 1 < groups.size(); ++g) {
+    fastest.insert(fastest.end(), groups[g].begin(), groups[g].end());
+    std::ranges::sort(fastest);
+    chosen.push_back(fastest);
+  }
+  return chosen;
+}
+
+// Those of the devices that have no less than each size but the least, the most of them first.
+std::vector<Devices> larger_ones(const PlanQuestion& question, const Devices& devices) {
+  const auto memory = [&](std::size_t d) { return device_limit(question, static_cast<int>(d)); };
+  std::set<Bytes> sizes;
+  for (const std::size_t d : devices) sizes.insert(memory(d));
+  std::vector<Devices> sets;
+  for (const Bytes size : sizes | std::views::drop(1)) {
+    Devices& large = sets.emplace_back();
+    std::ranges::copy_if(devices, std::back_inserter(large),
+                         [&](std::size_t d) { return memory(d) >= size; });
+  }
+  return sets;
+}
+
 }  // namespace
 
 PlanQuestion with_devices(const PlanQuestion& question, const Devices& devices) {
@@ -80,20 +120,16 @@ PlanQuestion with_devices(const PlanQuestion& question, const Devices& devices) 
 
 std::vector<PlanQuestion> on_fewer_devices(const PlanQuestion& question) {
   if (!may_choose_devices(question)) return {};
-  std::vector<Devices> groups = by_speed(question.machine);
-  if (groups.size() < 2) return {};
-  std::ranges::sort(groups, [&](const Devices& one, const Devices& other) {
-    return is_faster(with_devices(question, one), with_devices(question, other));
-  });
-  std::vector<Devices> chosen = groups;
-  Devices fastest = groups.front();
-  for (std::size_t g = 1; g + 1 < groups.size(); ++g) {
-    fastest.insert(fastest.end(), groups[g].begin(), groups[g].end());
-    std::ranges::sort(fastest);
-    chosen.push_back(fastest);
+  std::vector<Devices> chosen = sets_by_speed(question);
+  for (std::size_t s = 0, count = chosen.size(); s < count; ++s) {
+    for (Devices& large : larger_ones(question, chosen[s])) {
+      if (std::ranges::find(chosen, large) == chosen.end()) chosen.push_back(std::move(large));
+    }
   }
   std::vector<PlanQuestion> questions;
-  for (const Devices& devices : chosen) questions.push_back(with_devices(question, devices));
+  for (const Devices& devices : chosen | std::views::drop(1)) {  // all are planned already
+    questions.push_back(with_devices(question, devices));
+  }
   return questions;
 }
 

@@ -307,7 +307,12 @@ AnswerWithoutRemedies with_drives_or_without(const PlanQuestion& question,
   return answer;
 }
 
-/// Nor does a slow device: it may be left out.
+/// Whether a plan of the question could be noticeably faster.
+bool may_be_faster(const PlanQuestion& question, Micros step) {
+  return lower_bound(question, make_chain(question)) < step * (1 - kNoticeable);
+}
+
+/// Nor does a slow device, or a small one: it may be left out.
 AnswerWithoutRemedies on_all_or_fewer_devices(const PlanQuestion& question,
                                               PhaseListener& listener) {
   AnswerWithoutRemedies answer = with_drives_or_without(question, listener);
@@ -317,9 +322,11 @@ AnswerWithoutRemedies on_all_or_fewer_devices(const PlanQuestion& question,
   for (PlanQuestion& fewer : questions) {
     const auto* best = std::get_if<Planned>(&answer);
     const Micros bound = best != nullptr ? best->lower_bound : kNever;
-    const bool is_taken = take_if_faster(answer, std::move(fewer), [](const PlanQuestion& asked) {
-      return with_drives_or_without(asked, nobody());
-    });
+    const bool is_hopeless = best != nullptr && !may_be_faster(fewer, best->expected);
+    const bool is_taken =
+        !is_hopeless && take_if_faster(answer, std::move(fewer), [](const PlanQuestion& asked) {
+          return with_drives_or_without(asked, nobody());
+        });
     count.advance(1);
     if (!is_taken) continue;
     // That of all devices counts on blocks that take as long as on the slowest.

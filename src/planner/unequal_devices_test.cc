@@ -97,6 +97,34 @@ TEST(UnequalDevices, ASlowOneHurtsNobody) {
   }
 }
 
+// In either order, where alone it would make the question not fit or only crowd its neighbour.
+TEST(UnequalDevices, ASmallOneHurtsNobody) {
+  PlanQuestion large = sample_question({.layers = 2, .hidden = 64}, {}, 2);
+  large.machine.devices.front().up = large.machine.devices.front().down = {1e9};
+  PlanQuestion pair = large;
+  pair.machine.devices.push_back(large.machine.devices.front());
+  pair.device_budgets.push_back(large.device_budgets.front());
+  for (std::size_t d = 0; d < 2; ++d) {
+    pair.machine.devices[d].name = "gpu" + std::to_string(d);
+    pair.machine.devices[d].index = static_cast<int>(d);
+  }
+  for (const char* strategy : {"auto", "resident"}) {
+    large.strategy = pair.strategy = strategy;
+    const Micros alone = must_fit(large).expected;
+    for (const std::size_t small : {0, 1}) {
+      for (const Bytes size : {4_KiB, 1_MiB}) {
+        SCOPED_TRACE(std::string(strategy) + ", gpu" + std::to_string(small) + " of " +
+                     to_string(size));
+        pair.device_budgets[small].bytes = size;
+        pair.device_budgets[1 - small].bytes = large.device_budgets.front().bytes;
+        const Planned planned = must_fit(pair);
+        expect_promises_hold(planned);
+        EXPECT_LE(planned.expected.count, alone.count * (1 + 1e-9));
+      }
+    }
+  }
+}
+
 // A budget that one device has beyond the least never makes a question not fit.
 TEST(UnequalDevices, EachKeepsToItsOwnBudget) {
   std::uint64_t planned_ones = 0;
@@ -138,7 +166,7 @@ TEST(UnequalDevices, RemediesNameTheOneThatLacks) {
   SampleMachine machine;
   machine.devices = 2;
   PlanQuestion question = sample_question({}, machine, 2);
-  question.strategy = "mobius";
+  question.strategy = "1f1b";  // which has no plan without it
   question.device_budgets[1].bytes = 10_KiB;
   const PlanAnswer answer = make_plan(question);
   const auto& lacking = std::get<DoesNotFit>(answer);
