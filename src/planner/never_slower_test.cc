@@ -78,5 +78,32 @@ TEST(ADrive, HurtsNobody) {
   }
 }
 
+// What neither DRAM nor a small drive holds rests on the device: such plans fit a large one, too.
+TEST(ADrive, IsTooSmallOnlyWhereTheDeviceHoldsNoMore) {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {}, 2);
+  question.strategy = "mobius";
+  const auto share = [&](double of) {
+    const double states = static_cast<double>(states_of(question).count);
+    return Bytes{static_cast<std::int64_t>(states * of)};
+  };
+  question.host_budget = share(0.5);
+  set_device_budgets(question, share(0.8));
+  const auto with_drive = [&](double of) {
+    question.machine.drives = {
+        {.name = "ssd0", .capacity = share(of), .read = {1e9}, .write = {1e9}}};
+    return answer_question(question);
+  };
+  for (const bool clips : {false, true}) {
+    SCOPED_TRACE(clips);
+    question.clips = clips;
+    EXPECT_TRUE(std::holds_alternative<Shortage>(with_drive(0.25)));
+    const AnswerWithoutRemedies small = with_drive(0.4);  // with nothing on the device it took 0.7
+    const AnswerWithoutRemedies large = with_drive(1.0);
+    ASSERT_TRUE(std::holds_alternative<Planned>(small));
+    expect_promises_hold(std::get<Planned>(small));
+    EXPECT_LE(std::get<Planned>(large).expected, std::get<Planned>(small).expected);
+  }
+}
+
 }  // namespace
 }  // namespace ferry

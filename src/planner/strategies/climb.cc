@@ -87,7 +87,9 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     };
     if (improve(again)) has_more = true;
     // Where the device computes most of the time rungs differ little, and single blocks gain 1 %.
-    if (rung.is_landing || !question_.norm_first) {
+    // Beside drives it does not, and a step of few blocks may end far from its best.
+    const bool differs = needs_drives() && is_small_step(asked_, chain_);
+    if (rung.is_landing || !question_.norm_first || differs) {
       std::vector<StreamDraft> from = starts(*draft);
       carry_up(below, from);
       for (StreamDraft& start : from) bests.push_back({rung.memory, std::move(start)});

@@ -244,6 +244,14 @@ PlaceId host_of(const Plan& plan) {
   return plan.places.id_of(std::ranges::find(plan.places, PlaceKind::host, &Place::kind));
 }
 
+Bytes most_of(PlaceKind kind, const Plan& plan) {
+  Bytes most;
+  for (const PlaceId id : plan.places.ids()) {
+    if (plan.places[id].kind == kind) most = std::max(most, peak_bytes(plan, id));
+  }
+  return most;
+}
+
 }  // namespace
 
 std::vector<std::vector<BlockId>> leaving_orders(const Chain& chain) {
@@ -310,12 +318,8 @@ Bytes room_in_forward(const Plan& plan, Bytes limit) {
   return limit - host_peak(plan) + bytes_by_purpose(plan, host_of(plan))[Purpose::gradients];
 }
 
-Bytes device_peak(const Plan& plan) {
-  Bytes most;
-  for (const PlaceId id : plan.places.ids()) {
-    if (plan.places[id].kind == PlaceKind::device) most = std::max(most, peak_bytes(plan, id));
-  }
-  return most;
-}
+Bytes drive_peak(const Plan& plan) { return most_of(PlaceKind::drive, plan); }
+
+Bytes device_peak(const Plan& plan) { return most_of(PlaceKind::device, plan); }
 
 }  // namespace ferry

@@ -50,8 +50,9 @@ DramNeed dram_need(PlanQuestion question, const Chain& chain, const StreamSchedu
 std::optional<Bytes> more_in_dram(const Chain& chain, const StreamSchedule& now,
                                   const StreamSchedule& then);
 
-/// What the plan takes of DRAM, and of the device of which it takes most.
+/// What the plan takes of DRAM, of the drives, and of the device of which it takes most.
 Bytes host_peak(const Plan& plan);
+Bytes drive_peak(const Plan& plan);
 /// What forward may fill of so much DRAM: what is free, and where sums land later.
 Bytes room_in_forward(const Plan& plan, Bytes limit);
 Bytes device_peak(const Plan& plan);

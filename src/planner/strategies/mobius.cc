@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -147,6 +148,8 @@ class MobiusSearch {
   }
 
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
+
+  bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
 
  private:
   std::optional<std::vector<int>> asked_stages() const {
@@ -308,20 +311,36 @@ Micros expected_step(const PlanQuestion& question, const StrategyPlan& found) {
   return expected_step(question, found.prediction.step, found.clipped_step);
 }
 
-// Where DRAM is short sums may lie where inputs were. That lets in more schedules while the climb
-// is low, so it may end elsewhere, and a search without it may be better. Whether there is one does
-// not depend on the devices' memory, like that below.
-StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chain& chain) {
-  StrategyPlan found = search.run();
-  if (!search.is_short_of_dram() || !sums_wait(way)) return found;
-  PlanQuestion apart = way;
-  apart.shares_dram = false;
+// What `begun` begins, where that is faster.
+StrategyPlan faster_of(StrategyPlan found, PlanQuestion way, const Chain& chain,
+                       const std::function<bool(MobiusSearch&)>& begun) {
   const Micros step = expected_step(way, found);
-  apart.faster_than = std::min(step, way.faster_than.value_or(step));
-  MobiusSearch other(apart, chain);
-  if (other.start()) return found;
+  way.faster_than = std::min(step, way.faster_than.value_or(step));
+  MobiusSearch other(way, chain);
+  if (!begun(other)) return found;
   StrategyPlan second = other.run();
   return expected_step(way, second) < step ? std::move(second) : std::move(found);
+}
+
+// Where DRAM is short sums may lie where inputs were. That lets in more schedules while the climb
+// is low, so it may end elsewhere, and a search without it may be better. And so may one that
+// begins with less on the drives. Where these begin does not depend on the devices' memory.
+StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chain& chain) {
+  constexpr std::array kOnDrives = {0.5, 0.25, 0.125};
+  StrategyPlan found = search.run();
+  if (!search.is_short_of_dram()) return found;
+  if (sums_wait(way)) {
+    PlanQuestion apart = way;
+    apart.shares_dram = false;
+    return faster_of(std::move(found), std::move(apart), chain,
+                     [](MobiusSearch& other) { return !other.start(); });
+  }
+  for (const double share : kOnDrives) {
+    found = faster_of(std::move(found), way, chain, [&](MobiusSearch& other) {
+      return !other.start() && other.rest_less_on_drives(share);
+    });
+  }
+  return found;
 }
 
 StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {

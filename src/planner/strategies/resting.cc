@@ -1,6 +1,7 @@
 // Where what is at home on no device rests: in DRAM, or by value on the drives.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -14,8 +15,14 @@
 #include "spec/drive_array.h"
 
 namespace ferry {
+namespace {
 
-// Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it.
+constexpr Bytes kEverything{std::int64_t{1} << 62};
+
+}  // namespace
+
+// Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it;
+// and on the devices what neither holds.
 StreamSearch::Attempt StreamSearch::find_homes() {
   needed_ = dram_need(question_, chain_, least_memory_);
   for (const ChainBlock& block : chain_.blocks) {
@@ -23,34 +30,49 @@ StreamSearch::Attempt StreamSearch::find_homes() {
   }
   swap_slots_ =
       swap_slots_ * (with_roomy_saved_ring(least_memory_).saved_slots * least_memory_.devices);
-  Attempt attempt;
-  for (const Resting resting : {Resting::by_value, Resting::on_drives}) {
-    resting_ = resting;
+  const auto resting = [&](Resting rule) {
+    resting_ = rule;
     tried_.clear();
-    attempt = try_schedule(least_memory_, {});
-    const bool lacks_dram = attempt.lacking && attempt.lacking->kind == PlaceKind::host;
-    if (!lacks_dram) return attempt;
-    if (!has_drives(question_.machine)) return rest_on_devices(std::move(attempt));
+    return try_schedule(least_memory_, {});
+  };
+  const auto lacks = [](const Attempt& attempt, PlaceKind kind) {
+    return attempt.lacking && attempt.lacking->kind == kind;
+  };
+  Attempt attempt = resting(Resting::by_value);
+  if (lacks(attempt, PlaceKind::host) && has_drives(question_.machine)) {
+    attempt = resting(Resting::on_drives);
   }
-  return attempt;
+  const bool is_decided = !attempt.lacking || lacks(attempt, PlaceKind::device);
+  return is_decided ? attempt : rest_on_devices(std::move(attempt));
 }
 
-/// Of what has to be known however large plans are: not counted.
+/// Of what has to be known however large plans are: not counted. It fits DRAM if another rest can
+/// make it.
 Plan StreamSearch::plan_at_rest(const StreamSchedule& schedule) const {
-  return write_stream_plan(question_, chain_, as_asked(schedule), TaskNames::none);
+  StreamSchedule resting = as_asked(schedule);
+  while (true) {
+    Plan plan = write_stream_plan(question_, chain_, resting, TaskNames::none);
+    const std::vector<Shortage> lacking = shortages(plan);
+    const auto dram = std::ranges::find(lacking, PlaceKind::host, &Shortage::kind);
+    if (dram == lacking.end() || !leave_free(resting, *dram)) return plan;
+  }
 }
 
 /// With so many more whole blocks at home on all devices but the first block's: as few as leave the
-/// others room in DRAM. Nothing where it lacks room whatever devices hold.
-std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedule,
-                                                           int elsewhere) const {
+/// others room in DRAM and in so many bytes of the drives. Nothing where these lack room whatever
+/// devices hold.
+std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedule, int elsewhere,
+                                                           Bytes on_drives) const {
   schedule.on_devices.all_elsewhere = elsewhere;
-  const auto lacks_dram = [&](int all) {
+  const auto lacks_room = [&](int all) {
     schedule.on_devices.all = all;
-    return host_peak(plan_at_rest(schedule)) > host_limit(question_);
+    const Plan plan = plan_at_rest(schedule);
+    const std::vector<Shortage> found = shortages(plan);
+    return drive_peak(plan) > on_drives ||
+           std::ranges::count(found, PlaceKind::device, &Shortage::kind) < std::ssize(found);
   };
   const auto counts = std::views::iota(0, DeviceHomes(chain_, schedule).most().all + 1);
-  const auto fewest = std::ranges::partition_point(counts, lacks_dram);
+  const auto fewest = std::ranges::partition_point(counts, lacks_room);
   if (fewest == counts.end()) return std::nullopt;
   schedule.on_devices.all = *fewest;
   return schedule;
@@ -58,14 +80,16 @@ std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedu
 
 /// The same, in the visits and so spread that the devices need least. However much they have, so
 /// that with more they have the same at home.
-std::optional<StreamSchedule> StreamSearch::least_at_home(std::span<const StreamSchedule> visits) {
+std::optional<StreamSchedule> StreamSearch::least_at_home(Bytes on_drives) {
+  std::vector<StreamSchedule> visits = {least_memory_};
+  visits.insert(visits.end(), even_.begin(), even_.end());
   std::optional<StreamSchedule> least;
   Bytes need;
   stand_on(Bytes{});  // regions take what they need, not what is left
   for (const StreamSchedule& each : visits) {
     for (const int elsewhere : kElsewhere) {
       if (elsewhere > DeviceHomes(chain_, each).most().all_elsewhere) break;
-      std::optional<StreamSchedule> found = fewest_at_home(each, elsewhere);
+      std::optional<StreamSchedule> found = fewest_at_home(each, elsewhere, on_drives);
       if (!found) continue;
       const Bytes needs = device_peak(plan_at_rest(*found));
       if (least && need <= needs) continue;
@@ -77,18 +101,15 @@ std::optional<StreamSchedule> StreamSearch::least_at_home(std::span<const Stream
   return least;
 }
 
-/// Without drives for what DRAM does not hold: whole blocks rest on the devices, as few as leave
-/// the others room. Where the devices do not hold them DRAM lacks room beside what they do.
+/// For what neither DRAM nor drives hold: whole blocks rest on the devices, as few as leave the
+/// others room. Where the devices do not hold them, that is lacking beside what they do.
 StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking) {
   if (!homes_) return lacking;
-  std::vector<StreamSchedule> visits = {least_memory_};
-  visits.insert(visits.end(), even_.begin(), even_.end());
-  std::optional<StreamSchedule> schedule = least_at_home(visits);
+  std::optional<StreamSchedule> schedule = least_at_home(kEverything);
   if (!schedule) return lacking;
   const auto fits_devices = [&](int all) {
     schedule->on_devices.all = all;
-    const std::vector<Shortage> found = shortages(plan_at_rest(*schedule));
-    return std::ranges::count(found, PlaceKind::device, &Shortage::kind) == 0;
+    return devices_hold(*schedule);
   };
   const auto counts = std::views::iota(0, schedule->on_devices.all + 1);
   const auto too_many = std::ranges::partition_point(counts, fits_devices);
@@ -97,6 +118,26 @@ StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking) {
   Attempt attempt = try_schedule(*schedule, {});
   if (!attempt.lacking) least_memory_ = std::move(*schedule);
   return attempt;
+}
+
+bool StreamSearch::devices_hold(const StreamSchedule& schedule) const {
+  const std::vector<Shortage> found = shortages(plan_at_rest(schedule));
+  return std::ranges::count(found, PlaceKind::device, &Shortage::kind) == 0;
+}
+
+bool StreamSearch::rest_less_on_drives(double share) {
+  if (!homes_ || !needs_drives()) return false;
+  StreamSchedule bare = least_memory_;
+  bare.on_devices = {};
+  const Plan plan = plan_at_rest(bare);
+  if (std::ssize(plan.tasks) > kShortPlan) return false;
+  const double all = as_double(drive_peak(plan));
+  const Bytes most{static_cast<std::int64_t>(all * share)};
+  if (drive_peak(plan_at_rest(least_memory_)) <= most) return false;
+  std::optional<StreamSchedule> schedule = least_at_home(most);
+  if (!schedule || !devices_hold(*schedule)) return false;
+  least_memory_ = std::move(*schedule);
+  return true;
 }
 
 // What leaves the devices for the drives passes through slots in DRAM, for which more moves there.

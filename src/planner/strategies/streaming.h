@@ -44,10 +44,15 @@ class StreamSearch {
   /// Whether the strategy fits at all is decided by its schedule of least memory alone (one block
   /// per visit, or the stages that the job asks for): returns what it lacks, with the shortest
   /// rings and everything at rest on the drives if there are some. Otherwise decides where states
-  /// rest. Without drives the devices hold what DRAM does not, maybe in the visits of `even`, which
+  /// rest. The devices hold what neither DRAM nor drives do, maybe in the visits of `even`, which
   /// also are among those whose whole blocks are packed.
   std::optional<Shortage> start(StreamSchedule least_memory,
                                 std::span<const StreamSchedule> even = {});
+
+  /// Begins the climb where whole blocks at home on devices leave the drives such a share of what
+  /// they have at rest when there are none. Returns false, and changes nothing, where they have no
+  /// more as it is, the devices lack room, or plans are long. Requires: start() returned nothing.
+  bool rest_less_on_drives(double share);
 
   /// What a strategy has for devices of a size.
   struct Offers {
@@ -218,8 +223,10 @@ class StreamSearch {
 
   Attempt find_homes();
   Plan plan_at_rest(const StreamSchedule& schedule) const;
-  std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere) const;
-  std::optional<StreamSchedule> least_at_home(std::span<const StreamSchedule> visits);
+  std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere,
+                                               Bytes on_drives) const;
+  std::optional<StreamSchedule> least_at_home(Bytes on_drives);
+  bool devices_hold(const StreamSchedule& schedule) const;
   Attempt rest_on_devices(Attempt lacking);
   bool rest_elsewhere(StreamSchedule& schedule, Bytes left_free) const;
   bool leave_free(StreamSchedule& schedule, const Shortage& lacking) const;
