@@ -35,6 +35,45 @@ std::variant<FittingChange, Shortage> try_change(FittingChange change, const Ans
   return change;
 }
 
+std::optional<FittingChange> fitting(FittingChange change, const Answerer& answer) {
+  std::variant<FittingChange, Shortage> tried = try_change(std::move(change), answer);
+  if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
+  return std::nullopt;
+}
+
+/// Whether anything fits, however slow: most of the search is spared where nothing is fast enough.
+bool fits_at_all(PlanQuestion question, const Answerer& answer) {
+  question.faster_than = Micros{};
+  return std::holds_alternative<Planned>(answer(question));
+}
+
+/// Sizes of a memory: one that does not fit, and one that does.
+struct SizeRange {
+  Bytes too_small;
+  Bytes enough;
+  Bytes unit;
+};
+
+/// What `change_of` says of the least size within the range that fits, by a hundredth about; `fits`
+/// is that of `enough`.
+FittingChange least_that_fits(FittingChange fits, SizeRange range,
+                              const std::function<FittingChange(Bytes)>& change_of,
+                              const Answerer& answer) {
+  constexpr int kMostTries = 10;
+  constexpr std::int64_t kClose = 100;
+  const Bytes known = range.enough;
+  for (int i = 0; i < kMostTries; ++i) {
+    if ((range.enough - range.too_small).count <= range.enough.count / kClose) break;
+    const Bytes middle = round_up(Bytes{(range.too_small + range.enough).count / 2}, range.unit);
+    if (middle >= range.enough) break;
+    const bool is_enough = fits_at_all(change_of(middle).question, answer);
+    (is_enough ? range.enough : range.too_small) = middle;
+  }
+  if (range.enough == known) return fits;
+  auto least = fitting(change_of(range.enough), answer);
+  return least ? std::move(*least) : std::move(fits);
+}
+
 std::string mib_text(Bytes bytes) { return std::to_string(bytes.count >> 20) + " MiB"; }
 
 // Raises the limits to what is needed: of devices that are alike those of all, else of the one that
@@ -55,18 +94,15 @@ class MoreMemory {
     }
   }
 
-  /// More memory at one place may show that the other lacks some too.
+  /// More memory at one place may show that the other lacks some too. Where one was enough it is
+  /// raised no more than it has to be.
   std::optional<FittingChange> grow(Shortage lacking) {
     constexpr int kRounds = 4;
+    const MoreMemory before = *this;
     for (int round = 0; round < kRounds; ++round) {
-      raise(lacking);
-      std::variant<FittingChange, Shortage> tried = try_change(change_, answer_);
+      std::variant<FittingChange, Shortage> tried = try_change(raised(lacking), answer_);
       if (auto* fits = std::get_if<FittingChange>(&tried)) {
-        for (const std::string& text : {alike_ ? device_text_ : unequal_devices_text(), host_text_,
-                                        shared_text_, drive_text_}) {
-          fits->text += (fits->text.empty() || text.empty() ? "" : ", ") + text;
-        }
-        return std::move(*fits);
+        return round == 0 ? before.least(std::move(*fits), lacking) : std::move(*fits);
       }
       lacking = std::get<Shortage>(std::move(tried));
     }
@@ -74,6 +110,26 @@ class MoreMemory {
   }
 
  private:
+  FittingChange least(FittingChange fits, const Shortage& lacking) const {
+    const auto change_of = [&](Bytes size) {
+      Shortage less = lacking;
+      less.need = size;
+      return MoreMemory(*this).raised(less);
+    };
+    return least_that_fits(std::move(fits), {lacking.have, round_up(lacking.need, 1_MiB), 1_MiB},
+                           change_of, answer_);
+  }
+
+  FittingChange raised(const Shortage& lacking) {
+    raise(lacking);
+    FittingChange change = change_;
+    for (const std::string& text :
+         {alike_ ? device_text_ : unequal_devices_text(), host_text_, shared_text_, drive_text_}) {
+      change.text += (change.text.empty() || text.empty() ? "" : ", ") + text;
+    }
+    return change;
+  }
+
   void raise(const Shortage& lacking) {
     const Bytes enough = round_up(lacking.need, 1_MiB);
     change_.memory += enough - lacking.have;
@@ -216,12 +272,6 @@ std::string limit_source(const PlanQuestion& question, const Shortage& lacking) 
   return drives ? question.drive_budget_source : question.machine.source.text;
 }
 
-std::optional<FittingChange> fitting(FittingChange change, const Answerer& answer) {
-  std::variant<FittingChange, Shortage> tried = try_change(std::move(change), answer);
-  if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
-  return std::nullopt;
-}
-
 // What the question's plan takes of the place of that kind, about; 0 where nothing fits.
 Bytes taken_of(PlaceKind kind, const PlanQuestion& question, const Answerer& answer) {
   const AnswerWithoutRemedies found = answer(question);
@@ -234,21 +284,26 @@ Bytes taken_of(PlaceKind kind, const PlanQuestion& question, const Answerer& ans
   return taken;
 }
 
-// As much more DRAM for ferry as a plan then uses, where the host has it: states that find no room
-// there crowd the devices.
+// As much more DRAM for ferry as has to be, where the host has it: states that find no room there
+// crowd the devices.
 std::optional<FittingChange> more_of_the_host(const PlanQuestion& question,
                                               const Answerer& answer) {
   if (question.shared || question.host_budget >= question.machine.host.memory) return std::nullopt;
-  FittingChange change;
-  change.question = question;
-  change.question.host_budget = question.machine.host.memory;
-  Bytes taken = taken_of(PlaceKind::host, change.question, answer);
-  taken = std::min(round_up(taken, 1_MiB), question.machine.host.memory);
+  const auto change_of = [&](Bytes budget) {
+    FittingChange change;
+    change.question = question;
+    change.question.host_budget = budget;
+    change.memory = budget - question.host_budget;
+    change.text = "budget.host: " + bytes_text(budget);
+    return change;
+  };
+  const Bytes all = question.machine.host.memory;
+  Bytes taken = taken_of(PlaceKind::host, change_of(all).question, answer);
+  taken = std::min(round_up(taken, 1_MiB), all);
   if (taken <= question.host_budget) return std::nullopt;  // nothing fits, or another way
-  change.question.host_budget = taken;
-  change.memory = taken - question.host_budget;
-  change.text = "budget.host: " + bytes_text(taken);
-  return fitting(std::move(change), answer);
+  std::optional<FittingChange> fits = fitting(change_of(taken), answer);
+  if (!fits) return fits;
+  return least_that_fits(std::move(*fits), {question.host_budget, taken, 1_MiB}, change_of, answer);
 }
 
 // The largest smaller micro-batch that fits, with as many more of them.
@@ -297,18 +352,25 @@ FittingChange drive_of(const PlanQuestion& question, Bytes capacity) {
   return change;
 }
 
-// A drive as large as its plan then needs, or the schedule that decides what fits. With a smaller
-// one the search may take another way, on which it lacks something else; then somewhat more.
+// A drive as large as has to be, found below what a plan on a roomy one takes. With less than that
+// the search may take another way, on which it lacks something else; then somewhat more.
 std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const Answerer& answer) {
   constexpr Bytes kRoomy{std::int64_t{1} << 50};
   constexpr int kRounds = 4;
   if (!question.possible_drive || !question.machine.drives.empty()) return std::nullopt;
   Bytes taken = taken_of(PlaceKind::drive, drive_of(question, kRoomy).question, answer);
   if (taken == Bytes{}) return std::nullopt;  // nothing fits, or a longer search found another way
+  Bytes too_small;
   for (int round = 0; round < kRounds; ++round) {
-    taken = round_up(taken, taken < 10_GiB ? 1_MiB : 1_GiB);
+    const Bytes unit = taken < 10_GiB ? 1_MiB : 1_GiB;
+    taken = round_up(taken, unit);
     std::variant<FittingChange, Shortage> tried = try_change(drive_of(question, taken), answer);
-    if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
+    if (auto* fits = std::get_if<FittingChange>(&tried)) {
+      return least_that_fits(
+          std::move(*fits), {too_small, taken, unit},
+          [&](Bytes capacity) { return drive_of(question, capacity); }, answer);
+    }
+    too_small = taken;
     const Shortage& lacking = std::get<Shortage>(tried);
     taken = lacking.kind == PlaceKind::drive ? lacking.need : taken + Bytes{taken.count / 4};
   }

@@ -79,6 +79,29 @@ TEST(Remedies, ABudgetIsJustLargeEnough) {
   EXPECT_TRUE(offered);
 }
 
+// What lacks is told of one way to fit it in: a search finds another that needs less.
+TEST(Remedies, AMemoryIsTheLeastThatFits) {
+  PlanQuestion question =
+      sample_question({.layers = 12, .hidden = 256, .vocab = 512}, {.devices = 2}, 2);
+  question.strategy = "mobius";
+  const auto share = [&](double of) {
+    return Bytes{static_cast<std::int64_t>(static_cast<double>(states_of(question).count) * of)};
+  };
+  question.host_budget = share(0.2);
+  set_device_budgets(question, share(0.3));
+  const PlanAnswer answer = make_plan(question);
+  const auto& lacking = std::get<DoesNotFit>(answer);
+  ASSERT_FALSE(lacking.remedies.empty());
+  const std::string key = "budget.host: ";
+  const std::string change = lacking.remedies.front().change;
+  ASSERT_TRUE(change.starts_with(key)) << change;
+  question.host_budget = parse_bytes(change.substr(key.size()));
+  EXPECT_LT(question.host_budget, lacking.need);  // 70 MiB, 78
+  EXPECT_EQ(must_fit(question).expected, lacking.remedies.front().step);
+  question.host_budget = question.host_budget - 2_MiB;
+  EXPECT_TRUE(std::holds_alternative<DoesNotFit>(plan_without_remedies(question)));
+}
+
 TEST(Remedies, AHostThatIsTooSmallIsSaidToBe) {
   PlanQuestion question = sample_question({}, {}, 2);
   question.strategy = "mobius";
