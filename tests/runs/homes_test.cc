@@ -28,12 +28,16 @@ namespace {
 
 enum class Drives { none, some };
 
-/// Of what is at home on no device, some rests on drives.
-void put_on_drives(std::vector<BlockHome>& homes, std::mt19937& random) {
-  for (BlockHome& home : homes) {
+/// Of what is at home on no device, some rests on drives; of states all pieces, or all but some.
+void put_on_drives(const Chain& chain, std::vector<BlockHome>& homes, std::mt19937& random) {
+  for (const BlockId b : chain.blocks.ids()) {
+    BlockHome& home = homes[b.index()];
     if (home.on_device) continue;
     home.weight_on_drive = random() % 2 == 0;
     home.state_on_drive = random() % 3 != 0;
+    const int pieces = state_pieces(chain.blocks[b]);
+    const int in_dram = static_cast<int>(random() % static_cast<unsigned>(std::max(1, pieces)));
+    if (home.state_on_drive) home.pieces_in_dram = in_dram;
   }
 }
 
@@ -100,7 +104,7 @@ StreamSchedule random_schedule(const PlanQuestion& asked, const Chain& chain, Dr
   if (asked.norm_first && random() % 4 != 0) {
     schedule.again_from = static_cast<int>(random() % chain.size());
   }
-  if (drives == Drives::some) put_on_drives(schedule.homes, random);
+  if (drives == Drives::some) put_on_drives(chain, schedule.homes, random);
   pass_sums(asked, chain, drives, schedule, random);
   if (drives == Drives::none) return schedule;
   schedule.activations_on_drive.resize(chain.size());
@@ -320,7 +324,7 @@ class StepRunnerWithDrives : public testing::TestWithParam<int> {};
 
 TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
   const ScratchFolder folder;
-  int in_pieces = 0;
+  int in_pieces = 0, in_part = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(100 + seed);
@@ -335,6 +339,8 @@ TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
     if (!schedule.uses_drives()) schedule.homes.back().state_on_drive = true;
     const Plan plan = plan_of(asked, chain, schedule);
     in_pieces += std::ranges::any_of(plan.tasks, [](const Task& task) { return task.piece > 0; });
+    in_part += std::ranges::any_of(schedule.homes,
+                                   [](const BlockHome& home) { return home.pieces_in_dram > 0; });
     FaultyDrives hostile;  // in memory; of what waits together the last ends first
     const bool in_memory = seed % 2 == 0;
     const Outcome found =
@@ -345,6 +351,7 @@ TEST_P(StepRunnerWithDrives, GivesTheBitsOfOneDeviceWhateverRestsOnThem) {
     EXPECT_EQ(found.drives.written, 4 * use.written);
   }
   EXPECT_GT(in_pieces, 6);
+  EXPECT_GT(in_part, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, StepRunnerWithDrives, testing::Values(1, 3, 4));

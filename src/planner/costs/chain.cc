@@ -134,7 +134,7 @@ Chain model_chain(const PlanQuestion& question) {
 // hold. The pieces of all blocks are about as large, and not so many that plans get long.
 void cut_states(const PlanQuestion& question, Chain& chain) {
   constexpr std::int64_t kPiecesPerBlock = 4;
-  constexpr Bytes kLeastPiece = 32_MiB;  // of smaller ones DRAM has room for a block
+  constexpr Bytes kLeastPiece = 4_MiB;  // of smaller ones DRAM has room for a block
   const Bytes page{kStatePieceElements * state_element_bytes(question.precision)};
   Bytes all;
   for (const ChainBlock& block : chain.blocks) all += block.states;

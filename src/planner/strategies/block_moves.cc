@@ -40,16 +40,17 @@ void BlockMoves::change(StreamSchedule& schedule) {
   using Change = void (BlockMoves::*)(StreamSchedule&);
   constexpr int kWithoutDrives = 12;  // the first; such jobs draw as if there were no others
   constexpr std::array<Change, kWithoutDrives + 5> kChanges = {
-      &BlockMoves::change_homes,       &BlockMoves::make_whole_or_not,
-      &BlockMoves::make_whole_or_not,  &BlockMoves::exchange_homes,
-      &BlockMoves::exchange_homes,     &BlockMoves::change_inputs,
-      &BlockMoves::change_inputs,      &BlockMoves::change_policies,
-      &BlockMoves::exchange_policies,  &BlockMoves::resize_ring,
-      &BlockMoves::change_ahead,       &BlockMoves::move_border,
-      &BlockMoves::exchange_leaving,   &BlockMoves::exchange_leaving,
-      &BlockMoves::resize_staging,     &BlockMoves::wait_in_place_of_home,
-      &BlockMoves::resize_sums_leaving};
-  const int of_drives = static_cast<int>(kChanges.size()) - kWithoutDrives - (may_.sums ? 0 : 1);
+      &BlockMoves::change_homes,      &BlockMoves::make_whole_or_not,
+      &BlockMoves::make_whole_or_not, &BlockMoves::exchange_homes,
+      &BlockMoves::exchange_homes,    &BlockMoves::change_inputs,
+      &BlockMoves::change_inputs,     &BlockMoves::change_policies,
+      &BlockMoves::exchange_policies, &BlockMoves::resize_ring,
+      &BlockMoves::change_ahead,      &BlockMoves::move_border,
+      &BlockMoves::exchange_leaving,  &BlockMoves::exchange_leaving,
+      &BlockMoves::resize_staging,    &BlockMoves::wait_in_place_of_home,
+      &BlockMoves::change_waiting};
+  const bool may_wait = may_.sums || schedule.parts_states;
+  const int of_drives = static_cast<int>(kChanges.size()) - kWithoutDrives - (may_wait ? 0 : 1);
   const int kinds = kWithoutDrives + (may_.drives ? of_drives : 0);
   (this->*kChanges[random_.below(kinds)])(schedule);
 }
@@ -81,6 +82,7 @@ void BlockMoves::change_homes(StreamSchedule& schedule) {
   BlockHome home = kHomes[random_.below(kinds)];
   for (const int b : some_blocks(schedule)) {
     home.input_stays = schedule.chosen_homes[b].input_stays;
+    home.sum_waits_in_dram = schedule.chosen_homes[b].sum_waits_in_dram;
     set_home(schedule, b, home);
   }
 }
@@ -88,7 +90,10 @@ void BlockMoves::change_homes(StreamSchedule& schedule) {
 void BlockMoves::make_whole_or_not(StreamSchedule& schedule) {
   const int block = any_block();
   const BlockHome& now = schedule.chosen_homes[block];
-  set_home(schedule, block, {.on_device = !now.on_device, .input_stays = now.input_stays});
+  set_home(schedule, block,
+           {.on_device = !now.on_device,
+            .sum_waits_in_dram = now.sum_waits_in_dram,
+            .input_stays = now.input_stays});
 }
 
 void BlockMoves::exchange_homes(StreamSchedule& schedule) {
@@ -97,7 +102,8 @@ void BlockMoves::exchange_homes(StreamSchedule& schedule) {
     BlockHome of_a = schedule.chosen_homes[b], of_b = schedule.chosen_homes[a];
     std::swap(of_a.input_stays, of_b.input_stays);
     if (of_a.on_device == of_b.on_device && of_a.weight_stays == of_b.weight_stays &&
-        of_a.sum_waits == of_b.sum_waits && of_a.renews_at_once == of_b.renews_at_once) {
+        of_a.sum_waits == of_b.sum_waits && of_a.sum_waits_in_dram == of_b.sum_waits_in_dram &&
+        of_a.renews_at_once == of_b.renews_at_once) {
       continue;
     }
     set_home(schedule, a, of_a);
@@ -228,7 +234,20 @@ void BlockMoves::resize_staging(StreamSchedule& schedule) {
   count = resized(count, 1);
 }
 
-void BlockMoves::resize_sums_leaving(StreamSchedule& schedule) {
+/// How many sums that wait for the norm leave DRAM first; or else whether one waits there.
+void BlockMoves::change_waiting(StreamSchedule& schedule) {
+  if (!may_.sums) {
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const int block = any_block();
+      BlockHome home = schedule.chosen_homes[block];
+      if (!home_of_block(schedule, BlockId(block)).state_on_drive) continue;
+      const bool waits = home.sum_waits || home.sum_waits_in_dram;
+      home.sum_waits = !waits && one_in(2);
+      home.sum_waits_in_dram = !waits && !home.sum_waits;
+      return set_home(schedule, block, home);
+    }
+    return;
+  }
   const int blocks = static_cast<int>(chain_.size());
   schedule.sums_leave_first = std::min(blocks, resized(schedule.sums_leave_first, 0));
 }

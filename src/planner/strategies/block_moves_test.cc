@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "plan/verify.h"
@@ -186,6 +187,33 @@ TEST(BlockMoves, SumsOfBlocksOnDrivesWaitInPlaceOfAWholeBlock) {
     if (!turned.chosen_homes[1].on_device && waiting >= 2) ++waited;
   }
   EXPECT_GT(waited, 5);
+}
+
+// On its device or in DRAM, or no more.
+TEST(BlockMoves, ASumOfABlockOnDrivesWaitsInEitherPlace) {
+  const PlanQuestion question = question_with_drive();
+  const Chain chain = make_chain(question);
+  std::mt19937 random(3);
+  StreamSchedule schedule = bare_schedule(question, chain, random);
+  schedule.parts_states = true;
+  schedule.chosen_homes[7] = {.sum_waits = true};
+  schedule.chosen_homes[8] = {.sum_waits_in_dram = true};
+  schedule.homes = schedule.chosen_homes;
+  for (int b = 6; b < 12; ++b) schedule.homes[b].state_on_drive = true;
+  BlockMoves moves(chain, {.drives = true}, 5);
+  std::set<std::tuple<int, bool, bool>> seen;  // block, on its device, in DRAM
+  for (int i = 0; i < 500; ++i) {
+    const StreamSchedule turned = moves.neighbour(schedule);
+    for (int b = 0; b < 12; ++b) {
+      const BlockHome& home = turned.chosen_homes[b];
+      EXPECT_FALSE(home.sum_waits && home.sum_waits_in_dram);
+      seen.emplace(b, home.sum_waits, home.sum_waits_in_dram);
+    }
+  }
+  EXPECT_TRUE(seen.contains({6, true, false}));
+  EXPECT_TRUE(seen.contains({6, false, true}));
+  EXPECT_TRUE(seen.contains({7, false, false}));
+  EXPECT_TRUE(seen.contains({8, false, false}));
 }
 
 TEST(BlockMoves, ADeviceThatGivesWayEndsWithNothing) {

@@ -45,9 +45,10 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   std::optional<StreamDraft> held;   // likewise, with rings that hold every block's input
   std::optional<StreamDraft> below;  // the best start of single blocks so far
-  std::vector<Found> bests;          // by rung; of some several
-  std::vector<Found> straights;      // likewise, of `sent`
-  std::vector<Found> renewed;        // likewise, with weights that come up at once
+  std::optional<StreamDraft> below_in_part;  // likewise, with states in DRAM in part
+  std::vector<Found> bests;                  // by rung; of some several
+  std::vector<Found> straights;              // likewise, of `sent`
+  std::vector<Found> renewed;                // likewise, with weights that come up at once
   const auto improve = [&](auto pass) {
     const Micros before = draft->step();
     draft = pass(std::move(*draft));
@@ -92,7 +93,10 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (rung.is_landing || !question_.norm_first || differs) {
       std::vector<StreamDraft> from = starts(*draft);
       carry_up(below, from);
+      std::vector<StreamDraft> others = in_part(from);
+      carry_up(below_in_part, others);
       for (StreamDraft& start : from) bests.push_back({rung.memory, std::move(start)});
+      for (StreamDraft& start : others) bests.push_back({rung.memory, std::move(start)});
     }
     if (may_hold_inputs(*draft)) {
       held = holding_inputs(*draft, std::move(held), rung.is_landing);
@@ -202,6 +206,20 @@ std::vector<StreamDraft> StreamSearch::starts(const StreamDraft& draft) {
     for (StreamDraft& start : starts) start = restaged(std::move(start));
   });
   return starts;
+}
+
+/// Without clipping, the starts with states in DRAM in part, from which sums may wait there. They
+/// are searched beside the others, since a search of single blocks that draws otherwise ends
+/// elsewhere. (With clipping 0.2 % was gained in up to twice the time.)
+std::vector<StreamDraft> StreamSearch::in_part(std::span<const StreamDraft> starts) {
+  if (question_.clips) return {};
+  std::vector<StreamDraft> found;
+  for (const StreamDraft& start : starts) {
+    StreamDraft parted = with_states_in_part(start);
+    const bool is_as_fast = parted.step() <= start.step();
+    if (parted.schedule.parts_states && is_as_fast) found.push_back(std::move(parted));
+  }
+  return found;
 }
 
 /// The draft, or a faster one whose weights come up as soon as they are updated.

@@ -96,6 +96,8 @@ void DeviceHomes::set(std::vector<BlockHome>& homes, int block, BlockHome wanted
   const int table = chain_.blocks[block].reads_weight;
   wanted.on_device = table >= 0 ? homes[table].on_device : wanted.on_device && among(all_);
   wanted.sum_waits = wanted.sum_waits && !wanted.on_device && among(sums_);
+  wanted.sum_waits_in_dram = wanted.sum_waits_in_dram && !wanted.on_device && !wanted.sum_waits &&
+                             chain_.blocks[block].trainable;
   wanted.weight_stays = wanted.weight_stays && !wanted.on_device && among(weights_);
   wanted.renews_at_once = wanted.renews_at_once && wanted.weight_stays && !wanted.sum_waits &&
                           chain_.blocks[block].trainable;

@@ -104,6 +104,7 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   if (sums_wait(question_) || !draft.schedule.uses_drives()) return draft;
   StreamSchedule tried = draft.schedule;
   tried.on_devices = whole_blocks(tried.on_devices);
+  tried.chosen_homes.clear();
   const int whole = tried.on_devices.all;
   std::vector<StagingRoom> rooms = {tried.staging};
   StagingRoom small = tried.staging;
@@ -113,7 +114,7 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
     small.states = 1;
   }
   if (small != tried.staging) rooms.push_back(small);
-  const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums)); };
+  const auto fits = [&](int sums) { return is_roomy(waiting(tried, sums, &BlockHome::sum_waits)); };
   beside_climb([&] {
     for (const std::vector<BlockId>& order : leaving_orders(chain_)) {
       tried.leaving = order;
@@ -126,7 +127,8 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
           const int most = largest(static_cast<int>(chain_.size()), fits);
           for (const double share : kShares) {
             const int sums = static_cast<int>(most * share);
-            if (sums > 0) draft = faster_of(std::move(draft), waiting(tried, sums));
+            if (sums == 0) continue;
+            draft = faster_of(std::move(draft), waiting(tried, sums, &BlockHome::sum_waits));
           }
         }
         failed = draft.step() < before ? 0 : failed + 1;
@@ -136,22 +138,58 @@ StreamDraft StreamSearch::with_waiting(StreamDraft draft) {
   return draft;
 }
 
-/// The schedule with so many more sums that wait, of blocks whose states rest on drives: of those
-/// evenly spread, so that drives neither stand still while backward goes through the deepest nor
-/// come too late for forward.
-StreamSchedule StreamSearch::waiting(StreamSchedule schedule, int sums) const {
-  schedule.chosen_homes.clear();
+/// With states in DRAM in part, and sums that wait there: of as many as the step gets shorter by,
+/// in turn with the room for what passes to updates.
+StreamDraft StreamSearch::with_states_in_part(StreamDraft draft) {
+  constexpr double kWorthGoingOn = 0.003;
+  if (!draft.schedule.uses_drives() || !has_pieces(chain_)) return draft;
+  StreamSchedule parted = draft.schedule;
+  parted.parts_states = true;
+  beside_climb([&] {
+    Attempt attempt = try_schedule(parted, {});
+    if (!attempt.draft) return;
+    draft = std::move(*attempt.draft);
+    Micros before = kNever;
+    while (draft.step() < before * (1 - kWorthGoingOn)) {
+      before = draft.step();
+      draft = restaged(best_waiting_in_dram(std::move(draft)));
+    }
+  });
+  return draft;
+}
+
+StreamDraft StreamSearch::best_waiting_in_dram(StreamDraft draft) {
+  constexpr int kPatience = 2;
+  StreamSchedule tried = draft.schedule;
+  for (const std::vector<BlockId>& order : leaving_orders(chain_)) {
+    tried.leaving = order;
+    int failed = 0;
+    for (int sums = 1; failed < kPatience; ++sums) {
+      const Micros before = draft.step();
+      draft = faster_of(std::move(draft), waiting(tried, sums, &BlockHome::sum_waits_in_dram));
+      failed = draft.step() < before ? 0 : failed + 1;
+    }
+  }
+  return draft;
+}
+
+/// The schedule with the sums of so many blocks waiting on the device or in DRAM, beside what else
+/// it has at home. Of blocks whose states rest on drives, evenly spread, so that drives neither
+/// stand still while backward goes through the deepest nor come too late for forward.
+StreamSchedule StreamSearch::waiting(StreamSchedule schedule, int sums,
+                                     bool BlockHome::*where) const {
+  std::vector<BlockHome>& homes = schedule.chosen_homes;
+  if (homes.empty()) homes = DeviceHomes(chain_, schedule).homes({}, schedule.on_devices);
+  for (BlockHome& home : homes) home.*where = false;
   const StreamSchedule asked = as_asked(schedule);
-  const DeviceHomes devices(chain_, asked);
-  schedule.chosen_homes = devices.homes({}, asked.on_devices);
   std::vector<std::size_t> may_wait;
   for (std::size_t b = 1; b < chain_.size(); ++b) {
-    const bool on_drive = home_of_block(asked, BlockId(b)).state_on_drive;
-    if (on_drive && !schedule.chosen_homes[b].sum_waits) may_wait.push_back(b);
+    const BlockHome& home = asked.homes[b];
+    if (home.state_on_drive && !home.sum_waits && !home.sum_waits_in_dram) may_wait.push_back(b);
   }
   const std::size_t count = std::min(may_wait.size(), static_cast<std::size_t>(sums));
   for (std::size_t i = 1; i <= count; ++i) {
-    schedule.chosen_homes[may_wait[may_wait.size() * i / count - 1]].sum_waits = true;
+    homes[may_wait[may_wait.size() * i / count - 1]].*where = true;
   }
   return schedule;
 }

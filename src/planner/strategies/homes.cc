@@ -49,7 +49,8 @@ class Eviction {
     landing_ = landing_sums(chain, residence);
     for (const BlockId b : chain.blocks.ids()) {
       sum_waits_.push_back(residence.sum_waits_on_host(b.number()));
-      sum_stays_.push_back(residence.waits_in_place_of_again(b.number()));
+      sum_stays_.push_back(residence.waits_in_place_of_again(b.number()) ||
+                           residence.updates_last(b.number()));
       const bool again = question.norm_first && b.number() >= schedule_.again_from;
       const bool goes_down = b > BlockId(0) && !schedule_.homes[b.index()].input_stays;
       input_goes_.push_back(goes_down && !again);
@@ -144,6 +145,9 @@ class Eviction {
     for (std::size_t b = 0; b < chain_.size(); ++b) {
       stay_if_enough(&BlockHome::state_on_drive, b, chain_.blocks[b].states, kReadAndWritten, left);
     }
+    for (const BlockId b : chain_.blocks.ids()) {
+      if (schedule_.parts_states) bring_pieces_back(b, left);
+    }
     for (std::size_t b = 0; b < chain_.size() && sums_wait(question_); ++b) {
       if (schedule_.homes[b].on_device) continue;
       stay_if_enough(&BlockHome::sum_passes, b, landing_sum(chain_.blocks[b]), times_of_sums(),
@@ -162,6 +166,18 @@ class Eviction {
     }
     set(leaves, block, true);
     move(bytes, times);
+  }
+
+  /// Of states that rest on drives, as many pieces as there is room for.
+  void bring_pieces_back(BlockId block, Bytes& left) {
+    const ChainBlock& costs = chain_.blocks[block];
+    BlockHome& home = schedule_.homes[block.index()];
+    if (!home.state_on_drive || left < costs.state_piece) return;
+    home.pieces_in_dram = static_cast<int>(
+        std::min<std::int64_t>(state_pieces(costs) - 1, left.count / costs.state_piece.count));
+    const Bytes bytes = costs.state_piece * home.pieces_in_dram;
+    move(Bytes{} - bytes, kReadAndWritten);
+    left = left - bytes;
   }
 
   void set(bool BlockHome::*flag, std::size_t block, bool to) {
@@ -240,6 +256,12 @@ Bytes rests_on_devices(const Chain& chain, const StreamSchedule& schedule) {
   return bytes;
 }
 
+// Of a block that is at home on no device.
+Bytes states_in_dram(const ChainBlock& block, const BlockHome& home) {
+  if (home.state_on_drive) return block.state_piece * home.pieces_in_dram;
+  return round_up(block.states, kHomeAlignment);
+}
+
 PlaceId host_of(const Plan& plan) {
   return plan.places.id_of(std::ranges::find(plan.places, PlaceKind::host, &Place::kind));
 }
@@ -303,11 +325,12 @@ std::optional<Bytes> more_in_dram(const Chain& chain, const StreamSchedule& now,
   Bytes more = room_for_states(chain, then) - room_for_states(chain, now);
   for (const BlockId b : chain.blocks.ids()) {
     BlockHome home = home_of_block(now, b);
-    const Bytes states = round_up(chain.blocks[b].states, kHomeAlignment);
-    if (home.state_on_drive) more += states;
-    home.state_on_drive = home_of_block(then, b).state_on_drive;
-    if (home.state_on_drive) more = more - states;
-    if (home != home_of_block(then, b)) return std::nullopt;
+    const BlockHome home_then = home_of_block(then, b);
+    more =
+        more - states_in_dram(chain.blocks[b], home) + states_in_dram(chain.blocks[b], home_then);
+    home.state_on_drive = home_then.state_on_drive;
+    home.pieces_in_dram = home_then.pieces_in_dram;
+    if (home != home_then) return std::nullopt;
   }
   return more;
 }

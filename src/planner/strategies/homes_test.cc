@@ -19,6 +19,7 @@
 #include "planner/strategies/streaming.h"
 #include "planner/write/edges.h"
 #include "planner/write/sample_schedules.h"
+#include "planner/write/staging.h"
 #include "planner/write/stream_plan.h"
 #include "spec/pass_names.h"
 
@@ -119,9 +120,46 @@ TEST(Homes, WhatLeftInVainComesBack) {
   EXPECT_EQ(sample.on_drives(resting), 2 * kLayer) << "and as much to pass through";
 }
 
+// Of states that do not come back as a whole their first pieces do: no more than a piece leaves in
+// vain.
+TEST(Homes, PiecesComeBackWhereStatesDoNot) {
+  Sample sample(false);
+  Bytes sums;
+  std::vector<Bytes> landing;
+  for (const ChainBlock& block : sample.chain.blocks) {
+    sums += block.gradients;
+    landing.push_back(round_up(block.gradients, kHomeAlignment));
+  }
+  const Bytes limit = sample.all - sums - 3_MiB;
+  StreamSchedule schedule;
+  schedule.staging = {.pieces = 1, .sums = 1};
+  schedule.parts_states = true;
+  for (const Bytes piece : {512_KiB, 256_KiB}) {
+    for (ChainBlock& block : sample.chain.blocks) block.state_piece = piece;
+    const StreamSchedule resting = sample.resting(limit, schedule);
+    Bytes on_drives;
+    int in_part = 0;
+    for (const BlockId b : sample.chain.blocks.ids()) {
+      const ChainBlock& block = sample.chain.blocks[b];
+      const BlockHome home = home_of_block(resting, b);
+      if (home.state_on_drive) on_drives += block.states - piece * home.pieces_in_dram;
+      if (home.pieces_in_dram == 0) continue;
+      ++in_part;
+      EXPECT_TRUE(home.state_on_drive);
+      EXPECT_LT(home.pieces_in_dram, state_pieces(block));
+    }
+    EXPECT_EQ(in_part, 1);
+    const Bytes lacking = sample.all - sums - limit + room_for_states(sample.chain, resting) +
+                          room_for_sums(resting, landing);
+    EXPECT_GE(on_drives, lacking);
+    EXPECT_LT(on_drives, lacking + piece);
+  }
+}
+
 // Any states, in any room for those that pass: as much as between the two plans.
 TEST(Homes, WhatOtherStatesTakeOfDramIsSeenWithoutAPlan) {
-  const Sample sample(false);
+  Sample sample(false);
+  for (ChainBlock& block : sample.chain.blocks) block.state_piece = 512_KiB;
   std::mt19937 random(5);
   const auto any = [&](int end) { return static_cast<int>(random() % static_cast<unsigned>(end)); };
   const auto peak = [&](const StreamSchedule& schedule) {
@@ -134,7 +172,11 @@ TEST(Homes, WhatOtherStatesTakeOfDramIsSeenWithoutAPlan) {
     now.staging = {.states = 1 + any(3), .pieces = any(4)};
     StreamSchedule then = now;
     for (StreamSchedule* schedule : {&now, &then}) {
-      for (BlockHome& home : schedule->homes) home.state_on_drive = any(2) == 0;
+      for (const BlockId b : sample.chain.blocks.ids()) {
+        BlockHome& home = schedule->homes[b.index()];
+        home.state_on_drive = any(2) == 0;
+        if (home.state_on_drive) home.pieces_in_dram = any(state_pieces(sample.chain.blocks[b]));
+      }
     }
     const std::optional<Bytes> more = more_in_dram(sample.chain, now, then);
     ASSERT_TRUE(more.has_value());

@@ -17,19 +17,22 @@ class ScheduleKey {
   }
   void add(const std::vector<BlockHome>& homes) {
     add(std::ssize(homes));
-    for (const BlockHome& home : homes) add_flags(home);
+    for (const BlockHome& home : homes) {
+      add(flags_of(home));
+      add(static_cast<std::int16_t>(home.pieces_in_dram));
+    }
   }
   std::string take() { return std::move(key_); }
 
  private:
-  void add_flags(const BlockHome& home) {
+  static std::int16_t flags_of(const BlockHome& home) {
     int bits = 0;
-    for (const bool bit :
-         {home.on_device, home.weight_stays, home.sum_waits, home.input_stays, home.renews_at_once,
-          home.weight_on_drive, home.state_on_drive, home.sum_passes}) {
+    for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits,
+                           home.sum_waits_in_dram, home.input_stays, home.renews_at_once,
+                           home.weight_on_drive, home.state_on_drive, home.sum_passes}) {
       bits = 2 * bits + (bit ? 1 : 0);
     }
-    key_ += static_cast<char>(bits);
+    return static_cast<std::int16_t>(bits);
   }
 
   std::string key_;
@@ -42,8 +45,9 @@ ScheduleKey key_without_homes(const StreamSchedule& schedule) {
   const bool leaves = std::ranges::any_of(schedule.policies, leaves_device);
   for (const int number :
        {schedule.activation_slots, schedule.updates_as_landed ? 1 : 0, schedule.sums_leave_first,
-        schedule.updates_read_apart ? 1 : 0, schedule.straight ? 1 : 0, schedule.updates_ahead,
-        schedule.again_from, room.states, room.pieces, room.weights, room.sums, room.activations,
+        schedule.updates_read_apart ? 1 : 0, schedule.straight ? 1 : 0,
+        schedule.parts_states ? 1 : 0, schedule.updates_ahead, schedule.again_from, room.states,
+        room.pieces, room.weights, room.sums, room.activations,
         leaves ? schedule.saved_slots : 0}) {
     key.add(number);
   }

@@ -259,8 +259,11 @@ class StreamSearch {
   std::vector<StreamDraft> dense_homes(const StreamDraft& draft);
   StreamDraft restaged(StreamDraft draft);
   std::vector<StreamDraft> starts(const StreamDraft& draft);
+  std::vector<StreamDraft> in_part(std::span<const StreamDraft> starts);
   StreamDraft with_waiting(StreamDraft draft);
-  StreamSchedule waiting(StreamSchedule schedule, int sums) const;
+  StreamDraft with_states_in_part(StreamDraft draft);
+  StreamDraft best_waiting_in_dram(StreamDraft draft);
+  StreamSchedule waiting(StreamSchedule schedule, int sums, bool BlockHome::*where) const;
   StreamDraft best_renewed(StreamDraft draft);
   StreamDraft with_renewals(StreamDraft draft);
   bool may_update_ahead(const StreamSchedule& schedule) const;

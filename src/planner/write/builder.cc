@@ -189,20 +189,21 @@ InstanceId PlanBuilder::instance(ValueId value, PlaceId place, Bytes offset, boo
 }
 
 Bytes PlanBuilder::lay_out_home(PlaceId place) {
-  return lay_out_homes([place](ValueKind, BlockId) { return place; })[place];
+  return lay_out_homes([place](ValueKind, BlockId, int) { return place; })[place];
 }
 
 std::map<PlaceId, Bytes> PlanBuilder::lay_out_homes(
-    const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of) {
+    const std::function<PlaceId(ValueKind kind, BlockId block, int piece)>& place_of) {
   std::map<PlaceId, Bytes> ends;
   for (const BlockId b : chain_.blocks.ids()) {
     if (!chain_.blocks[b].trainable) continue;
     for (const ValueKind kind : {ValueKind::weight, ValueKind::state}) {
-      const PlaceId place = place_of(kind, b);
-      const bool is_cut = kind == ValueKind::state && plan_.places[place].kind == PlaceKind::drive;
-      const int pieces = is_cut ? state_pieces(chain_.blocks[b]) : 1;
-      Bytes& end = ends[place];
-      for (int p = 0; p < pieces; ++p) {
+      const int all = kind == ValueKind::state ? state_pieces(chain_.blocks[b]) : 1;
+      const PlaceId last = place_of(kind, b, std::max(0, all - 1));
+      const bool is_cut = kind == ValueKind::state && plan_.places[last].kind == PlaceKind::drive;
+      for (int p = 0; p < (is_cut ? all : 1); ++p) {
+        const PlaceId place = is_cut ? place_of(kind, b, p) : last;
+        Bytes& end = ends[place];
         const int index = is_cut ? piece_number(chain_.blocks[b], p) : -1;
         const ValueId id = value(kind, b, index);
         home_.resize(plan_.values.size());

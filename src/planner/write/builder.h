@@ -56,12 +56,12 @@ class PlanBuilder {
 
   /// Lays out W.b and S.b of all blocks in block order from the place's first byte, 4096-aligned,
   /// as home instances. The same for every mode and strategy. Returns where they end. Requires:
-  /// values R.b and O.b are made, for the tasks' signatures are settled here. On drives S.b is in
-  /// pieces, in order.
+  /// values R.b and O.b are made, for the tasks' signatures are settled here. S.b is in pieces, in
+  /// order, where the last of them is on drives.
   Bytes lay_out_home(PlaceId place);
   /// The same with each value at the place that `place_of` gives it; where each place's homes end.
   std::map<PlaceId, Bytes> lay_out_homes(
-      const std::function<PlaceId(ValueKind kind, BlockId block)>& place_of);
+      const std::function<PlaceId(ValueKind kind, BlockId block, int piece)>& place_of);
   InstanceId home(ValueKind kind, BlockId block, int piece = -1) const;
 
   /// Appends a task; what it reads and writes comes from its signature

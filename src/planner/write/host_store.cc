@@ -24,10 +24,12 @@ HostStore::HostStore(PlanBuilder& builder, const Chain& chain, const StreamSched
     if (residence.rounds(b.number())) builder.value(ValueKind::rounded, b, -1);
     if (residence.updates_ahead(b.number())) builder.value(ValueKind::original, b, -1);
   }
-  home_ends_ = builder.lay_out_homes([&](ValueKind kind, BlockId block) {
+  home_ends_ = builder.lay_out_homes([&](ValueKind kind, BlockId block, int piece) {
     const BlockHome& home = home_of(block);
     if (home.on_device) return builder.device(residence.device(block.number())).place;
-    const bool on_drive = kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
+    const bool on_drive = kind == ValueKind::weight
+                              ? home.weight_on_drive
+                              : home.state_on_drive && piece >= home.pieces_in_dram;
     return on_drive ? queues.drives->place : queues.host;
   });
   end_ = homes_end(queues.host);
@@ -198,11 +200,16 @@ void HostStore::update(BlockId block, InstanceId scale) {
   builder_.copy(builder_.queues().drives->write, weights, builder_.home(ValueKind::weight, block));
 }
 
-// Piece by piece, each written back as soon as it is updated.
+// Piece by piece, each that rests on drives written back as soon as it is updated.
 void HostStore::update_from_drives(BlockId block, PlanBuilder::UpdateInstances instances) {
   const ChainBlock& costs = chain_.blocks[block];
   for (int p = 0; p < state_pieces(costs); ++p) {
     const int piece = piece_number(costs, p);
+    if (p < home_of(block).pieces_in_dram) {
+      instances.states = builder_.home(ValueKind::state, block, piece);
+      builder_.update(block, builder_.queues().update, instances, piece);
+      continue;
+    }
     instances.states = state(block, piece);
     builder_.update(block, builder_.queues().update, instances, piece);
     builder_.copy(builder_.queues().drives->write, instances.states,

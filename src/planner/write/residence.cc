@@ -103,6 +103,7 @@ bool Residence::renews_at_once(int block) const {
   const BlockHome at = home(block);
   if (!at.renews_at_once) return false;
   if (updates_wait(block)) return updates_ahead_[block];
+  if (updates_last(block)) return false;
   return trains_ && chain_.blocks[block].trainable && !at.on_device && !at.weight_on_drive;
 }
 

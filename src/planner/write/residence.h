@@ -57,7 +57,7 @@ class Residence {
   /// What comes down of the block's sum is not used at once: it waits for the norm, for the end of
   /// backward, for another visit, or for the block whose weights a tied head reads.
   bool sum_waits_on_host(int block) const {
-    const bool waits = updates_wait(block) && !lands_behind_norm(block);
+    const bool waits = (updates_wait(block) && !lands_behind_norm(block)) || updates_last(block);
     return waits || !lands_whole(block) || chain_.blocks[block].reads_weight.valid();
   }
   /// Where the step takes its norm first: the sum is in DRAM when the norm is known, so that its
@@ -87,6 +87,10 @@ class Residence {
 
   /// The block's update waits for the norm, or for the end of backward.
   bool updates_wait(int block) const { return sum_waits(block) || schedule_.updates_at_end; }
+  /// Nothing else keeps it waiting, but it comes behind the updates of other blocks.
+  bool updates_last(int block) const {
+    return home(block).sum_waits_in_dram && !updates_wait(block);
+  }
   /// Updates read W through slots and a queue of their own, if any waits: then the first block's
   /// does.
   bool reads_apart() const { return schedule_.updates_read_apart && updates_wait(0); }

@@ -45,6 +45,10 @@ std::vector<BlockHome> random_homes(const Chain& chain, std::mt19937& random) {
     home.input_stays = random() % 3 == 0;
     home.renews_at_once = home.weight_stays && random() % 2 == 0;
   }
+  for (BlockHome& home : homes) {
+    const bool may = !home.on_device && !home.sum_waits;
+    home.sum_waits_in_dram = may && random() % 3 == 0;
+  }
   const BlockId tied = chain.blocks.back().reads_weight;
   if (tied.valid() && !homes.back().on_device) homes.back().sum_waits = false;
   return homes;

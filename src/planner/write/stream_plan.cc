@@ -58,7 +58,13 @@ class StreamWriter {
       run(v);
     }
     // Behind all other sums, in the order in which the next step needs the blocks' updates.
-    for (const auto& [b, v] : waiting_) land(v, b);
+    for (const auto& [b, v] : waiting_) {
+      if (residence_.updates_last(b)) {
+        store_.update(b, scale_);
+      } else {
+        land(v, b);
+      }
+    }
     if (visits_.count() == visits_.first_again()) collect();
     if (train_) {
       for (int d = 0; d < schedule_.devices; ++d) update_all(d);
@@ -436,6 +442,9 @@ class StreamWriter {
     } else if (residence_.updates(visit.device, b)) {
       if (!residence_.updates_wait(b)) due_[visit.device].insert(b);
     } else if (gathers) {
+      waiting_[b] = v;
+    } else if (residence_.updates_last(b)) {
+      bring_sum_down(v, residence_.update_sum(b), b, true);
       waiting_[b] = v;
     } else {
       land(v, b);

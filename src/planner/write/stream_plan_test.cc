@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/simulator.h"
+#include "plan/sample_plans.h"
 #include "plan/verify.h"
 #include "planner/costs/bounds.h"
 #include "planner/costs/estimate.h"
@@ -149,6 +150,43 @@ TEST(StreamPlan, TakesOfDevicesWhatIsSeenBeforeItIsWrittenOrMore) {
 }
 
 // What is made and read on one device does not leave it, whatever the visits are.
+// Their sums come down with the others; with clipping all updates wait alike.
+TEST(StreamPlan, UpdatesOfSumsThatWaitInDramComeLast) {
+  for (const bool clips : {false, true}) {
+    PlanQuestion question = sample_question({.layers = 3}, {}, 2);
+    question.clips = clips;
+    const Chain chain = make_chain(question);
+    StreamSchedule schedule = one_by_one(chain, question.micro_batches);
+    const auto written = [&] {
+      Plan plan = write_stream_plan(question, chain, schedule);
+      order_accesses(plan);
+      EXPECT_EQ(found_in(plan), "nothing");
+      return plan;
+    };
+    const auto blocks_of = [](const Plan& plan, TaskKind kind) {
+      std::vector<int> blocks;
+      for (const Task& task : plan.tasks) {
+        const bool of_sum =
+            kind != TaskKind::copy ||
+            plan.values[plan.instances[task.writes.front()].value].kind == ValueKind::gradient;
+        if (task.kind == kind && of_sum) blocks.push_back(task.block.number());
+      }
+      return blocks;
+    };
+    const Plan before = written();
+    schedule.homes.resize(chain.size());
+    for (const int b : {5, 2}) schedule.homes[b].sum_waits_in_dram = true;
+    const Plan plan = written();
+    EXPECT_EQ(blocks_of(plan, TaskKind::copy), blocks_of(before, TaskKind::copy));
+    std::vector<int> expected = blocks_of(before, TaskKind::update);
+    if (!clips) {
+      std::erase_if(expected, [](int b) { return b == 5 || b == 2; });
+      expected.insert(expected.end(), {2, 5});
+    }
+    EXPECT_EQ(blocks_of(plan, TaskKind::update), expected);
+  }
+}
+
 TEST(StreamPlan, InputsThatStayCrossTheHostOnlyBetweenDevices) {
   const PlanQuestion question = sample_question({.layers = 3}, {.devices = 2}, 2);
   const Chain chain = make_chain(question);

@@ -40,6 +40,10 @@ struct BlockHome {
   /// sums of the step: while the next step's forward runs, which needs the block's update last.
   /// Updated on the device, it is used behind the device's last visit.
   bool sum_waits = false;
+  /// G or R comes down with the others and has a slot of its own in DRAM, and its update comes
+  /// behind those of other blocks, as if it had waited on the device. Where updates wait for
+  /// something else, it is as if it were not.
+  bool sum_waits_in_dram = false;
   /// A.b.m has a slot of the device's until its last reader there is done, and so has dA.b.m; of
   /// the first block: X.m, also where the head reads it. What another device makes of them, or
   /// reads, passes through the host. Requires: all the block's visits are on one device.
@@ -50,6 +54,8 @@ struct BlockHome {
   bool renews_at_once = false;
   bool weight_on_drive = false;
   bool state_on_drive = false;
+  /// But so many of its first pieces, which DRAM has. Fewer than all.
+  int pieces_in_dram = 0;
   /// Its sum passes through DRAM in turn with those of other blocks.
   bool sum_passes = false;
   /// And rests on the drives where it waits for something. One that passes and does not may wait
@@ -142,6 +148,8 @@ struct StreamSchedule {
   int saved_slots = 3;  // per device, of the ring through which what leaves it passes; DRAM has as
                         // many for what goes on to the drives
   Bytes left_free;      // of DRAM, beside what rests there
+  /// Where DRAM has no room for all of a block's states, it may have some of their pieces.
+  bool parts_states = false;
   StagingRoom staging;
   /// Where two devices have p2p, activations and their gradients go straight from who makes to who
   /// reads them, and so do a tied head's weights and sum and sums that another device goes on with.
