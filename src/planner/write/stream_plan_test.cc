@@ -149,7 +149,6 @@ TEST(StreamPlan, TakesOfDevicesWhatIsSeenBeforeItIsWrittenOrMore) {
   expect_enough(equal, 100);
 }
 
-// What is made and read on one device does not leave it, whatever the visits are.
 // Their sums come down with the others; with clipping all updates wait alike.
 TEST(StreamPlan, UpdatesOfSumsThatWaitInDramComeLast) {
   for (const bool clips : {false, true}) {
@@ -187,6 +186,7 @@ TEST(StreamPlan, UpdatesOfSumsThatWaitInDramComeLast) {
   }
 }
 
+// What is made and read on one device does not leave it, whatever the visits are.
 TEST(StreamPlan, InputsThatStayCrossTheHostOnlyBetweenDevices) {
   const PlanQuestion question = sample_question({.layers = 3}, {.devices = 2}, 2);
   const Chain chain = make_chain(question);
