@@ -234,22 +234,32 @@ void BlockMoves::resize_staging(StreamSchedule& schedule) {
   count = resized(count, 1);
 }
 
-/// How many sums that wait for the norm leave DRAM first; or else whether one waits there.
 void BlockMoves::change_waiting(StreamSchedule& schedule) {
-  if (!may_.sums) {
-    for (int draw = 0; draw < kDraws; ++draw) {
-      const int block = any_block();
-      BlockHome home = schedule.chosen_homes[block];
-      if (!home_of_block(schedule, BlockId(block)).state_on_drive) continue;
-      const bool waits = home.sum_waits || home.sum_waits_in_dram;
-      home.sum_waits = !waits && one_in(2);
-      home.sum_waits_in_dram = !waits && !home.sum_waits;
-      return set_home(schedule, block, home);
-    }
-    return;
+  if (may_.sums) {
+    resize_sums_leaving(schedule);
+  } else {
+    wait_elsewhere(schedule);
   }
+}
+
+/// With clipping: how many sums that wait for the norm leave DRAM first.
+void BlockMoves::resize_sums_leaving(StreamSchedule& schedule) {
   const int blocks = static_cast<int>(chain_.size());
   schedule.sums_leave_first = std::min(blocks, resized(schedule.sums_leave_first, 0));
+}
+
+/// Of a block whose states rest on drives: its sum waits no more, or does, on its device or in
+/// DRAM.
+void BlockMoves::wait_elsewhere(StreamSchedule& schedule) {
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const int block = any_block();
+    if (!home_of_block(schedule, BlockId(block)).state_on_drive) continue;
+    BlockHome home = schedule.chosen_homes[block];
+    const bool waits = home.sum_waits || home.sum_waits_in_dram;
+    home.sum_waits = !waits && one_in(2);
+    home.sum_waits_in_dram = !waits && !home.sum_waits;
+    return set_home(schedule, block, home);
+  }
 }
 
 void BlockMoves::give_way(StreamSchedule& schedule, int device) {

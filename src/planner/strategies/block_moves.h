@@ -47,6 +47,8 @@ class BlockMoves {
   void wait_in_place_of_home(StreamSchedule& schedule);
   void resize_staging(StreamSchedule& schedule);
   void change_waiting(StreamSchedule& schedule);
+  void resize_sums_leaving(StreamSchedule& schedule);
+  void wait_elsewhere(StreamSchedule& schedule);
 
   bool one_in(int count) { return random_.below(count) == 0; }
   int any_block() { return random_.below(static_cast<int>(chain_.size())); }

@@ -19,8 +19,6 @@
 namespace ferry {
 namespace {
 
-constexpr Bytes kEverything{std::int64_t{1} << 62};
-
 // What is larger stays in DRAM, so that the slots through which others pass are no larger.
 struct Largest {
   Bytes states = kEverything;

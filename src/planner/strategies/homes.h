@@ -9,6 +9,7 @@
 // drives.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "planner/write/stream_schedule.h"
 
 namespace ferry {
+
+/// More than any place has.
+inline constexpr Bytes kEverything{std::int64_t{1} << 62};
 
 /// Everything that can leave DRAM leaves it. `schedule`: homes on devices as they are.
 void rest_all_on_drives(const PlanQuestion& question, const Chain& chain, StreamSchedule& schedule);

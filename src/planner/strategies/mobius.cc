@@ -25,6 +25,7 @@
 #include "planner/write/allocate.h"
 #include "planner/write/pipeline_schedule.h"
 #include "planner/write/stream_schedule.h"
+#include "spec/drive_array.h"
 #include "spec/pass_names.h"
 
 namespace ferry {
@@ -335,6 +336,7 @@ StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chai
     return faster_of(std::move(found), std::move(apart), chain,
                      [](MobiusSearch& other) { return !other.start(); });
   }
+  if (!has_drives(way.machine)) return found;
   for (const double share : kOnDrives) {
     found = faster_of(std::move(found), way, chain, [&](MobiusSearch& other) {
       return !other.start() && other.rest_less_on_drives(share);

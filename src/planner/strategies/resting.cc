@@ -15,11 +15,6 @@
 #include "spec/drive_array.h"
 
 namespace ferry {
-namespace {
-
-constexpr Bytes kEverything{std::int64_t{1} << 62};
-
-}  // namespace
 
 // Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it;
 // and on the devices what neither holds.
