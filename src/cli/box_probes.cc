@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/free_space.h"
 #include "spec/memory_nodes.h"
-#include "store/swap_file.h"
 #include "train/devices.h"
 #include "train/measure.h"
 #include "train/update_rate.h"
@@ -20,7 +20,7 @@ namespace {
 constexpr Bytes kStatePerParameter = 16_B;  // of AdamW: weight, two moments, gradient
 
 DriveFacts drive_facts(const std::string& folder, Bytes size) {
-  const Bytes free = free_space(folder);  // also refuses what is no folder
+  const Bytes free = free_space(folder);  // also refuses what is not there
   struct stat status = {};
   if (stat(folder.c_str(), &status) != 0) throw system_error("cannot look at " + folder, errno);
   return {.folder = std::filesystem::canonical(folder),

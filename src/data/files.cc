@@ -2,29 +2,33 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/free_space.h"
 
 namespace ferry {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string free_space(const fs::path& path) {
-  struct statvfs status = {};
-  if (statvfs(path.c_str(), &status) != 0) return "unknown";
-  return to_string(Bytes{static_cast<std::int64_t>(status.f_bavail * status.f_frsize)});
-}
-
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+/// For the message of an error: "1.5 GiB", where the file is.
+std::string space_beside(const fs::path& file) {
+  try {
+    return to_string(free_space(folder_of(file)));
+  } catch (const std::runtime_error&) {
+    return "unknown";
+  }
 }
 
 void sync_path(const fs::path& path, int flags) {
@@ -48,7 +52,7 @@ OutputFile::OutputFile(fs::path path, Bytes size) : file_(std::move(path)), size
   if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return;
   const int error = errno;
   throw system_error("cannot reserve " + this->path().string() + ": needs " + to_string(size) +
-                         ", has " + free_space(folder_of(this->path())) + " free",
+                         ", has " + space_beside(this->path()) + " free",
                      error);
 }
 
@@ -63,10 +67,11 @@ void OutputFile::write(Bytes offset, std::span<const std::byte> source) {
     if (put > 0) {
       done += static_cast<std::size_t>(put);
     } else if (put == 0 || errno != EINTR) {
+      const int error = put == 0 ? EIO : errno;
       throw system_error("write failed: " + path().string() + " at byte " + std::to_string(at) +
                              ", " + std::to_string(done) + " of " + std::to_string(source.size()) +
-                             " bytes written, " + free_space(folder_of(path())) + " free",
-                         put == 0 ? EIO : errno);
+                             " bytes written, " + space_beside(path()) + " free",
+                         error);
     }
   }
 }

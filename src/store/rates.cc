@@ -24,10 +24,10 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/free_space.h"
 #include "base/median.h"
 #include "store/drive_space.h"
 #include "store/mapping.h"
-#include "store/swap_file.h"
 
 namespace ferry {
 namespace {

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "store/swap_file.h"
 #include "store/temporary_folders.h"
 
 namespace ferry {
@@ -65,7 +64,6 @@ TEST(Rates, ADuplexDriveTakesAsLongAsTheSlowerOfBoth) {
 
 TEST(Rates, AFolderThatIsNotThereIsTheUsersError) {
   EXPECT_THROW(measure_drive("/nowhere/at/all", 1_MiB, 2), UserError);
-  EXPECT_THROW(free_space("/nowhere/at/all"), UserError);
 }
 
 TEST(Rates, AFileLargerThanTheDriveIsRefusedWithNeedAndHave) {

@@ -2,17 +2,16 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/free_space.h"
 
 namespace ferry {
 namespace {
@@ -20,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Bytes kReservedAtOnce = 16_GiB;  // some file systems take seconds for it
-
-constexpr Bytes kNoLimitTold{std::int64_t{1} << 60};  // by ramfs and some network file systems
 
 int named_and_unlinked(const fs::path& folder) {
   std::string name = (folder / ".ferry-swap-XXXXXX").string();
@@ -51,19 +48,6 @@ bool set_direct(int descriptor, bool direct) {
 }
 
 }  // namespace
-
-Bytes free_space(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    throw UserError(folder.string() + ": expected a folder on the drive; there is none");
-  }
-  struct statvfs status = {};
-  if (statvfs(folder.c_str(), &status) != 0) {
-    throw system_error("cannot tell the free space of " + folder.string(), errno);
-  }
-  if (status.f_blocks == 0) return kNoLimitTold;
-  return {static_cast<std::int64_t>(status.f_bavail * status.f_frsize)};
-}
 
 Descriptor::Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
 

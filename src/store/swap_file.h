@@ -9,9 +9,6 @@
 
 namespace ferry {
 
-/// What can be written into `folder` now. Throws UserError when there is no such folder.
-Bytes free_space(const std::filesystem::path& folder);
-
 /// A file descriptor that is closed with its owner.
 class Descriptor {
  public:

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/free_space.h"
 #include "data/manifest.h"
 #include "data/model_folder.h"
 #include "data/safetensors_writer.h"
@@ -182,14 +183,6 @@ FolderThere nearest_to(const fs::path& folder) {
   return {there, found.st_dev};
 }
 
-Bytes available(const fs::path& folder) {
-  try {
-    return Bytes{static_cast<std::int64_t>(fs::space(nearest_to(folder).path).available)};
-  } catch (const fs::filesystem_error& error) {
-    throw ResourceError(std::string("cannot look for space: ") + error.what());
-  }
-}
-
 Bytes size_of_unfinished(const fs::path& checkpoints) {
   Bytes size;
   try {
@@ -233,7 +226,7 @@ std::string lack_of_space(const ModelSpec& model, const Job& job) {
   const fs::path folder = checkpoints_in(job.out);
   const Bytes need = checkpoint_size(model, job);
   try {
-    const Bytes have = available(folder);
+    const Bytes have = free_space(nearest_to(folder).path);
     if (need <= have) return {};
     return folder.string() + " lacks " + to_string(need - have) + ": a checkpoint takes " +
            to_string(need) + ", " + to_string(have) + " are free";
@@ -267,7 +260,7 @@ void require_space(const ModelSpec& model, const Job& job, std::int64_t done,
     add(file.folder, file.size, "a swap file of " + to_string(file.size));
   }
   for (const SpaceNeed& need : needs) {
-    const Bytes have = available(need.folder) + need.leaving;
+    const Bytes have = free_space(nearest_to(need.folder).path) + need.leaving;
     if (need.need <= have) continue;
     throw ResourceError(need.folder.string() + ": " + need.what + " need " +
                         std::to_string(need.need.count) + " bytes, the drive has " +
