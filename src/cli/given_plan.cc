@@ -51,7 +51,7 @@ std::optional<Bytes> expected_bytes(const Value& value, const PlanQuestion& ques
     case ValueKind::activation_gradient:
       return activation_bytes(model, shape, Bytes{weight_element_bytes(question.precision)});
     case ValueKind::tokens:
-      return 16 * Bytes{shape.tokens()};
+      return tokens_bytes(shape);
     case ValueKind::loss:
     case ValueKind::clip:
       return 4_B;

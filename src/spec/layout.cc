@@ -38,6 +38,8 @@ Bytes gradient_bytes(const BlockLayout& layout) { return {layout.elements * 4}; 
 
 Bytes rounded_bytes(const BlockLayout& layout) { return {layout.elements * 2}; }
 
+Bytes tokens_bytes(BatchShape shape) { return 2 * 8 * Bytes{shape.tokens()}; }
+
 Bytes device_update_workspace(const BlockLayout& layout) {
   return {std::min(layout.elements, kUpdatePieceElements) * 4 * 4};
 }

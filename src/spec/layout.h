@@ -6,7 +6,7 @@
 //   S.b  bf16: lo16[elements] m32 v32    fp32: m32[elements] v32
 //   G.b  fp32 sum[elements]; a tied head's G holds the gradient of the weight it reads
 //   R.b  bf16 sum[elements]
-// The padding between tensors is never read.
+// The padding between tensors is never read. X.m is ids and labels, both int64 [batch, time].
 //
 // S.b may be in pieces: each is laid out as S.b is, of its own elements alone, which follow those
 // of the piece before. All have as many but the last.
@@ -49,6 +49,7 @@ Bytes weight_bytes(const BlockLayout& layout, Precision precision);
 Bytes state_bytes(const BlockLayout& layout, Precision precision);
 Bytes gradient_bytes(const BlockLayout& layout);
 Bytes rounded_bytes(const BlockLayout& layout);
+Bytes tokens_bytes(BatchShape shape);
 
 /// An update on a device goes in pieces of this many elements: 1 MiB per fp32 temporary.
 inline constexpr std::int64_t kUpdatePieceElements = 1 << 18;

@@ -28,7 +28,7 @@ BenchPlan::BenchPlan(const ModelSpec& model, const MeasureRequest& request, Bloc
     const bool head = each.kind == BlockKind::head, tied = head && model.tied;
     plan.blocks.push_back({to_string(each.kind), 0, !tied, head, tied ? BlockId(0) : BlockId()});
   }
-  add({ValueKind::tokens, {}, 0, tokens_bytes(request.micro_batch_size, request.sequence)});
+  add({ValueKind::tokens, {}, 0, tokens_bytes({request.micro_batch_size, request.sequence})});
   add({ValueKind::loss, {}, 0, 4_B});
   add_boundaries(request);
   add_states();

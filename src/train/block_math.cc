@@ -57,10 +57,6 @@ std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
   return views;
 }
 
-Bytes tokens_bytes(int micro_batch_size, int sequence) {
-  return Bytes{8} * micro_batch_size * sequence * 2;
-}
-
 BlockMath::BlockMath(const ModelSpec& model, const Plan& plan, const Binding& binding)
     : model_(model),
       plan_(plan),

@@ -92,7 +92,4 @@ class BlockMath {
 std::vector<at::Tensor> weight_views(const ModelSpec& model, const Plan& plan,
                                      const Binding& binding, BlockId block_id, InstanceId weight);
 
-/// Bytes of X.m: ids and labels, both int64 [micro_batch_size, sequence].
-Bytes tokens_bytes(int micro_batch_size, int sequence);
-
 }  // namespace ferry

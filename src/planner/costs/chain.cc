@@ -114,7 +114,7 @@ Chain paper_chain(const PlanQuestion& question) {
                     "': a plan updates every block, so each needs 'weights' and 'parameters'; "
                     "papers.pure: true asks for a paper's program, which needs neither");
   }
-  chain.tokens = 16 * Bytes{std::int64_t{question.micro_batch_size} * question.sequence};
+  chain.tokens = tokens_bytes({question.micro_batch_size, question.sequence});
   return chain;
 }
 
@@ -126,7 +126,7 @@ Chain model_chain(const PlanQuestion& question) {
   }
   chain.activation =
       activation_bytes(question.model, shape, {weight_element_bytes(question.precision)});
-  chain.tokens = 16 * Bytes{shape.tokens()};
+  chain.tokens = tokens_bytes(shape);
   return chain;
 }
 
