@@ -343,12 +343,12 @@ AnswerWithoutRemedies search(const PlanQuestion& question, PhaseListener& listen
   return question.shared ? answer_in_shared_memory(question, try_all) : try_all(question);
 }
 
-using ChangeSearch = std::function<std::vector<FittingChange>(const PlanQuestion& question,
-                                                              const Shortage& lacking)>;
+using FindChanges = std::function<std::vector<FittingChange>(const PlanQuestion& question,
+                                                             const Shortage& lacking)>;
 
 /// The answer, its plans verified; where nothing fits, with what `changes_of` finds.
 PlanAnswer checked_answer(const PlanQuestion& asked, PhaseListener& listener,
-                          const ChangeSearch& changes_of) {
+                          const FindChanges& changes_of) {
   asked_strategies(asked);
   check_question(asked);
   const PlanQuestion question = with_estimated_profile(asked);
