@@ -60,8 +60,7 @@ const TrainSummary& RunTotals::summary(int done, const std::filesystem::path& ne
   summary_.steps_done = done;
   summary_.measured_step = setup_.tally.median_step();
   summary_.tokens_per_second = setup_.tally.median_tokens_per_second();
-  summary_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  summary_.seconds = since(begun_).seconds();
   summary_.measured_peak = peaks();
   summary_.checkpoint = newest;
   for (const Place& place : setup_.train.plan.places) {

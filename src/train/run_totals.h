@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/steady_time.h"
 #include "plan/plan.h"
 #include "store/own_memory.h"
 #include "train/drive_meter.h"
@@ -45,7 +46,7 @@ class RunTotals {
 
  private:
   const Setup setup_;
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  const SteadyTime begun_ = std::chrono::steady_clock::now();
   TrainSummary summary_;
 };
 

@@ -20,8 +20,6 @@ constexpr int kWarmUps = 2;
 constexpr int kRounds = 9;
 constexpr Micros kRoundLength{20'000};  // a turn repeats a work until it takes about this long
 
-using Clock = std::chrono::steady_clock;
-
 /// How often a work is repeated in a round.
 int repeats_of(Micros length) {
   return static_cast<int>(std::clamp(kRoundLength.count / std::max(length.count, 1.0), 1.0, 200.0));
@@ -38,7 +36,7 @@ Micros core_time() {
 
 Stopwatch::Timing Stopwatch::run(const Work& work, int repeats) const {
   const Micros used = core_time();
-  const Clock::time_point start = Clock::now();
+  const SteadyTime start = std::chrono::steady_clock::now();
   on_driving_thread(device_.simulated(), [&] {
     device_.attach_thread();
     const c10::StreamGuard current(stream_);

@@ -45,8 +45,6 @@
 namespace ferry {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// "a1b2c3d4e5f60718, 100 rows": what is in a token file, whatever it was made from.
 std::string rows_text(const TokenFile& file) {
   return to_hexadecimal(file.contents_hash()) + ", " + std::to_string(file.size()) + " rows";
@@ -146,7 +144,7 @@ class Run final : public Observer {
   bool evaluating_ = false;        // now
   bool stop_asked_ = false;        // and a step was not begun for it
   std::string trouble_;            // why the run stops; empty: no trouble
-  Clock::time_point last_finish_;
+  SteadyTime last_finish_;
   std::array<int, 2> finished_tasks_{};  // of the steps in flight, by parity
 };
 
@@ -332,7 +330,7 @@ void Run::run_steps_or_save() {
 }
 
 void Run::run_steps() {
-  last_finish_ = Clock::now();
+  last_finish_ = std::chrono::steady_clock::now();
   drives_.restart();
   while (done_ < job_.train.steps && !stop_asked_) {
     tally_.drive_begins(done_);
@@ -342,7 +340,7 @@ void Run::run_steps() {
     if (stop_asked_) return;
     if (saving_->is_due(done_)) saving_->try_to_save(done_, collapse_.last_good());
     if (evaluation_is_due(done_)) evaluate();
-    last_finish_ = Clock::now();
+    last_finish_ = std::chrono::steady_clock::now();
     drives_.restart();
   }
 }
@@ -436,7 +434,7 @@ void Run::watch_for_collapse(const StepReport& report) {
 }
 
 void Run::evaluate() {
-  const auto begun = Clock::now();
+  const SteadyTime begun = std::chrono::steady_clock::now();
   evaluating_ = true;
   // Behind the last step it is made: a run that goes on would find nothing to do.
   const bool may_stop = done_ < job_.train.steps;
@@ -449,7 +447,7 @@ void Run::evaluate() {
     stop_asked_ = true;
     return;
   }
-  evaluation_seconds_ = std::chrono::duration<double>(Clock::now() - begun).count();
+  evaluation_seconds_ = since(begun).seconds();
   evaluated_ = done_;
   totals_.evaluated(*loss);
   log_->evaluated(done_, *loss);

@@ -356,7 +356,7 @@ class StreamWriter {
     const int d = visit.device;
     InstanceId loss;
     for (int b = visit.end - 1; b >= visit.first; --b) {
-      if (is_head(b)) loss = devices_[d].scalar(ValueKind::loss, -1, m);
+      if (is_head(b)) loss = devices_[d].scalar(ValueKind::loss, {}, m);
       backward(b, m, v, {loss, norms});
     }
     // What the next stage waits for leaves before anything else.
@@ -366,7 +366,7 @@ class StreamWriter {
       if (is_read) pass_on(v, fetch(d, passed), passed);
       devices_[d].let_go(passed);
     }
-    if (loss >= 0 && !visits_.is_again(v)) bring_loss_down(d, loss, m);
+    if (loss.valid() && !visits_.is_again(v)) bring_loss_down(d, loss, m);
   }
 
   struct BackwardResults {
