@@ -78,6 +78,11 @@ IdVector<BlockId, BlockId> StageBuilder::components(const Placement& placement) 
 }
 
 MixedStages StageBuilder::build(const Placement& placement) const {
+  return in_order(cut_components(placement));
+}
+
+// Without depths, in the order of their first blocks.
+MixedStages StageBuilder::cut_components(const Placement& placement) const {
   const std::size_t blocks = predecessors_.size();
   const IdVector<BlockId, BlockId> component = components(placement);
   IdVector<BlockId, MixedStageId> open(blocks);  // of each component: the stage that still grows
@@ -99,8 +104,11 @@ MixedStages StageBuilder::build(const Placement& placement) const {
       if (from != stage) ancestors.add(from, stage, stages.ids());
     }
   }
+  return stages;
+}
 
-  // Ids by topological rank, then the depths from the last stage back.
+// Ids by topological rank, with the depths from the last stage back.
+MixedStages StageBuilder::in_order(MixedStages stages) const {
   const auto reads = sources(stages);
   IdVector<MixedStageId, std::vector<MixedStageId>> readers(stages.size());
   IdVector<MixedStageId, std::size_t> waits(stages.size());

@@ -43,6 +43,8 @@ class StageBuilder {
 
  private:
   IdVector<BlockId, BlockId> components(const Placement& placement) const;
+  MixedStages cut_components(const Placement& placement) const;
+  MixedStages in_order(MixedStages stages) const;
 
   IdVector<BlockId, std::vector<BlockId>> predecessors_;
 };
