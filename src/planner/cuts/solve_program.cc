@@ -112,10 +112,7 @@ ProgramSolution read(void* highs, const LinearProgram& program, bool relaxed) {
   return result;
 }
 
-ProgramSolution run(const LinearProgram& program, const ProgramLimits& limits,
-                    const std::vector<std::pair<int, double>>& start, const char* presolve) {
-  const HighsHandle highs(Highs_create());
-  void* const h = highs.get();
+void set_options(void* h, const ProgramLimits& limits, const char* presolve) {
   expect_ok(Highs_setBoolOptionValue(h, "output_flag", 0), "output_flag");
   expect_ok(Highs_setIntOptionValue(h, "threads", 1), "threads");
   expect_ok(Highs_setIntOptionValue(h, "random_seed", 0), "random_seed");
@@ -128,28 +125,37 @@ ProgramSolution run(const LinearProgram& program, const ProgramLimits& limits,
   expect_ok(Highs_setDoubleOptionValue(h, "mip_heuristic_effort", 0), "mip_heuristic_effort");
   expect_ok(Highs_setDoubleOptionValue(h, "time_limit", std::max(0.0, limits.seconds)),
             "time_limit");
+  if (limits.relaxed && limits.iterations >= 0) {
+    expect_ok(Highs_setIntOptionValue(h, "simplex_iteration_limit",
+                                      static_cast<HighsInt>(limits.iterations)),
+              "simplex_iteration_limit");
+  }
+}
+
+void pass_start(void* h, const std::vector<std::pair<int, double>>& start) {
+  if (start.empty()) return;
+  std::vector<HighsInt> columns;
+  std::vector<double> values;
+  for (const auto& [column, value] : start) {
+    columns.push_back(column);
+    values.push_back(value);
+  }
+  expect_ok(Highs_setSparseSolution(h, static_cast<HighsInt>(columns.size()), columns.data(),
+                                    values.data()),
+            "passing the start");
+}
+
+ProgramSolution run(const LinearProgram& program, const ProgramLimits& limits,
+                    const std::vector<std::pair<int, double>>& start, const char* presolve) {
+  const HighsHandle highs(Highs_create());
+  void* const h = highs.get();
+  set_options(h, limits, presolve);
   pass(h, program, limits.relaxed);
   StopRule rule{limits.iterations, limits.enough};
-  if (limits.relaxed) {
-    if (limits.iterations >= 0) {
-      expect_ok(Highs_setIntOptionValue(h, "simplex_iteration_limit",
-                                        static_cast<HighsInt>(limits.iterations)),
-                "simplex_iteration_limit");
-    }
-  } else {
+  if (!limits.relaxed) {
     expect_ok(Highs_setCallback(h, stop_when_reached, &rule), "setting the callback");
     expect_ok(Highs_startCallback(h, kHighsCallbackMipInterrupt), "starting the callback");
-    if (!start.empty()) {
-      std::vector<HighsInt> columns;
-      std::vector<double> values;
-      for (const auto& [column, value] : start) {
-        columns.push_back(column);
-        values.push_back(value);
-      }
-      expect_ok(Highs_setSparseSolution(h, static_cast<HighsInt>(columns.size()), columns.data(),
-                                        values.data()),
-                "passing the start");
-    }
+    pass_start(h, start);
   }
   expect_ok(Highs_run(h), "solving");
   return read(h, program, limits.relaxed);
