@@ -144,9 +144,34 @@ double ratio(double numerator, double denominator) {
   return denominator > 0 ? numerator / denominator : 1.0;
 }
 
+Micros scaled(Micros measured, Micros before, Micros after) {
+  return measured * ratio(after.count, before.count);
+}
+
 Bytes scaled(Bytes measured, Bytes before, Bytes after) {
   const double factor = ratio(static_cast<double>(after.count), static_cast<double>(before.count));
   return {static_cast<std::int64_t>(static_cast<double>(measured.count) * factor) + 1};
+}
+
+/// A measured block of another batch: as the estimates of it change.
+void scale(BlockProfile& block, const BlockProfile& before, const BlockProfile& after) {
+  block.forward = scaled(block.forward, before.forward, after.forward);
+  block.backward = scaled(block.backward, before.backward, after.backward);
+  block.forward_workspace =
+      scaled(block.forward_workspace, before.forward_workspace, after.forward_workspace);
+  block.backward_workspace =
+      scaled(block.backward_workspace, before.backward_workspace, after.backward_workspace);
+  block.activation = after.activation;
+  block.activation_gradient = after.activation_gradient;
+  if (block.saved == 0_B) return;
+  block.saved = round_up(scaled(block.saved, before.saved, after.saved), 512_B);
+  block.saving_forward = scaled(block.saving_forward, before.forward, after.forward);
+  block.saved_backward = scaled(block.saved_backward, before.saved_backward, after.saved_backward);
+  block.saving_workspace =
+      scaled(block.saving_workspace, before.saving_workspace, after.saving_workspace);
+  block.saved_backward_workspace =
+      scaled(block.saved_backward_workspace, before.saved_backward_workspace,
+             after.saved_backward_workspace);
 }
 
 Micros device_update_time(const PlanQuestion& question, const MachineDevice& device,
@@ -216,27 +241,7 @@ PlanQuestion with_batch(const PlanQuestion& question, int micro_batches, int mic
   for (BlockProfile& block : result.profile.blocks) {
     const BlockProfile* old_guess = find_block(before, block.key);
     const BlockProfile* new_guess = find_block(after, block.key);
-    if (old_guess == nullptr || new_guess == nullptr) continue;
-    block.forward = block.forward * ratio(new_guess->forward.count, old_guess->forward.count);
-    block.backward = block.backward * ratio(new_guess->backward.count, old_guess->backward.count);
-    block.forward_workspace =
-        scaled(block.forward_workspace, old_guess->forward_workspace, new_guess->forward_workspace);
-    block.backward_workspace = scaled(block.backward_workspace, old_guess->backward_workspace,
-                                      new_guess->backward_workspace);
-    if (block.saved > 0_B) {
-      block.saved = round_up(scaled(block.saved, old_guess->saved, new_guess->saved), 512_B);
-      block.saving_forward =
-          block.saving_forward * ratio(new_guess->forward.count, old_guess->forward.count);
-      block.saved_backward = block.saved_backward * ratio(new_guess->saved_backward.count,
-                                                          old_guess->saved_backward.count);
-      block.saving_workspace =
-          scaled(block.saving_workspace, old_guess->saving_workspace, new_guess->saving_workspace);
-      block.saved_backward_workspace =
-          scaled(block.saved_backward_workspace, old_guess->saved_backward_workspace,
-                 new_guess->saved_backward_workspace);
-    }
-    block.activation = new_guess->activation;
-    block.activation_gradient = new_guess->activation_gradient;
+    if (old_guess != nullptr && new_guess != nullptr) scale(block, *old_guess, *new_guess);
   }
   return result;
 }
