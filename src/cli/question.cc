@@ -82,6 +82,33 @@ PossibleDrive possible_drive(const Job& job) {
   return {.read = {known->read}, .write = {known->write}, .here = true, .measured = true};
 }
 
+/// The machine that the job names, or this one.
+void take_machine(const Job& job, PlanQuestion& plan, PhaseListener& listener) {
+  if (job.machine) {
+    plan.machine = read_machine(*job.machine);
+    hold_gpus_to_budgets(job, &plan.machine);
+    if (plan.machine.host.shared) plan.shared = shared_memory(plan.machine);
+  } else {
+    const HostLimits limits = host_limits("/", cores_by_affinity());
+    hold_gpus_to_budgets(job, nullptr);
+    plan.machine = machine_here(limits, listener);
+    plan.shared = shared_memory(limits, own_memory(getpid()), simulated_devices(plan.machine));
+  }
+  if (job.threads == 0) return;
+  for (MachineDevice& device : plan.machine.devices) {
+    if (device.kind == DeviceKind::sim) device.threads = job.threads;
+  }
+}
+
+/// What the job allows of the machine's memory.
+void take_budgets(const Job& job, PlanQuestion& plan) {
+  plan.device_budgets = device_budgets(job, plan.machine);
+  const bool host_capped = job.budget.host && *job.budget.host < plan.machine.host.memory;
+  plan.host_budget = host_capped ? *job.budget.host : plan.machine.host.memory;
+  plan.host_budget_source =
+      host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
+}
+
 /// The machine's drives as `budget.drive` has them, or one that it could have.
 void take_drives(Question& question, PhaseListener& listener) {
   const Job& job = question.job;
@@ -129,22 +156,9 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
     plan.model = read_model_spec(job.model);
     resolve_sequence(question.job, plan.model);
   }
-  if (job.machine) {
-    plan.machine = read_machine(*job.machine);
-    hold_gpus_to_budgets(job, &plan.machine);
-    if (plan.machine.host.shared) plan.shared = shared_memory(plan.machine);
-  } else {
-    const HostLimits limits = host_limits("/", cores_by_affinity());
-    hold_gpus_to_budgets(job, nullptr);
-    plan.machine = machine_here(limits, listener);
-    plan.shared = shared_memory(limits, own_memory(getpid()), simulated_devices(plan.machine));
-  }
+  take_machine(job, plan, listener);
   take_drives(question, listener);
-  if (job.threads > 0) {
-    for (MachineDevice& device : plan.machine.devices) {
-      if (device.kind == DeviceKind::sim) device.threads = job.threads;
-    }
-  }
+  take_budgets(job, plan);
   plan.micro_batches = job.train.micro_batches;
   plan.micro_batch_size = job.train.micro_batch_size;
   plan.sequence = job.data.sequence;
@@ -153,12 +167,6 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.evaluates =
       job.train.eval_every > 0 && (!job.data.eval.empty() || job.data.eval_fraction > 0);
   plan.strategy = job.strategy;
-
-  plan.device_budgets = device_budgets(job, plan.machine);
-  const bool host_capped = job.budget.host && *job.budget.host < plan.machine.host.memory;
-  plan.host_budget = host_capped ? *job.budget.host : plan.machine.host.memory;
-  plan.host_budget_source =
-      host_capped ? "budget.host, " + origin(job, "budget.host") : plan.machine.source.text;
   settle_precision(question, precision, listener);  // may measure, within the budgets
   plan.harmony = harmony_profile(job.plan);
   plan.profile = plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size)
