@@ -138,6 +138,19 @@ class Examiner {
       find(device.name, "copies_in_turn", "true",
            "as an H200 was seen to copy each way; not measured");
     }
+    examine_copies(d, pci ? pci->link : std::nullopt);
+    if (!pci) {
+      warn(device.name + " is not in sysfs: its root complex and link are unknown");
+      return;
+    }
+    members_[pci->root].devices.push_back(d);
+    pci_of_device_[d] = pci;
+    compare_link(device.name, *pci);
+  }
+
+  /// Where copies cannot be measured, `link` stands in for their rates.
+  void examine_copies(std::size_t d, const std::optional<PciLink>& link) {
+    MachineDevice& device = machine_.devices[d];
     probes_.say("measuring copies of " + device.name);
     try {
       const std::string name = cuda_name(d);
@@ -147,20 +160,13 @@ class Examiner {
       find_rates(device.name, device.up, device.down, "measured: page-locked memory, alone");
     } catch (const ResourceError& error) {
       warn(error.what());
-      if (pci && pci->link) {
+      if (link) {
         device.up.bytes_per_second = device.down.bytes_per_second =
-            rounded(pci->link->bytes_per_second());
+            rounded(link->bytes_per_second());
       }
       find_rates(device.name, device.up, device.down,
-                 pci && pci->link ? "not measured: the PCIe link" : "not measured");
+                 link ? "not measured: the PCIe link" : "not measured");
     }
-    if (!pci) {
-      warn(device.name + " is not in sysfs: its root complex and link are unknown");
-      return;
-    }
-    members_[pci->root].devices.push_back(d);
-    pci_of_device_[d] = pci;
-    compare_link(device.name, *pci);
   }
 
   void find_precision(const MachineDevice& device) {
