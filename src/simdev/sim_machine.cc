@@ -459,30 +459,6 @@ std::string simdev_pci_address(int device) {
   return sim_machine().options().devices.at(static_cast<std::size_t>(device)).pci_address;
 }
 
-std::vector<Hazard> simdev_hazards() {
-  SimMachine* machine = open_sim_machine();
-  return machine ? machine->detector().hazards() : std::vector<Hazard>{};
-}
-
-void simdev_set_label(std::string label) { thread_label = std::move(label); }
-
-void simdev_name_stream(const c10::Stream& stream, const std::string& name) {
-  sim_machine().name_stream(stream.device_index(), stream.id(), name);
-}
-
-void simdev_name_range(const void* begin, Bytes size, std::string name) {
-  SimMachine* machine = open_sim_machine();
-  if (machine == nullptr || !machine->options().hazards) return;
-  machine->detector().name_range(static_cast<const std::byte*>(begin), size, std::move(name));
-}
-
-void simdev_host_access(const void* begin, Bytes size, bool write, const std::string& who) {
-  SimMachine* machine = open_sim_machine();
-  if (machine == nullptr || !machine->options().hazards) return;
-  const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
-  machine->detector().access(host_actor(), who, thread_label, {&range, 1}, host_actor());
-}
-
 namespace {
 
 /// The open machine's detector, or null when it is off or no device is open.
@@ -492,6 +468,30 @@ HazardDetector* open_detector() {
 }
 
 }  // namespace
+
+std::vector<Hazard> simdev_hazards() {
+  const HazardDetector* detector = open_detector();
+  return detector == nullptr ? std::vector<Hazard>() : detector->hazards();
+}
+
+void simdev_set_label(std::string label) { thread_label = std::move(label); }
+
+void simdev_name_stream(const c10::Stream& stream, const std::string& name) {
+  sim_machine().name_stream(stream.device_index(), stream.id(), name);
+}
+
+void simdev_name_range(const void* begin, Bytes size, std::string name) {
+  HazardDetector* detector = open_detector();
+  if (detector == nullptr) return;
+  detector->name_range(static_cast<const std::byte*>(begin), size, std::move(name));
+}
+
+void simdev_host_access(const void* begin, Bytes size, bool write, const std::string& who) {
+  HazardDetector* detector = open_detector();
+  if (detector == nullptr) return;
+  const AccessedRange range{static_cast<const std::byte*>(begin), size, write};
+  detector->access(host_actor(), who, thread_label, {&range, 1}, host_actor());
+}
 
 SimActor::SimActor(const std::string& name) {
   if (HazardDetector* detector = open_detector()) actor_ = detector->add_actor(name);
