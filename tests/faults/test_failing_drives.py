@@ -10,26 +10,18 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 from boxes import FERRY, Box, Run, descendants, machine, make_model, wait_for_ends
-from test_failing_calls import goes_on_to_the_same_end, shim  # noqa: F401
+from test_failing_calls import Trial, goes_on_to_the_same_end, shim  # noqa: F401
 
 STEPS = 5
 KILLS = 100
 FLIPS = 40
 BROKEN, FULL = "Input/output error", "No space left on device"
 REASONS = {"read": BROKEN, "write": BROKEN, "full": FULL, "torn": BROKEN}
-
-
-@dataclass(frozen=True)
-class Trial:
-    exit_code: int
-    said: str
-    failed: bool  # the call was made, and failed
 
 
 @pytest.fixture(scope="module")

@@ -170,6 +170,18 @@ def wait_for_ends(processes: list[int], seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
+def same_bits(run: Run, other: Run, steps: int = STEPS) -> None:
+    """Equal losses of so many steps, and equal weights."""
+    import torch
+
+    assert run.losses == other.losses
+    assert len(run.losses) == steps
+    tensors, others = run.tensors(), other.tensors()
+    assert tensors.keys() == others.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, others[name]), name
+
+
 def expect_predicted_peaks(run: Run, beside_plan: int = 64 << 20) -> None:
     """Devices hold what was predicted, and at most so much; the process at most `beside_plan` more."""
     summary = run.summary

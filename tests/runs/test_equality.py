@@ -5,18 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from conftest import STEPS, Box, Run, expect_predicted_peaks, machine, make_model, make_tokens, states_bytes
+from conftest import STEPS, Box, Run, expect_predicted_peaks, machine, make_model, make_tokens, same_bits, states_bytes
 from ferry_tools import token_file
 from safetensors.torch import load_file
-
-
-def same_bits(a: Run, b: Run) -> None:
-    assert a.losses == b.losses
-    assert len(a.losses) == STEPS
-    ours, others = a.tensors(), b.tensors()
-    assert ours.keys() == others.keys()
-    for name, tensor in ours.items():
-        assert torch.equal(tensor, others[name]), name
 
 
 def budget(box: Box) -> str:

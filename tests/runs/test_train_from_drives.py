@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from conftest import FERRY, STEPS, Box, Run, ferry, machine
+from conftest import FERRY, STEPS, Box, Run, ferry, machine, same_bits
 
 CAPPED = {"strategy": "mobius", "budget__device": "1500 KiB", "budget__host": "3 MiB"}
 
@@ -34,15 +33,6 @@ def with_drives(box: Box, drives: list[dict], devices: int = 1) -> str:
 
 def two_drives(box: Box) -> list[dict]:
     return [drive(box.folder, "ssd0"), drive(box.folder, "ssd1", read="1 GB/s")]
-
-
-def same_bits(run: Run, whole: Run) -> None:
-    assert run.losses == whole.losses
-    assert len(run.losses) == STEPS
-    tensors, others = run.tensors(), whole.tensors()
-    assert tensors.keys() == others.keys()
-    for name, tensor in tensors.items():
-        assert torch.equal(tensor, others[name]), name
 
 
 def expect_predicted_bytes(run: Run) -> None:
