@@ -305,6 +305,7 @@ class BlockMeasurements {
   /// Times the blocks that are on the device in turns, as far as their part of the time allows, and
   /// takes them off it.
   void time_together() {
+    if (measuring_.empty()) return;
     std::vector<Stopwatch::Work> works;
     std::vector<Seen*> seen;
     for (Measuring& measuring : measuring_) {
@@ -313,7 +314,6 @@ class BlockMeasurements {
         seen.push_back(&(measuring.runs.*part));
       }
     }
-    if (measuring_.empty()) return;
     const double share =
         static_cast<double>(measuring_.size()) / static_cast<double>(blocks_.size());
     const Micros most = request_.time * share;

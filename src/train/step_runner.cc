@@ -17,14 +17,14 @@
 namespace ferry {
 namespace {
 
-// Enough enqueued work to keep a stream busy while the driver's thread is elsewhere.
+// Enough enqueued work to keep a queue busy while the driver's thread is elsewhere.
 constexpr int kDeviceDepth = 64;
+constexpr int kHostDepth = 4;
 
 // A task's operators are counted in its first run and from time to time: packed rows have more and
 // fewer documents. Counting them all would cost a thread that is nearly a bottleneck in small
 // models.
 constexpr int kStepsBetweenCounts = 16;
-constexpr int kHostDepth = 4;
 
 // How long wait_any() sleeps between two looks at the devices' events: far below a task's length.
 constexpr Micros kPatience{200};
@@ -103,9 +103,9 @@ void StepRunner::open_straight_ways() {
 void StepRunner::set_clocks(Micros life) {
   for (const PlaceId id : places_.ids()) {
     auto& device = places_[id].device;
-    if (device)
-      clocks_.try_emplace(
-          id, *device, [this] { return now(); }, life);
+    if (!device) continue;
+    clocks_.try_emplace(
+        id, *device, [this] { return now(); }, life);
   }
 }
 
