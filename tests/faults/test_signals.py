@@ -111,12 +111,17 @@ class Watched:
         return self.has_line(f"{phase} ")
 
 
+def hears_hangups() -> None:
+    """Though the tests run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def signalled(trial: Trial, phase: str, number: signal.Signals, *flags: str) -> None:
     """Trains until the phase is seen, sends the signal and waits for the end, which is as it should be."""
     said = trial.folder / "said"
     with said.open("w") as stream:
         command = [FERRY, "train", trial.file, *flags]
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=trial.environment)
+        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=trial.environment, preexec_fn=hears_hangups)
     watched, deadline = Watched(trial, process.pid, said), time.monotonic() + 120
     while not watched.is_in(phase):
         assert process.poll() is None and time.monotonic() < deadline, said.read_text()
