@@ -1,6 +1,7 @@
 // The search through device memory: what is tried on a rung, and where the search ends.
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,9 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
       straights.push_back({rung.memory, *sent});
       renew(*sent);
     }
+    if (best_ && (best_by_rung_.empty() || best_->step() < best_by_rung_.back().step())) {
+      best_by_rung_.push_back(*best_);
+    }
     if (!has_more && !wants_memory_) break;
   }
   if (homes_ && has_short_plans()) {
@@ -149,6 +153,23 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   std::vector<MemoryRung> rungs = memory_rungs(slot_size(device_peak(plan)), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;
   return rungs;
+}
+
+std::ptrdiff_t StreamSearch::least_tasks() {
+  stand_on(Bytes{});
+  return std::ssize(write(as_asked(least_memory_)).tasks);
+}
+
+void StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
+  constexpr double kClose = 1.01;  // others would not be the fastest here, either
+  beside_climb([&] {
+    for (const StreamDraft& draft : drafts | std::views::reverse) {
+      if (draft.step() > drafts.back().step() * kClose) break;
+      stand_on(draft.rung);
+      const std::optional<Micros> limit = best_ ? std::optional(best_->step()) : std::nullopt;
+      try_longest_ring({draft.schedule, draft.schedule.activation_slots}, limit);
+    }
+  });
 }
 
 /// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.

@@ -38,6 +38,11 @@ class StreamSearch {
   /// finds everything where training has it (with_evaluation.h).
   enum class Homes { on_host, anywhere };
 
+  /// Of plans of at most so many tasks all is tried, of larger ones what gains most; a climb
+  /// through large ones ends early.
+  static constexpr std::ptrdiff_t kShortPlan = 8'000;
+  static constexpr std::ptrdiff_t kLargePlan = 20'000;
+
   /// Both must outlive the search.
   StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes = Homes::on_host);
 
@@ -67,6 +72,20 @@ class StreamSearch {
   /// order: so what is tried with less memory is tried with more, which therefore never hurts.
   /// Requires: start() returned nothing.
   StreamDraft climb(const Offers& offers);
+
+  /// How large the plan of least memory is, in tasks. Requires: start() returned nothing.
+  std::ptrdiff_t least_tasks();
+
+  /// What climb() had found at the end of each rung that made the step shorter, the lowest first.
+  const std::vector<StreamDraft>& best_by_rung() const { return best_by_rung_; }
+
+  /// Before climb(): the drafts of best_by_rung() of another search whose steps take about as long,
+  /// the fastest and those that are close to it. They may be the answer; the climb goes on as if
+  /// there were none.
+  void try_beforehand(std::span<const StreamDraft> drafts);
+
+  /// The fastest so far of what the devices hold.
+  const std::optional<StreamDraft>& best() const { return best_; }
 
   /// The question with the devices of the rung in progress.
   const PlanQuestion& question() const { return question_; }
@@ -100,8 +119,6 @@ class StreamSearch {
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
  private:
-  static constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks
-  static constexpr std::ptrdiff_t kShortPlan = 8'000;
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
   /// How many more whole blocks than the first block's device others may have.
   static constexpr std::array kElsewhere = {0, 1, 2, 4, 8};
@@ -346,6 +363,7 @@ class StreamSearch {
   bool wants_memory_ = false;        // something that was tried on the rung
   Micros fastest_;                   // of all that was tried
   std::optional<StreamDraft> best_;  // of what the devices hold
+  std::vector<StreamDraft> best_by_rung_;
 };
 
 /// Whether simulations are so short that more schedules can be tried and refined.
