@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fstream>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -230,7 +231,7 @@ std::string lack_of_space(const ModelSpec& model, const Job& job) {
     if (need <= have) return {};
     return folder.string() + " lacks " + to_string(need - have) + ": a checkpoint takes " +
            to_string(need) + ", " + to_string(have) + " are free";
-  } catch (const ResourceError&) {
+  } catch (const std::runtime_error&) {
     return {};
   }
 }

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import threading
 
 import pytest
 from boxes import FERRY, limit_data, limit_processes
@@ -26,8 +27,11 @@ def end_of(command: list, limited) -> tuple[int, str]:
     """The exit code and the last message. Where the last save lacks memory nobody waits for more."""
     message = ""
     with subprocess.Popen(command, preexec_fn=limited, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        patience = threading.Timer(300, run.kill)
+        patience.start()
         for line in run.stderr:
             message = message + line if line.startswith("  ") else line
             if "Ctrl-C ends the wait" in line:
                 run.send_signal(signal.SIGINT)
+        patience.cancel()
     return run.returncode, message

@@ -42,6 +42,7 @@ void carry_up(std::optional<StreamDraft>& below, std::vector<StreamDraft>& start
 }  // namespace
 
 StreamDraft StreamSearch::climb(const Offers& offers) {
+  if (best_ && tires_at_once()) return *best_;
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   std::optional<StreamDraft> held;   // likewise, with rings that hold every block's input
@@ -143,9 +144,7 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   Bytes most;
   for (int d = 0; d < device_count(); ++d) most = std::max(most, device_limit(asked_, d));
   if (asked_.mode != PlanMode::train) return {{most, true}};
-  stand_on(Bytes{});
-  const Plan plan = write(as_asked(least_memory_));
-  tasks_ = std::ssize(plan.tasks);
+  const Plan plan = least_plan();
   int per_doubling = has_short_plans() ? 8 : tasks_ <= kLargePlan ? 4 : 2;
   // A byte of it spares the drives two. Jobs that need none climb as if there were none.
   if (has_short_plans() && needs_drives()) per_doubling *= 2;
@@ -155,21 +154,34 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   return rungs;
 }
 
-std::ptrdiff_t StreamSearch::least_tasks() {
+Plan StreamSearch::least_plan() {
   stand_on(Bytes{});
-  return std::ssize(write(as_asked(least_memory_)).tasks);
+  Plan plan = write(as_asked(least_memory_));
+  tasks_ = std::ssize(plan.tasks);
+  return plan;
 }
+
+std::ptrdiff_t StreamSearch::least_tasks() { return std::ssize(least_plan().tasks); }
 
 void StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
   constexpr double kClose = 1.01;  // others would not be the fastest here, either
+  is_beforehand_ = true;
   beside_climb([&] {
     for (const StreamDraft& draft : drafts | std::views::reverse) {
       if (draft.step() > drafts.back().step() * kClose) break;
       stand_on(draft.rung);
       const std::optional<Micros> limit = best_ ? std::optional(best_->step()) : std::nullopt;
-      try_longest_ring({draft.schedule, draft.schedule.activation_slots}, limit);
+      const auto with_ring = [&](int slots) {
+        return try_schedule(with_slots(draft.schedule, slots), limit).lacking;
+      };
+      const int slots = draft.schedule.activation_slots;
+      const auto lacking = with_ring(slots);  // a little, by rounding
+      if (lacking && lacking->kind == PlaceKind::device) with_ring(next_length(slots, *lacking));
     }
   });
+  is_beforehand_ = false;
+  tried_.clear();  // the climb begins on a lower rung
+  written_ = 0;
 }
 
 /// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.

@@ -58,8 +58,8 @@ StreamSchedule fine_schedule(StreamSchedule coarse, int coarse_micro_batches, in
     visit.first_batch = fine(visit.first_batch);
     visit.end_batch = fine(visit.end_batch);
   }
-  for (int* slots : {&coarse.activation_slots, &coarse.token_slots, &coarse.spare_slots,
-                     &coarse.spare_crossings, &coarse.saved_slots, &coarse.staging.activations}) {
+  for (int* slots : {&coarse.activation_slots, &coarse.spare_slots, &coarse.spare_crossings,
+                     &coarse.saved_slots, &coarse.staging.activations}) {
     *slots = fine(*slots);
   }
   return coarse;

@@ -18,7 +18,7 @@ struct CoarseStep {
 
 /// How many micro-batches are enough for what overlaps in the step, whose plan has `tasks` tasks;
 /// or fewer, so that theirs has at most `searchable`, by proportion. Nothing where it has no more
-/// as it is, or more with any number.
+/// as it is, or more even with two.
 std::optional<int> coarse_micro_batches(const PlanQuestion& question, std::ptrdiff_t tasks,
                                         std::ptrdiff_t searchable);
 

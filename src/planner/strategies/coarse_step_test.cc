@@ -7,6 +7,7 @@
 
 #include "exec/simulator.h"
 #include "plan/verify.h"
+#include "planner/answer.h"
 #include "planner/sample_questions.h"
 #include "planner/strategies/mobius.h"
 #include "planner/write/edges.h"
@@ -87,8 +88,7 @@ TEST(CoarseStep, ItsScheduleRunsEveryMicroBatchOnceAndTakesAboutAsLong) {
   EXPECT_NEAR(many.count / few.count, 1, 0.05);
 }
 
-// What is found for few micro-batches is as fast with many: a step of 12 times as many, each of
-// which takes a twelfth, takes no longer.
+// What is found for few micro-batches is as fast with 50 times as many that each take a fiftieth.
 TEST(CoarseStep, ManyMicroBatchesArePlannedAsWellAsFew) {
   PlanQuestion many = of_micro_batches(400);
   many.strategy = "mobius";
@@ -101,6 +101,30 @@ TEST(CoarseStep, ManyMicroBatchesArePlannedAsWellAsFew) {
   };
   EXPECT_LE(step_of(plan_mobius(many, chain)),
             step_of(plan_mobius(few.question, few.chain)) * 1.02);
+}
+
+// On a small device the rings of a coarse step take what stages need.
+TEST(CoarseStep, MakesNoStepLonger) {
+  PlanQuestion question = of_micro_batches(300);
+  question.strategy = "mobius";
+  question.clips = false;
+  question.profile.copy_overhead = Micros{1};
+  for (MachineDevice& device : question.machine.devices) {
+    device.up.bytes_per_second = device.down.bytes_per_second = 2e8;
+  }
+  std::optional<Micros> before;
+  for (const int kib : {600, 700, 800, 1000, 1400, 2000}) {
+    SCOPED_TRACE(kib);
+    set_device_budgets(question, Bytes{kib * 1024});
+    const AnswerWithoutRemedies answer = answer_question(question);
+    const auto* planned = std::get_if<Planned>(&answer);
+    if (planned == nullptr) continue;
+    if (before) {
+      EXPECT_LE(planned->expected.count, before->count * (1 + 1e-9));
+    }
+    before = planned->expected;
+  }
+  EXPECT_TRUE(before.has_value());
 }
 
 }  // namespace

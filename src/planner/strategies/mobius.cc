@@ -131,8 +131,8 @@ class MobiusSearch {
 
   /// Requires: start() returned nothing, here and in what follows.
   StrategyPlan run() {
-    const bool is_known = look_at_coarse_step();
-    const StreamDraft draft = is_known ? *search_.best() : climb();
+    look_at_coarse_step();
+    const StreamDraft draft = climb();
     const StreamSchedule& schedule = draft.schedule;
     const std::size_t stages = stage_count(schedule);
     StrategyPlan plan = search_.answer(draft, std::to_string(stages) + " stages");
@@ -145,10 +145,7 @@ class MobiusSearch {
 
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
 
-  bool rest_less_on_drives(double share) {
-    share_on_drives_ = share;
-    return search_.rest_less_on_drives(share);
-  }
+  bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
 
  private:
   StreamDraft climb() {
@@ -161,17 +158,15 @@ class MobiusSearch {
                           }});
   }
 
-  /// Few large plans can be tried, so what is best for a step of fewer micro-batches is. Returns
-  /// whether a climb through plans of all micro-batches would find nothing faster, most likely.
-  bool look_at_coarse_step() {
-    if (question_.mode != PlanMode::train) return false;
-    const std::ptrdiff_t tasks = search_.least_tasks();
-    const auto micro_batches = coarse_micro_batches(question_, tasks, StreamSearch::kShortPlan);
-    if (!micro_batches) return false;
-    const auto [question, chain] = coarse_step(question_, chain_, *micro_batches);
-    MobiusSearch coarse(question, chain);
-    if (coarse.start()) return false;
-    if (share_on_drives_ && !coarse.rest_less_on_drives(*share_on_drives_)) return false;
+  /// Few large plans can be tried, so what is best for a step of fewer micro-batches is.
+  void look_at_coarse_step() {
+    if (question_.mode != PlanMode::train) return;
+    const auto micro_batches =
+        coarse_micro_batches(question_, search_.least_tasks(), StreamSearch::kShortPlan);
+    if (!micro_batches) return;
+    const CoarseStep step = coarse_step(question_, chain_, *micro_batches);
+    MobiusSearch coarse(step.question, step.chain);
+    if (coarse.start()) return;
     coarse.climb();
     std::vector<StreamDraft> found = coarse.search_.best_by_rung();
     for (StreamDraft& draft : found) {
@@ -179,12 +174,6 @@ class MobiusSearch {
           fine_schedule(std::move(draft.schedule), *micro_batches, question_.micro_batches);
     }
     search_.try_beforehand(found);
-    if (!search_.best()) return false;
-    constexpr double kFarFrom = 1.25;
-    const Micros to_beat = question_.faster_than.value_or(kNever);
-    const bool ends_early = tasks > StreamSearch::kLargePlan;
-    return search_.best()->step() > to_beat * kFarFrom ||
-           (ends_early && question_.machine.devices.size() == 1);
   }
 
   std::optional<std::vector<int>> asked_stages() const {
@@ -332,7 +321,6 @@ class MobiusSearch {
   StreamSearch search_;
   const std::vector<std::optional<int>> roots_;
   std::vector<BlockCosts> blocks_;
-  std::optional<double> share_on_drives_;  // with which the climb begins
 };
 
 // Whether backward may run twice, so that no sum has to wait for the norm.

@@ -209,8 +209,8 @@ Plan StreamSearch::settle(Rated& rated) const {
     return plan;
   }
   const bool may_be_filled = resting_ == Resting::by_value && schedule.spares_dram();
-  return may_be_filled && has_short_plans() ? with_full_dram(rated, std::move(plan))
-                                            : std::move(plan);
+  const bool is_worth_it = has_short_plans() || is_beforehand_;
+  return may_be_filled && is_worth_it ? with_full_dram(rated, std::move(plan)) : std::move(plan);
 }
 
 /// With what DRAM has left, or half of it where that is too much, as much again of what is left

@@ -38,10 +38,8 @@ class StreamSearch {
   /// finds everything where training has it (with_evaluation.h).
   enum class Homes { on_host, anywhere };
 
-  /// Of plans of at most so many tasks all is tried, of larger ones what gains most; a climb
-  /// through large ones ends early.
+  /// Of plans of at most so many tasks all is tried, of larger ones what gains most.
   static constexpr std::ptrdiff_t kShortPlan = 8'000;
-  static constexpr std::ptrdiff_t kLargePlan = 20'000;
 
   /// Both must outlive the search.
   StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes = Homes::on_host);
@@ -80,12 +78,10 @@ class StreamSearch {
   const std::vector<StreamDraft>& best_by_rung() const { return best_by_rung_; }
 
   /// Before climb(): the drafts of best_by_rung() of another search whose steps take about as long,
-  /// the fastest and those that are close to it. They may be the answer; the climb goes on as if
-  /// there were none.
+  /// the fastest and those that are close to it. They fill DRAM however large plans are, as theirs
+  /// did. They may be the answer; the climb goes on as if there were none, and is left out where
+  /// plans are so large that it would try but a few.
   void try_beforehand(std::span<const StreamDraft> drafts);
-
-  /// The fastest so far of what the devices hold.
-  const std::optional<StreamDraft>& best() const { return best_; }
 
   /// The question with the devices of the rung in progress.
   const PlanQuestion& question() const { return question_; }
@@ -119,6 +115,7 @@ class StreamSearch {
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
  private:
+  static constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks: a climb through them ends early
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
   /// How many more whole blocks than the first block's device others may have.
   static constexpr std::array kElsewhere = {0, 1, 2, 4, 8};
@@ -181,6 +178,7 @@ class StreamSearch {
   };
 
   bool needs_drives() const;
+  Plan least_plan();
   std::vector<MemoryRung> rungs();
   void stand_on(Bytes rung);
   bool offer_all(const Offers& offers);
@@ -206,6 +204,7 @@ class StreamSearch {
   void keep_best(const Rated& rated);
   /// Whether the search has written so much that nothing else is tried.
   bool is_tired() const;
+  bool tires_at_once() const;
   bool has_short_plans() const { return tasks_ <= kShortPlan; }
   bool holds_here(const Verdict& verdict) const;
   Shortage as_here(Shortage lacking) const;
@@ -360,6 +359,7 @@ class StreamSearch {
   std::vector<StreamSchedule> even_;  // visits that start() was given
   std::optional<StreamSchedule> pipeline_;
   Bytes rung_;                       // of all devices that have the most; 0: as asked
+  bool is_beforehand_ = false;       // try_beforehand() is in progress
   bool wants_memory_ = false;        // something that was tried on the rung
   Micros fastest_;                   // of all that was tried
   std::optional<StreamDraft> best_;  // of what the devices hold
