@@ -38,6 +38,16 @@ def test_mobius_equals_resident(box, resident, devices, micro_batches):
         assert place == "host" or peak <= states_bytes(box.model) // 8
 
 
+def test_many_micro_batches_that_are_planned_as_few_equal_resident(box):
+    """Their plan is large, so what is best for a step of four is written with all of them."""
+    many = {"train__micro_batches": 60, "train__micro_batch_size": 1, "train__steps": 2}
+    whole = box.train("resident-60", **many)
+    run = box.train("mobius-60", strategy="mobius", budget__device=budget(box), **many)
+    assert (run.out / "plan").read_text().count("\ntask ") > 8000
+    same_bits(run, whole, 2)
+    expect_predicted_peaks(run)
+
+
 @pytest.mark.parametrize("devices", [1, 2])
 def test_without_a_drive_devices_hold_what_dram_does_not(box, resident, devices):
     """DRAM has room for half of the states; they and the gradient sums, of a run that clips, find theirs."""
