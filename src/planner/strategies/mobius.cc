@@ -145,6 +145,8 @@ class MobiusSearch {
 
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
 
+  bool tires_at_once() const { return search_.tires_at_once(); }
+
   bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
 
  private:
@@ -348,11 +350,12 @@ StrategyPlan faster_of(StrategyPlan found, PlanQuestion way, const Chain& chain,
 
 // Where DRAM is short sums may lie where inputs were. That lets in more schedules while the climb
 // is low, so it may end elsewhere, and a search without it may be better. And so may one that
-// begins with less on the drives. Where these begin does not depend on the devices' memory.
+// begins with less on the drives. Where these begin does not depend on the devices' memory. The
+// largest plans have no such search.
 StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chain& chain) {
   constexpr std::array kOnDrives = {0.5, 0.25, 0.125};
   StrategyPlan found = search.run();
-  if (!search.is_short_of_dram()) return found;
+  if (!search.is_short_of_dram() || search.tires_at_once()) return found;
   if (sums_wait(way)) {
     PlanQuestion apart = way;
     apart.shares_dram = false;

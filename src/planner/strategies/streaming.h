@@ -108,6 +108,9 @@ class StreamSearch {
 
   Passes& passes() { return passes_; }
 
+  /// Plans are so large that a climb would try but a few.
+  bool tires_at_once() const;
+
   /// DRAM has not a slot for everything at once.
   bool is_short_of_dram() const;
 
@@ -204,7 +207,6 @@ class StreamSearch {
   void keep_best(const Rated& rated);
   /// Whether the search has written so much that nothing else is tried.
   bool is_tired() const;
-  bool tires_at_once() const;
   bool has_short_plans() const { return tasks_ <= kShortPlan; }
   bool holds_here(const Verdict& verdict) const;
   Shortage as_here(Shortage lacking) const;
