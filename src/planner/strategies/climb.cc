@@ -144,27 +144,33 @@ std::vector<MemoryRung> StreamSearch::rungs() {
   Bytes most;
   for (int d = 0; d < device_count(); ++d) most = std::max(most, device_limit(asked_, d));
   if (asked_.mode != PlanMode::train) return {{most, true}};
-  const Plan plan = least_plan();
+  look_at_least_plan();
   int per_doubling = has_short_plans() ? 8 : tasks_ <= kLargePlan ? 4 : 2;
   // A byte of it spares the drives two. Jobs that need none climb as if there were none.
   if (has_short_plans() && needs_drives()) per_doubling *= 2;
   if (!homes_) per_doubling = std::max(2, per_doubling / 2);
-  std::vector<MemoryRung> rungs = memory_rungs(slot_size(device_peak(plan)), most, per_doubling);
+  std::vector<MemoryRung> rungs = memory_rungs(slot_size(least_peak_), most, per_doubling);
   for (MemoryRung& rung : rungs) rung.is_landing = rung.is_landing || !homes_;
   return rungs;
 }
 
-Plan StreamSearch::least_plan() {
+/// Before climb() has changed that schedule.
+void StreamSearch::look_at_least_plan() {
+  if (tasks_ > 0) return;
   stand_on(Bytes{});
-  Plan plan = write(as_asked(least_memory_));
+  const Plan plan = write(as_asked(least_memory_));
   tasks_ = std::ssize(plan.tasks);
-  return plan;
+  least_peak_ = device_peak(plan);
 }
 
-std::ptrdiff_t StreamSearch::least_tasks() { return std::ssize(least_plan().tasks); }
+std::ptrdiff_t StreamSearch::least_tasks() {
+  look_at_least_plan();
+  return tasks_;
+}
 
 void StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
   constexpr double kClose = 1.01;  // others would not be the fastest here, either
+  const std::ptrdiff_t written = written_;
   is_beforehand_ = true;
   beside_climb([&] {
     for (const StreamDraft& draft : drafts | std::views::reverse) {
@@ -181,7 +187,7 @@ void StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
   });
   is_beforehand_ = false;
   tried_.clear();  // the climb begins on a lower rung
-  written_ = 0;
+  written_ = written;
 }
 
 /// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.

@@ -181,7 +181,7 @@ class StreamSearch {
   };
 
   bool needs_drives() const;
-  Plan least_plan();
+  void look_at_least_plan();
   std::vector<MemoryRung> rungs();
   void stand_on(Bytes rung);
   bool offer_all(const Offers& offers);
@@ -350,6 +350,7 @@ class StreamSearch {
   StreamSchedule least_memory_;  // from the first rung on with the best staging
   bool is_staged_ = false;
   std::ptrdiff_t tasks_ = 0;                          // of that schedule's plan
+  Bytes least_peak_;                                  // likewise, of a device
   std::unordered_map<std::string, Verdict> tried_;    // by key_of()
   std::unordered_map<std::string, Seen> seen_ahead_;  // on the rung, by key_of()
   std::unordered_map<std::string, Ideal> ideals_;     // likewise, and whether it may swap to drives
