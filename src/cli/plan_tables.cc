@@ -318,6 +318,11 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
   if (plan.norm_first) text += norm_first_line(plan);
+  if (const auto rounds = planned.report.figures.find("rounds");
+      rounds != planned.report.figures.end()) {
+    text +=
+        print("micro-batches: pass in %.0f rounds, each forward and backward\n", rounds->second);
+  }
   if (const auto wear = drive_wear(question.machine, plan)) text += wear_line(*wear);
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),

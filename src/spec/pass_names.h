@@ -17,10 +17,11 @@ inline constexpr const char* kMixed = "mixed";
 inline constexpr const char* kP2p = "p2p";
 inline constexpr const char* kBlocks = "blocks";
 inline constexpr const char* kNormFirst = "norm-first";
+inline constexpr const char* kRounds = "rounds";
 
 /// What `plan.without` may name; docs/planner.md says what each does.
-inline constexpr std::array kAll = {kActivations, kHomes, kRings,    kUpdates,
-                                    kMapping,     kCuts,  kEvenCuts, kCrossMapping,
-                                    kMixed,       kP2p,   kBlocks,   kNormFirst};
+inline constexpr std::array kAll = {kActivations, kHomes,     kRings,        kUpdates, kMapping,
+                                    kCuts,        kEvenCuts,  kCrossMapping, kMixed,   kP2p,
+                                    kBlocks,      kNormFirst, kRounds};
 
 }  // namespace ferry::pass_name

@@ -38,13 +38,36 @@ def test_mobius_equals_resident(box, resident, devices, micro_batches):
         assert place == "host" or peak <= states_bytes(box.model) // 8
 
 
-def test_many_micro_batches_that_are_planned_as_few_equal_resident(box):
+MANY = {"train__micro_batches": 60, "train__micro_batch_size": 1, "train__steps": 2}
+
+
+@pytest.fixture(scope="module")
+def resident_60(box) -> Run:
+    return box.train("resident-60", **MANY)
+
+
+def test_many_micro_batches_that_are_planned_as_few_equal_resident(box, resident_60):
     """Their plan is large, so what is best for a step of four is written with all of them."""
-    many = {"train__micro_batches": 60, "train__micro_batch_size": 1, "train__steps": 2}
-    whole = box.train("resident-60", **many)
-    run = box.train("mobius-60", strategy="mobius", budget__device=budget(box), **many)
+    run = box.train("mobius-60", strategy="mobius", budget__device=budget(box), **MANY)
     assert (run.out / "plan").read_text().count("\ntask ") > 8000
-    same_bits(run, whole, 2)
+    same_bits(run, resident_60, 2)
+    expect_predicted_peaks(run)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_micro_batches_in_rounds_equal_resident(box, resident_60, devices):
+    """DRAM has no room for the inputs of all of them, and gradient sums rest there between rounds."""
+    states = states_bytes(box.model)
+    run = box.train(
+        f"rounds-{devices}",
+        strategy="mobius",
+        budget__device=f"{states // 4} B",
+        budget__host=f"{states * 9 // 5} B",
+        machine=str(machine(box.folder, devices)),
+        **MANY,
+    )
+    assert "rounds, each forward and backward" in run.text
+    same_bits(run, resident_60, 2)
     expect_predicted_peaks(run)
 
 

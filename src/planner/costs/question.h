@@ -41,6 +41,9 @@ struct PlanQuestion {
   bool norm_first = false;
   /// Where DRAM is short sums lie where inputs were (write/host_slots.h). Likewise of strategies.
   bool shares_dram = true;
+  /// The micro-batches pass in so many rounds, each forward and backward: DRAM has inputs of one
+  /// round, and sums from one to the next. Likewise.
+  int rounds = 1;
   PlanMode mode = PlanMode::train;
   /// Training stops now and then to evaluate: the answer has a plan for that too, in the same
   /// memory.
@@ -79,6 +82,16 @@ int least_device(const PlanQuestion& question);
 /// Whether all gradient sums and updates wait for the step's norm.
 inline bool sums_wait(const PlanQuestion& question) {
   return question.clips && !question.norm_first;
+}
+
+/// Whether gradient sums rest until something else is there: the step's norm, or the next round's.
+inline bool sums_rest(const PlanQuestion& question) {
+  return sums_wait(question) || question.rounds > 1;
+}
+
+/// The most micro-batches that a round has.
+inline int batches_at_once(const PlanQuestion& question) {
+  return (question.micro_batches + question.rounds - 1) / question.rounds;
 }
 
 /// The question with norm_first. Nothing is kept for backward, since most run twice.

@@ -26,10 +26,15 @@ std::optional<int> coarse_micro_batches(const PlanQuestion& question, std::ptrdi
   if (tasks <= searchable) return std::nullopt;
   const int devices = static_cast<int>(question.machine.devices.size());
   const int enough = std::max(kEnoughMicroBatches, kEnoughPerDevice * devices);
-  const auto micro_batches =
-      std::min<std::ptrdiff_t>(enough, question.micro_batches * searchable / tasks);
+  const auto most = static_cast<int>(question.micro_batches * searchable / tasks);
+  int micro_batches = std::min(enough, most);
+  if (question.rounds > 1) {  // each has as many
+    const int in_round = std::min(micro_batches, most / question.rounds);
+    micro_batches = question.rounds * in_round;
+    if (micro_batches >= question.micro_batches) return std::nullopt;
+  }
   if (micro_batches < kLeastMicroBatches) return std::nullopt;
-  return static_cast<int>(micro_batches);
+  return micro_batches;
 }
 
 CoarseStep coarse_step(const PlanQuestion& question, const Chain& chain, int micro_batches) {

@@ -22,6 +22,8 @@
 #include "planner/orders/orders.h"
 #include "planner/orders/pipeline.h"
 #include "planner/strategies/coarse_step.h"
+#include "planner/strategies/homes.h"
+#include "planner/strategies/rounds.h"
 #include "planner/strategies/streaming.h"
 #include "planner/write/allocate.h"
 #include "planner/write/pipeline_schedule.h"
@@ -89,21 +91,25 @@ EvaluatorProblem problem_of(const PlanQuestion& question, const Chain& chain) {
   return problem;
 }
 
-// Stage j in slot j mod N, forward and backward; all micro-batches before a device changes stage.
+// Stage j in slot j mod N, forward and backward; all micro-batches of a round before a device
+// changes stage.
 StreamSchedule mobius_schedule(const PlanQuestion& question, const std::vector<int>& ends,
                                const std::vector<int>& device_of_slot) {
   StreamSchedule schedule;
   schedule.strategy = "mobius";
   schedule.devices = static_cast<int>(device_of_slot.size());
   const int stages = static_cast<int>(ends.size());
-  const auto visit = [&](Direction pass, int j) {
-    const std::size_t at = j;
-    const int device = device_of_slot[at % device_of_slot.size()];
-    schedule.visits.push_back(
-        {pass, device, j == 0 ? 0 : ends[at - 1], ends[at], 0, question.micro_batches});
-  };
-  for (int j = 0; j < stages; ++j) visit(Direction::forward, j);
-  if (question.mode == PlanMode::train) {
+  for (int round = 0; round < question.rounds; ++round) {
+    const int first_batch = round * question.micro_batches / question.rounds;
+    const int end_batch = (round + 1) * question.micro_batches / question.rounds;
+    const auto visit = [&](Direction pass, int j) {
+      const std::size_t at = j;
+      const int device = device_of_slot[at % device_of_slot.size()];
+      schedule.visits.push_back(
+          {pass, device, j == 0 ? 0 : ends[at - 1], ends[at], first_batch, end_batch});
+    };
+    for (int j = 0; j < stages; ++j) visit(Direction::forward, j);
+    if (question.mode != PlanMode::train) continue;
     for (int j = stages; j-- > 0;) visit(Direction::backward, j);
   }
   return schedule;
@@ -135,12 +141,21 @@ class MobiusSearch {
     const StreamDraft draft = climb();
     const StreamSchedule& schedule = draft.schedule;
     const std::size_t stages = stage_count(schedule);
-    StrategyPlan plan = search_.answer(draft, std::to_string(stages) + " stages");
+    std::string remark = std::to_string(stages) + " stages";
+    if (question_.rounds > 1) remark += ", " + std::to_string(question_.rounds) + " rounds";
+    StrategyPlan plan = search_.answer(draft, remark);
     plan.report.mapping = slots_of(schedule);
     plan.report.figures["contention_degree"] =
         contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
     plan.report.figures["mapping_gain"] = mapping_gain(draft);
+    if (question_.rounds > 1) plan.report.figures["rounds"] = question_.rounds;
     return plan;
+  }
+
+  /// What DRAM has to have a slot for, all at once.
+  Bytes need_of_dram() const {
+    const auto ends = asked_stages();
+    return dram_need(question_, chain_, schedule_of(ends ? *ends : finest_partition(chain_))).all;
   }
 
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
@@ -199,7 +214,7 @@ class MobiusSearch {
 
   bool may_pipeline() const {
     const PlanJob& options = question_.options;
-    return question_.mode == PlanMode::train && !options.stages &&
+    return question_.mode == PlanMode::train && question_.rounds == 1 && !options.stages &&
            options.partition != Partitioner::mip;
   }
 
@@ -377,12 +392,57 @@ StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
   return plan_from(search, way, chain);
 }
 
+bool may_take_rounds(const PlanQuestion& question) {
+  return question.mode == PlanMode::train && question.micro_batches > 1 &&
+         Passes(question).has(pass_name::kRounds);
+}
+
+PlanQuestion with_rounds(PlanQuestion question, int rounds) {
+  question.rounds = rounds;
+  return question;
+}
+
+// The answer, or a faster one in rounds: the fewest that need no drives, and more as long as that
+// makes the step shorter, since they leave more of DRAM to other things.
+StrategyAnswer faster_in_rounds(StrategyAnswer answer, PlanQuestion question, const Chain& chain) {
+  question.machine.drives.clear();
+  const auto fits = [&](MobiusSearch& search) { return !search.start(); };
+  const auto lacks = [&](int rounds) {
+    const PlanQuestion way = with_rounds(question, rounds);
+    MobiusSearch search(way, chain);
+    return !fits(search);
+  };
+  const std::vector<int> counts = round_counts(most_rounds_hidden(question, chain));
+  if (counts.empty() || lacks(counts.back())) return answer;
+  for (auto rounds = std::ranges::partition_point(counts, lacks); rounds != counts.end();
+       ++rounds) {
+    const PlanQuestion way = with_rounds(question, *rounds);
+    auto* const found = std::get_if<StrategyPlan>(&answer);
+    if (found == nullptr) {
+      answer = plan_one_way(way, chain);
+      continue;
+    }
+    const Micros before = expected_step(question, *found);
+    answer = faster_of(std::move(*found), way, chain, fits);
+    if (expected_step(question, std::get<StrategyPlan>(answer)) >= before) break;
+  }
+  return answer;
+}
+
+// Whether DRAM is short does not depend on the devices' memory: with more of it as much is tried.
+StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& chain) {
+  StrategyAnswer answer = plan_one_way(question, chain);
+  if (question.norm_first || !may_take_rounds(question)) return answer;
+  if (MobiusSearch(question, chain).need_of_dram() <= host_limit(question)) return answer;
+  return faster_in_rounds(std::move(answer), question, chain);
+}
+
 }  // namespace
 
 // Two ways to clip are searched: first the one that could be the faster; then the other, unless it
 // cannot be. Of what either lacks that is told which norms first do, who need less of DRAM.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  if (!may_take_norm_first(question)) return plan_one_way(question, chain);
+  if (!may_take_norm_first(question)) return plan_in_any_rounds(question, chain);
   constexpr std::size_t kNormFirst = 1;
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
   std::array<Micros, 2> bounds;
@@ -394,11 +454,11 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
     return plan == nullptr ? kNever : expected_step(question, *plan);
   };
   std::array<StrategyAnswer, 2> answers;
-  answers[likely] = plan_one_way(ways[likely], chain);
+  answers[likely] = plan_in_any_rounds(ways[likely], chain);
   const Micros step = step_of(answers[likely]);
   if (step < kNever && bounds[other] >= step) return std::move(answers[likely]);
   if (step < kNever) ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
-  answers[other] = plan_one_way(ways[other], chain);
+  answers[other] = plan_in_any_rounds(ways[other], chain);
   const Micros second = step_of(answers[other]);
   if (step == kNever && second == kNever) return std::move(answers[kNormFirst]);
   return std::move(answers[second < step ? other : likely]);

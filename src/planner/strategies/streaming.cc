@@ -258,7 +258,7 @@ bool StreamSearch::has_room_for(const StreamSchedule& schedule, const KeptSlots&
   for (std::size_t b = 0; b < chain_.size(); ++b) {
     if (schedule.policies[b] != ActivationPolicy::swap_to_host) continue;
     largest = std::max(largest, chain_.blocks[b].saved);
-    leaving += chain_.blocks[b].saved * question_.micro_batches;
+    leaving += chain_.blocks[b].saved * batches_at_once(question_);
   }
   const int in_rings = schedule.devices * with_roomy_saved_ring(schedule).saved_slots;
   if (leaving > dram + largest * in_rings) return false;
@@ -305,18 +305,18 @@ StreamDraft StreamSearch::refined_straight(StreamDraft draft) {
 StreamSchedule StreamSearch::with_slots(StreamSchedule schedule, int slots) const {
   schedule.activation_slots = slots;
   schedule.token_slots =
-      slots == kLeastActivationSlots ? 1 : std::min(question_.micro_batches, slots);
+      slots == kLeastActivationSlots ? 1 : std::min(batches_at_once(question_), slots);
   return schedule;
 }
 
 /// With a slot per micro-batch a block's visit waits for no copy of its own.
 StreamSchedule StreamSearch::with_roomy_saved_ring(StreamSchedule schedule) const {
-  schedule.saved_slots = std::max(schedule.saved_slots, question_.micro_batches);
+  schedule.saved_slots = std::max(schedule.saved_slots, batches_at_once(question_));
   return schedule;
 }
 
 int StreamSearch::all_activations() const {
-  return static_cast<int>(chain_.size()) * question_.micro_batches + kLeastActivationSlots;
+  return static_cast<int>(chain_.size()) * batches_at_once(question_) + kLeastActivationSlots;
 }
 
 StrategyPlan StreamSearch::answer(const StreamDraft& draft, const std::string& remark) {

@@ -341,7 +341,9 @@ void PlanBuilder::settle(Bytes host_end, int gradient_slots, TaskNames names) {
   drop_unread_copies();
   drop_unused_instances();
   place_on_host(plan_, queues_.host, round_up(host_end, kSlotAlignment),
-                {.slot = round_up(chain_.activation, kSlotAlignment), .stages = gradient_slots},
+                {.slot = round_up(chain_.activation, kSlotAlignment),
+                 .stages = gradient_slots,
+                 .batches = batches_at_once(question_)},
                 question_.shares_dram);
   set_workspaces();
 }

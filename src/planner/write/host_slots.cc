@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/write/allocate.h"
@@ -26,7 +29,7 @@ bool is_activation(ValueKind kind) {
 /// What has a slot of its own: from the task that writes it first to the one that uses it last.
 class HostStays {
  public:
-  HostStays(const Plan& plan, PlaceId host) {
+  HostStays(const Plan& plan, PlaceId host, int batches) {
     IdVector<InstanceId, Stay> stays(plan.instances.size());
     for (const TaskId task : plan.tasks.ids()) {
       const auto use = [&](InstanceId id) {
@@ -39,11 +42,12 @@ class HostStays {
       for (const InstanceId id : plan.tasks[task].writes) use(id);
     }
     for (const InstanceId id : plan.instances.ids()) {
-      const ValueKind kind = kind_of(plan, id);
       if (!is_unplaced(plan, id, host)) continue;
+      std::vector<Stay>& kind = is_activation(kind_of(plan, id)) ? activations_ : sums_;
       stays[id].id = id.number();
-      (is_activation(kind) ? activations_ : sums_).push_back(stays[id]);
+      kind.push_back(stays[id]);
     }
+    if (batches < plan.micro_batches) take_turns(plan, batches);
   }
 
   /// Gives all of them their slots; returns where these end.
@@ -57,6 +61,9 @@ class HostStays {
     for (const Stay& stay : activations_) {
       plan.instances[InstanceId(stay.id)].offset = first + stay.offset;
     }
+    for (const auto& [id, other] : same_slot_) {
+      plan.instances[id].offset = plan.instances[other].offset;
+    }
     for (const Stay& stay : sums_) {
       plan.instances[InstanceId(stay.id)].offset = first + stay.offset + (region - least);
     }
@@ -64,7 +71,28 @@ class HostStays {
   }
 
  private:
+  /// Of rounds of so many micro-batches each has the slots of the one before.
+  void take_turns(const Plan& plan, int batches) {
+    std::map<std::tuple<ValueKind, BlockId, int>, std::size_t> known;
+    std::vector<Stay> turns;
+    for (const Stay& stay : activations_) {
+      const Value& held = plan.values[plan.instances[InstanceId(stay.id)].value];
+      const auto [at, fresh] =
+          known.try_emplace({held.kind, held.block, held.micro_batch % batches}, turns.size());
+      if (fresh) {
+        turns.push_back(stay);
+        continue;
+      }
+      Stay& all = turns[at->second];
+      all.first = std::min(all.first, stay.first);
+      all.last = std::max(all.last, stay.last);
+      same_slot_.emplace_back(stay.id, all.id);
+    }
+    activations_ = std::move(turns);
+  }
+
   std::vector<Stay> activations_, sums_;
+  std::vector<std::pair<InstanceId, InstanceId>> same_slot_;  // as the second
 };
 
 /// Gives dA.b.m their slots, relative to where others end, behind those that are already there.
@@ -83,7 +111,8 @@ Bytes place_gradients(Plan& plan, PlaceId host, const GradientTurns& turns) {
     Instance& instance = plan.instances[id];
     const Value& held = plan.values[instance.value];
     const int turn = plan.blocks[held.block].stage % turns.stages;
-    instance.offset = first + turns.slot * (turn * plan.micro_batches + held.micro_batch);
+    const int batch = turn * turns.batches + held.micro_batch % turns.batches;
+    instance.offset = first + turns.slot * batch;
     end = std::max(end, instance.offset + turns.slot);
   }
   return end - kBehind;
@@ -94,7 +123,7 @@ Bytes place_gradients(Plan& plan, PlaceId host, const GradientTurns& turns) {
 void place_on_host(Plan& plan, PlaceId host, Bytes first, const GradientTurns& turns, bool shares) {
   const Bytes behind = place_gradients(plan, host, turns);
   const Bytes room = plan.places[host].budget - first - behind;
-  const Bytes end = HostStays(plan, host).place(plan, first, room, shares);
+  const Bytes end = HostStays(plan, host, turns.batches).place(plan, first, room, shares);
   for (Instance& instance : plan.instances) {
     if (instance.place == host && instance.offset >= kBehind) instance.offset += end - kBehind;
   }

@@ -17,8 +17,9 @@ inline constexpr Bytes kBehind{std::int64_t{1} << 60};
 
 /// How dA.b.m, which only the stage below reads, take turns.
 struct GradientTurns {
-  Bytes slot;      // of one
-  int stages = 1;  // of one micro-batch, how many are there at once
+  Bytes slot;       // of one
+  int stages = 1;   // of one micro-batch, how many are there at once
+  int batches = 1;  // micro-batches of which any are there at once
 };
 
 /// Gives the host's instances at kUnplaced their slots from `first` on, and behind them those at

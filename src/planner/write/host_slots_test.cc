@@ -73,8 +73,32 @@ TEST(HostSlots, WhatIsUsedFirstLiesBelow) {
   }
 }
 
+TEST(HostSlots, RoundsHaveInputsOfOneOfThemAtOnce) {
+  PlanQuestion question = sample_question({.layers = 4}, {}, 6);
+  question.rounds = 3;
+  const Chain chain = make_chain(question);
+  const StreamSchedule all = one_by_one(chain, question.micro_batches);
+  StreamSchedule schedule = all;
+  schedule.visits.clear();
+  for (int first = 0; first < question.micro_batches; first += 2) {
+    for (StageVisit visit : all.visits) {
+      visit.first_batch = first;
+      visit.end_batch = first + 2;
+      schedule.visits.push_back(visit);
+    }
+  }
+  const Plan plan = write_with(1_GiB, question, chain, schedule);
+  expect_verified(plan);
+  const Bytes inputs = bytes_on_host(plan, {ValueKind::activation});
+  question.rounds = 1;
+  const Plan apart = write_with(1_GiB, question, chain, schedule);
+  expect_verified(apart);
+  EXPECT_GE(host_peak(apart) - host_peak(plan), Bytes{inputs.count * 2 / 3});
+}
+
 TEST(HostSlots, AnyMixOfVisitsAndHomesIsVerifiedAndTakesNoMore) {
   int less = 0;
+  int in_rounds = 0;
   for (unsigned seed = 0; seed < random_share(200); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -88,6 +112,11 @@ TEST(HostSlots, AnyMixOfVisitsAndHomesIsVerifiedAndTakesNoMore) {
     schedule.strategy = "mobius";
     schedule.devices = machine.devices;
     schedule.visits = random_visits(chain, machine.devices, question.micro_batches, random);
+    const int round = schedule.visits.front().end_batch;
+    if (!question.norm_first && question.micro_batches % round == 0) {
+      question.rounds = question.micro_batches / round;
+      in_rounds += question.rounds > 1 ? 1 : 0;
+    }
     schedule.homes = random_homes(chain, random);
     schedule.spare_crossings = static_cast<int>(random() % 3);
     schedule.updates_as_landed = random() % 2 == 0;
@@ -100,6 +129,7 @@ TEST(HostSlots, AnyMixOfVisitsAndHomesIsVerifiedAndTakesNoMore) {
     less += host_peak(shared) < apart ? 1 : 0;
   }
   expect_enough(less, 100);
+  expect_enough(in_rounds, 20);
 }
 
 }  // namespace

@@ -1,0 +1,107 @@
+#include "planner/strategies/rounds.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "planner/answer.h"
+#include "planner/costs/estimate.h"
+#include "planner/sample_questions.h"
+#include "planner/strategies/coarse_step.h"
+#include "spec/pass_names.h"
+
+namespace ferry {
+namespace {
+
+// Of 32 micro-batches, whose inputs take more of DRAM than the gradient sums do.
+PlanQuestion of_many_micro_batches() {
+  PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {.link_rate = 1e8}, 32);
+  question.strategy = "mobius";
+  question.sequence = 64;
+  question.profile =
+      estimate_profile(question.model, question.machine, question.precision, {1, 64});
+  use_round_costs(question);
+  set_device_budgets(question, Bytes{states_of(question).count / 4});
+  return question;
+}
+
+int rounds_of(const Planned& planned) {
+  const auto found = planned.report.figures.find("rounds");
+  return found == planned.report.figures.end() ? 1 : static_cast<int>(found->second);
+}
+
+std::optional<Planned> answer_of(const PlanQuestion& question) {
+  AnswerWithoutRemedies answer = answer_question(question);
+  if (auto* planned = std::get_if<Planned>(&answer)) return std::move(*planned);
+  return std::nullopt;
+}
+
+TEST(Rounds, AreAnyPowerOfTwoOrTheMost) {
+  EXPECT_EQ(round_counts(1), std::vector<int>{});
+  EXPECT_EQ(round_counts(2), std::vector<int>{2});
+  EXPECT_EQ(round_counts(8), (std::vector{2, 4, 8}));
+  EXPECT_EQ(round_counts(11), (std::vector{2, 4, 8, 11}));
+}
+
+TEST(Rounds, AreAsManyAsComputationHides) {
+  PlanQuestion question = of_many_micro_batches();
+  const auto most = [&](double rate, int micro_batches) {
+    question.machine.devices.front().up = question.machine.devices.front().down = {rate};
+    question.micro_batches = micro_batches;
+    return most_rounds_hidden(question, make_chain(question));
+  };
+  const int some = most(2e7, 64);
+  EXPECT_GT(some, 1);
+  EXPECT_LT(some, 64);
+  EXPECT_NEAR(most(2e7, 128), 2 * some, 1);
+  EXPECT_NEAR(most(1e7, 64), some / 2, 1);
+  EXPECT_EQ(most(1e3, 64), 1);
+  EXPECT_EQ(most(1e12, 64), 64);
+}
+
+// Whatever DRAM there is: what fits with one round does with the choice, no slower; and there is
+// DRAM in which only rounds fit, and some in which they are faster.
+TEST(Rounds, FitWhereAllInputsAtOnceDoNot) {
+  PlanQuestion question = of_many_micro_batches();
+  const Bytes states = states_of(question);
+  int only = 0, faster = 0;
+  for (const bool clips : {false, true}) {
+    question.clips = clips;
+    for (const int tenths : {10, 20, 30, 34, 40}) {
+      SCOPED_TRACE(tenths);
+      question.host_budget = Bytes{states.count * tenths / 10};
+      question.options.without = std::string(pass_name::kBlocks);
+      const std::optional<Planned> chosen = answer_of(question);
+      question.options.without += std::string(",") + pass_name::kRounds;
+      const std::optional<Planned> once = answer_of(question);
+      if (chosen) expect_promises_hold(*chosen);
+      if (once) {
+        ASSERT_TRUE(chosen);
+        EXPECT_EQ(rounds_of(*once), 1);
+        EXPECT_LE(chosen->expected.count, once->expected.count * (1 + 1e-9));
+        faster += chosen->expected < once->expected ? 1 : 0;
+      } else if (chosen) {
+        EXPECT_GT(rounds_of(*chosen), 1);
+        ++only;
+      }
+    }
+  }
+  EXPECT_GT(only, 0);
+  EXPECT_GT(faster, 0);
+}
+
+TEST(Rounds, ACoarseStepHasAsManyInEach) {
+  PlanQuestion question = of_many_micro_batches();
+  question.micro_batches = 64;
+  question.rounds = 4;
+  EXPECT_EQ(coarse_micro_batches(question, 16'000, 8'000), 16);
+  EXPECT_EQ(coarse_micro_batches(question, 64'000, 8'000), 8);
+  EXPECT_EQ(coarse_micro_batches(question, 150'000, 8'000), std::nullopt);
+  question.rounds = 16;
+  EXPECT_EQ(coarse_micro_batches(question, 16'000, 8'000), 32);
+}
+
+}  // namespace
+}  // namespace ferry
