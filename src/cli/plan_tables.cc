@@ -298,6 +298,13 @@ std::string devices_text(const Machine& machine, const Plan& plan) {
   return count + counted(machine.devices.size(), all ? "simulated device" : "device");
 }
 
+/// Empty where all micro-batches pass at once.
+std::string rounds_line(const Planned& planned) {
+  const auto rounds = planned.report.figures.find("rounds");
+  if (planned.plan.timing_only || rounds == planned.report.figures.end()) return "";
+  return print("micro-batches: pass in %.0f rounds, each forward and backward\n", rounds->second);
+}
+
 std::string norm_first_line(const Plan& plan) {
   const std::string what = "runs twice, at first for the norm alone\n";
   if (plan.again_from == 0) return "clipping: backward " + what;
@@ -318,11 +325,7 @@ std::string plan_table(const PlanQuestion& question, const Planned& planned) {
   const std::string policies = policies_text(plan);
   if (!policies.empty()) text += print("activations: %s\n", policies.c_str());
   if (plan.norm_first) text += norm_first_line(plan);
-  if (const auto rounds = planned.report.figures.find("rounds");
-      rounds != planned.report.figures.end()) {
-    text +=
-        print("micro-batches: pass in %.0f rounds, each forward and backward\n", rounds->second);
-  }
+  text += rounds_line(planned);
   if (const auto wear = drive_wear(question.machine, plan)) text += wear_line(*wear);
   const Micros step = planned.prediction.step;
   text += print("step %s predicted (bound %s, critical: %s)", to_string(step).c_str(),
