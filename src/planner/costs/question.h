@@ -42,7 +42,7 @@ struct PlanQuestion {
   /// Where DRAM is short sums lie where inputs were (write/host_slots.h). Likewise of strategies.
   bool shares_dram = true;
   /// The micro-batches pass in so many rounds, each forward and backward: DRAM has inputs of one
-  /// round, and sums from one to the next. Likewise.
+  /// round, and sums from one to the next. Likewise, where there are no drives.
   int rounds = 1;
   PlanMode mode = PlanMode::train;
   /// Training stops now and then to evaluate: the answer has a plan for that too, in the same
@@ -82,11 +82,6 @@ int least_device(const PlanQuestion& question);
 /// Whether all gradient sums and updates wait for the step's norm.
 inline bool sums_wait(const PlanQuestion& question) {
   return question.clips && !question.norm_first;
-}
-
-/// Whether gradient sums rest until something else is there: the step's norm, or the next round's.
-inline bool sums_rest(const PlanQuestion& question) {
-  return sums_wait(question) || question.rounds > 1;
 }
 
 /// The most micro-batches that a round has.

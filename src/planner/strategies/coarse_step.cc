@@ -31,7 +31,6 @@ std::optional<int> coarse_micro_batches(const PlanQuestion& question, std::ptrdi
   if (question.rounds > 1) {  // each has as many
     const int in_round = std::min(micro_batches, most / question.rounds);
     micro_batches = question.rounds * in_round;
-    if (micro_batches >= question.micro_batches) return std::nullopt;
   }
   if (micro_batches < kLeastMicroBatches) return std::nullopt;
   return micro_batches;

@@ -62,7 +62,7 @@ class Eviction {
     lack_ = lack;
     // Without clipping a sum is used up when it lands, so the ring costs the drives nothing.
     const int blocks = static_cast<int>(chain_.size());
-    pass_sums_through(sums_rest(question_) ? schedule_.sums_leave_first : blocks);
+    pass_sums_through(sums_wait(question_) ? schedule_.sums_leave_first : blocks);
     if (!has_drives_) return;
     for (const BlockId b : schedule_.leaving.empty() ? deepest_first(chain_) : schedule_.leaving) {
       if (is_enough()) break;
@@ -77,7 +77,7 @@ class Eviction {
     for (std::size_t b = 1; b < chain_.size() && train && !is_enough(); ++b) {
       schedule_.activations_on_drive[b] = true;
       shared_.reset();
-      move(chain_.activation * batches_at_once(question_), kReadAndWritten);
+      move(chain_.activation * question_.micro_batches, kReadAndWritten);
     }
     for (std::size_t b = chain_.size(); b-- > 0 && !is_enough();) {
       const Bytes weights = chain_.blocks[b].weights;
@@ -121,7 +121,7 @@ class Eviction {
       const BlockHome& home = schedule_.homes[b];
       if (landing_[b] == Bytes{} || home.sum_passes) continue;
       if (sum_stays_[b] || (sum_waits_[b] && !has_drives_)) continue;
-      if (sums_rest(question_) && is_enough()) return;
+      if (sums_wait(question_) && is_enough()) return;
       set(&BlockHome::sum_passes, b, true);
       set(&BlockHome::sum_on_drive, b, sum_waits_[b]);
       --most;
@@ -129,9 +129,7 @@ class Eviction {
     }
   }
 
-  int times_of_sums() const {
-    return sums_rest(question_) ? kReadAndWritten * question_.rounds : 0;
-  }
+  int times_of_sums() const { return sums_wait(question_) ? kReadAndWritten : 0; }
 
   /// The last one moved may be larger than what was lacking: weights first, which save most; of
   /// sums that wait for the norm those whose updates come first.
@@ -148,7 +146,7 @@ class Eviction {
     for (const BlockId b : chain_.blocks.ids()) {
       if (schedule_.parts_states) bring_pieces_back(b, left);
     }
-    for (std::size_t b = 0; b < chain_.size() && sums_rest(question_); ++b) {
+    for (std::size_t b = 0; b < chain_.size() && sums_wait(question_); ++b) {
       if (schedule_.homes[b].on_device) continue;
       stay_if_enough(&BlockHome::sum_passes, b, landing_sum(chain_.blocks[b]), times_of_sums(),
                      left);

@@ -152,15 +152,17 @@ class MobiusSearch {
     return plan;
   }
 
-  /// What DRAM has to have a slot for, all at once.
-  Bytes need_of_dram() const {
+  /// With a slot for everything at once.
+  DramNeed need_of_dram() const {
     const auto ends = asked_stages();
-    return dram_need(question_, chain_, schedule_of(ends ? *ends : finest_partition(chain_))).all;
+    return dram_need(question_, chain_, schedule_of(ends ? *ends : finest_partition(chain_)));
   }
 
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
 
   bool tires_at_once() const { return search_.tires_at_once(); }
+
+  bool has_large_plans() { return search_.least_tasks() > StreamSearch::kLargePlan; }
 
   bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
 
@@ -392,9 +394,10 @@ StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
   return plan_from(search, way, chain);
 }
 
+// Inputs that rest on drives need none; and what drives are there for is planned without them, too.
 bool may_take_rounds(const PlanQuestion& question) {
-  return question.mode == PlanMode::train && question.micro_batches > 1 &&
-         Passes(question).has(pass_name::kRounds);
+  return question.mode == PlanMode::train && !question.norm_first &&
+         !has_drives(question.machine) && Passes(question).has(pass_name::kRounds);
 }
 
 PlanQuestion with_rounds(PlanQuestion question, int rounds) {
@@ -402,39 +405,33 @@ PlanQuestion with_rounds(PlanQuestion question, int rounds) {
   return question;
 }
 
-// The answer, or a faster one in rounds: the fewest that need no drives, and more as long as that
-// makes the step shorter, since they leave more of DRAM to other things.
-StrategyAnswer faster_in_rounds(StrategyAnswer answer, PlanQuestion question, const Chain& chain) {
-  question.machine.drives.clear();
-  const auto fits = [&](MobiusSearch& search) { return !search.start(); };
-  const auto lacks = [&](int rounds) {
-    const PlanQuestion way = with_rounds(question, rounds);
-    MobiusSearch search(way, chain);
-    return !fits(search);
-  };
-  const std::vector<int> counts = round_counts(most_rounds_hidden(question, chain));
-  if (counts.empty() || lacks(counts.back())) return answer;
-  for (auto rounds = std::ranges::partition_point(counts, lacks); rounds != counts.end();
-       ++rounds) {
-    const PlanQuestion way = with_rounds(question, *rounds);
-    auto* const found = std::get_if<StrategyPlan>(&answer);
-    if (found == nullptr) {
-      answer = plan_one_way(way, chain);
-      continue;
-    }
-    const Micros before = expected_step(question, *found);
-    answer = faster_of(std::move(*found), way, chain, fits);
-    if (expected_step(question, std::get<StrategyPlan>(answer)) >= before) break;
-  }
-  return answer;
-}
-
-// Whether DRAM is short does not depend on the devices' memory: with more of it as much is tried.
+// The fastest in any number of rounds. With one, sums need not be there beside all inputs, so the
+// inputs of other rounds have to take more than sums do. Of large plans the fewest rounds that fit.
+// Which are tried depends on no memory but that they fit: with more of it as much is tried.
 StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& chain) {
   StrategyAnswer answer = plan_one_way(question, chain);
-  if (question.norm_first || !may_take_rounds(question)) return answer;
-  if (MobiusSearch(question, chain).need_of_dram() <= host_limit(question)) return answer;
-  return faster_in_rounds(std::move(answer), question, chain);
+  if (!may_take_rounds(question)) return answer;
+  const DramNeed need = MobiusSearch(question, chain).need_of_dram();
+  Bytes sums;
+  for (const ChainBlock& block : chain.blocks) sums += block.gradients;
+  Bytes room = host_limit(question);
+  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
+    room += device_limit(question, d);
+  }
+  for (const int rounds : round_counts(most_rounds_hidden(question, chain))) {
+    const Bytes of_others = need.inputs - Bytes{need.inputs.count / rounds};
+    if (of_others <= sums || need.all - of_others > room) continue;
+    PlanQuestion way = with_rounds(question, rounds);
+    const auto* const found = std::get_if<StrategyPlan>(&answer);
+    const Micros before = found == nullptr ? kNever : expected_step(question, *found);
+    if (found != nullptr) way.faster_than = std::min(before, way.faster_than.value_or(before));
+    MobiusSearch search(way, chain);
+    if (search.start()) continue;
+    StrategyPlan plan = plan_from(search, way, chain);
+    if (expected_step(question, plan) < before) answer = std::move(plan);
+    if (search.has_large_plans()) break;
+  }
+  return answer;
 }
 
 }  // namespace

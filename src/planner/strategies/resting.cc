@@ -255,9 +255,9 @@ StreamSchedule StreamSearch::as_asked(const StreamSchedule& offered) const {
 Micros StreamSearch::least_on_drives(double spared) const {
   if (!has_drives(question_.machine)) return {};
   Bytes passing =
-      chain_.activation * static_cast<std::int64_t>(chain_.size()) * batches_at_once(question_);
+      chain_.activation * static_cast<std::int64_t>(chain_.size()) * question_.micro_batches;
   for (const ChainBlock& block : chain_.blocks) {
-    if (!sums_rest(question_)) passing += landing_sum(block);
+    if (!sums_wait(question_)) passing += landing_sum(block);
   }
   const Bytes rest = needed_.all - passing - host_limit(question_);
   const double bytes = std::max(0.0, static_cast<double>(rest.count) - spared);

@@ -40,6 +40,8 @@ class StreamSearch {
 
   /// Of plans of at most so many tasks all is tried, of larger ones what gains most.
   static constexpr std::ptrdiff_t kShortPlan = 8'000;
+  /// A climb through larger ones ends early.
+  static constexpr std::ptrdiff_t kLargePlan = 20'000;
 
   /// Both must outlive the search.
   StreamSearch(const PlanQuestion& question, const Chain& chain, Homes homes = Homes::on_host);
@@ -118,7 +120,6 @@ class StreamSearch {
   StrategyPlan answer(const StreamDraft& draft, const std::string& remark);
 
  private:
-  static constexpr std::ptrdiff_t kLargePlan = 20'000;  // tasks: a climb through them ends early
   static constexpr int kRoomyRing = 8;  // slots with which copies no longer wait for slots, mostly
   /// How many more whole blocks than the first block's device others may have.
   static constexpr std::array kElsewhere = {0, 1, 2, 4, 8};

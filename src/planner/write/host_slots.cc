@@ -43,9 +43,9 @@ class HostStays {
     }
     for (const InstanceId id : plan.instances.ids()) {
       if (!is_unplaced(plan, id, host)) continue;
-      std::vector<Stay>& kind = is_activation(kind_of(plan, id)) ? activations_ : sums_;
+      std::vector<Stay>& others = is_activation(kind_of(plan, id)) ? activations_ : sums_;
       stays[id].id = id.number();
-      kind.push_back(stays[id]);
+      others.push_back(stays[id]);
     }
     if (batches < plan.micro_batches) take_turns(plan, batches);
   }
