@@ -141,7 +141,7 @@ PlanQuestion sample_question(const SampleModel& model, const SampleMachine& mach
                                  {4_GiB, "budget.device, job.yaml:9"});
   question.host_budget = 16_GiB;
   question.host_budget_source = "budget.host, job.yaml:9";
-  question.options.without = pass_name::kBlocks;
+  question.options.without = std::string(pass_name::kBlocks) + "," + pass_name::kRounds;
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {1, 16});
   return question;

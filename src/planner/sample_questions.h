@@ -30,8 +30,8 @@ struct SampleMachine {
 
 Machine sample_machine(const SampleMachine& shape);
 
-/// A question with generous budgets and an estimated profile; without the search of single blocks,
-/// which takes most of the time that planning does.
+/// A question with generous budgets and an estimated profile; without the search of single blocks
+/// and without rounds, which take most of the time that planning does.
 PlanQuestion sample_question(const SampleModel& model, const SampleMachine& machine,
                              int micro_batches);
 

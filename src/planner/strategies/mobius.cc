@@ -400,6 +400,11 @@ bool may_take_rounds(const PlanQuestion& question) {
          !has_drives(question.machine) && Passes(question).has(pass_name::kRounds);
 }
 
+// The one of which less is lacking.
+Shortage lesser(Shortage one, Shortage other) {
+  return other.need - other.have < one.need - one.have ? std::move(other) : std::move(one);
+}
+
 PlanQuestion with_rounds(PlanQuestion question, int rounds) {
   question.rounds = rounds;
   return question;
@@ -407,7 +412,8 @@ PlanQuestion with_rounds(PlanQuestion question, int rounds) {
 
 // The fastest in any number of rounds. With one, sums need not be there beside all inputs, so the
 // inputs of other rounds have to take more than sums do. Of large plans the fewest rounds that fit.
-// Which are tried depends on no memory but that they fit: with more of it as much is tried.
+// Which are tried depends on no memory but that they fit: with more of it as much is tried. Of what
+// never fits, that is lacking which is with the most rounds.
 StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& chain) {
   StrategyAnswer answer = plan_one_way(question, chain);
   if (!may_take_rounds(question)) return answer;
@@ -418,15 +424,21 @@ StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& cha
   for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
     room += device_limit(question, d);
   }
-  for (const int rounds : round_counts(most_rounds_hidden(question, chain))) {
+  const int most = most_rounds_hidden(question, chain);
+  for (const int rounds : round_counts(most)) {
     const Bytes of_others = need.inputs - Bytes{need.inputs.count / rounds};
-    if (of_others <= sums || need.all - of_others > room) continue;
-    PlanQuestion way = with_rounds(question, rounds);
     const auto* const found = std::get_if<StrategyPlan>(&answer);
+    const bool may_fit = need.all - of_others <= room || (found == nullptr && rounds == most);
+    if (of_others <= sums || !may_fit) continue;
+    PlanQuestion way = with_rounds(question, rounds);
     const Micros before = found == nullptr ? kNever : expected_step(question, *found);
     if (found != nullptr) way.faster_than = std::min(before, way.faster_than.value_or(before));
     MobiusSearch search(way, chain);
-    if (search.start()) continue;
+    if (auto lacking = search.start()) {
+      auto* const told = std::get_if<Shortage>(&answer);
+      if (told != nullptr) answer = lesser(std::move(*told), std::move(*lacking));
+      continue;
+    }
     StrategyPlan plan = plan_from(search, way, chain);
     if (expected_step(question, plan) < before) answer = std::move(plan);
     if (search.has_large_plans()) break;
@@ -437,7 +449,7 @@ StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& cha
 }  // namespace
 
 // Two ways to clip are searched: first the one that could be the faster; then the other, unless it
-// cannot be. Of what either lacks that is told which norms first do, who need less of DRAM.
+// cannot be. Of what either lacks the lesser is told.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   if (!may_take_norm_first(question)) return plan_in_any_rounds(question, chain);
   constexpr std::size_t kNormFirst = 1;
@@ -457,7 +469,10 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   if (step < kNever) ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
   answers[other] = plan_in_any_rounds(ways[other], chain);
   const Micros second = step_of(answers[other]);
-  if (step == kNever && second == kNever) return std::move(answers[kNormFirst]);
+  if (step == kNever && second == kNever) {
+    return lesser(std::move(std::get<Shortage>(answers[kNormFirst])),
+                  std::move(std::get<Shortage>(answers[1 - kNormFirst])));
+  }
   return std::move(answers[second < step ? other : likely]);
 }
 

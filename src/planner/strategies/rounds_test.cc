@@ -10,6 +10,7 @@
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
 #include "planner/strategies/coarse_step.h"
+#include "planner/strategies/mobius.h"
 #include "spec/pass_names.h"
 
 namespace ferry {
@@ -19,6 +20,7 @@ namespace {
 PlanQuestion of_many_micro_batches() {
   PlanQuestion question = sample_question({.layers = 6, .hidden = 64}, {.link_rate = 1e8}, 32);
   question.strategy = "mobius";
+  question.options.without = pass_name::kBlocks;
   question.sequence = 64;
   question.profile =
       estimate_profile(question.model, question.machine, question.precision, {1, 64});
@@ -72,7 +74,7 @@ TEST(Rounds, FitWhereAllInputsAtOnceDoNot) {
     for (const int tenths : {10, 20, 30, 34, 40}) {
       SCOPED_TRACE(tenths);
       question.host_budget = Bytes{states.count * tenths / 10};
-      question.options.without = std::string(pass_name::kBlocks);
+      question.options.without = pass_name::kBlocks;
       const std::optional<Planned> chosen = answer_of(question);
       question.options.without += std::string(",") + pass_name::kRounds;
       const std::optional<Planned> once = answer_of(question);
@@ -90,6 +92,42 @@ TEST(Rounds, FitWhereAllInputsAtOnceDoNot) {
   }
   EXPECT_GT(only, 0);
   EXPECT_GT(faster, 0);
+}
+
+TEST(Rounds, MoreDeviceMemoryMakesNoStepLonger) {
+  PlanQuestion question = of_many_micro_batches();
+  question.micro_batches = 24;
+  question.clips = false;
+  const Bytes states = states_of(question);
+  question.host_budget = Bytes{states.count * 5 / 2};
+  std::optional<Micros> before;
+  bool several = false;
+  for (const int tenths : {1, 2, 4, 7}) {
+    SCOPED_TRACE(tenths);
+    set_device_budgets(question, Bytes{states.count * tenths / 10});
+    const std::optional<Planned> planned = answer_of(question);
+    if (!planned) continue;
+    several = several || rounds_of(*planned) > 1;
+    if (before) {
+      EXPECT_LE(planned->expected.count, before->count * (1 + 1e-9));
+    }
+    before = planned->expected;
+  }
+  EXPECT_TRUE(several);
+}
+
+TEST(Rounds, WhatNeverFitsLacksWhatTheMostOfThemLack) {
+  PlanQuestion question = of_many_micro_batches();
+  question.host_budget = states_of(question);
+  const auto need_of = [&] {
+    const StrategyAnswer answer = plan_mobius(question, make_chain(question));
+    const auto* const lacking = std::get_if<Shortage>(&answer);
+    return lacking == nullptr ? Bytes{} : lacking->need;
+  };
+  const Bytes in_rounds = need_of();
+  question.options.without += std::string(",") + pass_name::kRounds;
+  EXPECT_GT(in_rounds, question.host_budget);
+  EXPECT_LT(in_rounds, need_of());
 }
 
 TEST(Rounds, ACoarseStepHasAsManyInEach) {
