@@ -15,7 +15,7 @@ inline constexpr Bytes kUnplaced{-1};
 /// Offsets on the host from here on are relative: to where the others end.
 inline constexpr Bytes kBehind{std::int64_t{1} << 60};
 
-/// How dA.b.m, which only the stage below reads, take turns.
+/// How dA.b.m, which only the stage below reads, take turns; and, by `batches`, what forwards make.
 struct GradientTurns {
   Bytes slot;       // of one
   int stages = 1;   // of one micro-batch, how many are there at once
