@@ -13,6 +13,7 @@ target_compile_options(ferry_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
 target_include_directories(ferry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(ferry_flags INTERFACE Threads::Threads)
 if(FERRY_SANITIZE)
+  target_compile_definitions(ferry_flags INTERFACE _GLIBCXX_ASSERTIONS) # indices beyond a vector, too
   target_compile_options(ferry_flags INTERFACE -fsanitize=${FERRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(ferry_flags INTERFACE -fsanitize=${FERRY_SANITIZE})
 endif()

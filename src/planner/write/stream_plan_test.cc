@@ -165,10 +165,11 @@ TEST(StreamPlan, UpdatesOfSumsThatWaitInDramComeLast) {
     const auto blocks_of = [](const Plan& plan, TaskKind kind) {
       std::vector<int> blocks;
       for (const Task& task : plan.tasks) {
+        if (task.kind != kind) continue;
         const bool of_sum =
             kind != TaskKind::copy ||
             plan.values[plan.instances[task.writes.front()].value].kind == ValueKind::gradient;
-        if (task.kind == kind && of_sum) blocks.push_back(task.block.number());
+        if (of_sum) blocks.push_back(task.block.number());
       }
       return blocks;
     };
