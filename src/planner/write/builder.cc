@@ -137,7 +137,7 @@ ValueId PlanBuilder::value(ValueKind kind, BlockId block, int index) {
   if (id.valid()) return id;
   const bool is_state = kind == ValueKind::state;
   Value made{kind, block, is_state ? -1 : index, {}, is_state ? index : -1};
-  const ChainBlock* owner = block.valid() ? &chain_.blocks[block] : nullptr;
+  const ChainBlock* owner = chain_.blocks.has(block) ? &chain_.blocks[block] : nullptr;
   switch (kind) {
     case ValueKind::weight:
       made.bytes = owner->weights;
