@@ -152,11 +152,7 @@ class MobiusSearch {
     return plan;
   }
 
-  /// With a slot for everything at once.
-  DramNeed need_of_dram() const {
-    const auto ends = asked_stages();
-    return dram_need(question_, chain_, schedule_of(ends ? *ends : finest_partition(chain_)));
-  }
+  const DramNeed& need_of_dram() const { return search_.need_of_dram(); }
 
   bool is_short_of_dram() const { return search_.is_short_of_dram(); }
 
@@ -350,19 +346,41 @@ bool may_take_norm_first(const PlanQuestion& question) {
          (rule == ActivationRule::automatic || rule == ActivationRule::recompute);
 }
 
-Micros expected_step(const PlanQuestion& question, const StrategyPlan& found) {
+Micros step_of(const PlanQuestion& question, const StrategyPlan& found) {
   return expected_step(question, found.prediction.step, found.clipped_step);
 }
 
+Micros step_of(const PlanQuestion& question, const StrategyAnswer& answer) {
+  const auto* const found = std::get_if<StrategyPlan>(&answer);
+  return found == nullptr ? kNever : step_of(question, *found);
+}
+
+// To which slower plans than that are of no use.
+PlanQuestion asking_faster(PlanQuestion question, Micros step) {
+  question.faster_than = std::min(step, question.faster_than.value_or(step));
+  return question;
+}
+
+// The faster one, or of two shortages the one of which less is lacking; of equals the first.
+StrategyAnswer better_of(const PlanQuestion& question, StrategyAnswer one, StrategyAnswer other) {
+  const auto* const lacking = std::get_if<Shortage>(&one);
+  const auto* const lacks_other = std::get_if<Shortage>(&other);
+  const bool takes_other =
+      lacking != nullptr && lacks_other != nullptr
+          ? lacks_other->need - lacks_other->have < lacking->need - lacking->have
+          : step_of(question, other) < step_of(question, one);
+  return takes_other ? std::move(other) : std::move(one);
+}
+
 // What `begun` begins, where that is faster.
-StrategyPlan faster_of(StrategyPlan found, PlanQuestion way, const Chain& chain,
+StrategyPlan faster_of(StrategyPlan found, const PlanQuestion& question, const Chain& chain,
                        const std::function<bool(MobiusSearch&)>& begun) {
-  const Micros step = expected_step(way, found);
-  way.faster_than = std::min(step, way.faster_than.value_or(step));
+  const Micros step = step_of(question, found);
+  const PlanQuestion way = asking_faster(question, step);
   MobiusSearch other(way, chain);
   if (!begun(other)) return found;
   StrategyPlan second = other.run();
-  return expected_step(way, second) < step ? std::move(second) : std::move(found);
+  return step_of(question, second) < step ? std::move(second) : std::move(found);
 }
 
 // Where DRAM is short sums may lie where inputs were. That lets in more schedules while the climb
@@ -388,9 +406,9 @@ StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chai
   return found;
 }
 
-StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
-  MobiusSearch search(way, chain);
-  if (auto lacking = search.start()) return *lacking;
+// `search`, of `way`, has not begun.
+StrategyAnswer answer_of(MobiusSearch& search, const PlanQuestion& way, const Chain& chain) {
+  if (auto lacking = search.start()) return std::move(*lacking);
   return plan_from(search, way, chain);
 }
 
@@ -398,11 +416,6 @@ StrategyAnswer plan_one_way(const PlanQuestion& way, const Chain& chain) {
 bool may_take_rounds(const PlanQuestion& question) {
   return question.mode == PlanMode::train && !question.norm_first &&
          !has_drives(question.machine) && Passes(question).has(pass_name::kRounds);
-}
-
-// The one of which less is lacking.
-Shortage lesser(Shortage one, Shortage other) {
-  return other.need - other.have < one.need - one.have ? std::move(other) : std::move(one);
 }
 
 PlanQuestion with_rounds(PlanQuestion question, int rounds) {
@@ -415,9 +428,10 @@ PlanQuestion with_rounds(PlanQuestion question, int rounds) {
 // Which are tried depends on no memory but that they fit: with more of it as much is tried. Of what
 // never fits, that is lacking which is with the most rounds.
 StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& chain) {
-  StrategyAnswer answer = plan_one_way(question, chain);
+  MobiusSearch at_once(question, chain);
+  StrategyAnswer answer = answer_of(at_once, question, chain);
   if (!may_take_rounds(question)) return answer;
-  const DramNeed need = MobiusSearch(question, chain).need_of_dram();
+  const DramNeed& need = at_once.need_of_dram();
   Bytes sums;
   for (const ChainBlock& block : chain.blocks) sums += block.gradients;
   Bytes room = host_limit(question);
@@ -427,21 +441,16 @@ StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& cha
   const int most = most_rounds_hidden(question, chain);
   for (const int rounds : round_counts(most)) {
     const Bytes of_others = need.inputs - Bytes{need.inputs.count / rounds};
-    const auto* const found = std::get_if<StrategyPlan>(&answer);
-    const bool may_fit = need.all - of_others <= room || (found == nullptr && rounds == most);
+    const bool is_found = std::holds_alternative<StrategyPlan>(answer);
+    const bool may_fit = need.all - of_others <= room || (!is_found && rounds == most);
     if (of_others <= sums || !may_fit) continue;
-    PlanQuestion way = with_rounds(question, rounds);
-    const Micros before = found == nullptr ? kNever : expected_step(question, *found);
-    if (found != nullptr) way.faster_than = std::min(before, way.faster_than.value_or(before));
+    const PlanQuestion way =
+        asking_faster(with_rounds(question, rounds), step_of(question, answer));
     MobiusSearch search(way, chain);
-    if (auto lacking = search.start()) {
-      auto* const told = std::get_if<Shortage>(&answer);
-      if (told != nullptr) answer = lesser(std::move(*told), std::move(*lacking));
-      continue;
-    }
-    StrategyPlan plan = plan_from(search, way, chain);
-    if (expected_step(question, plan) < before) answer = std::move(plan);
-    if (search.has_large_plans()) break;
+    StrategyAnswer in_rounds = answer_of(search, way, chain);
+    const bool fits = std::holds_alternative<StrategyPlan>(in_rounds);
+    answer = better_of(question, std::move(answer), std::move(in_rounds));
+    if (fits && search.has_large_plans()) break;
   }
   return answer;
 }
@@ -449,31 +458,19 @@ StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& cha
 }  // namespace
 
 // Two ways to clip are searched: first the one that could be the faster; then the other, unless it
-// cannot be. Of what either lacks the lesser is told.
+// cannot be.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   if (!may_take_norm_first(question)) return plan_in_any_rounds(question, chain);
-  constexpr std::size_t kNormFirst = 1;
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
   std::array<Micros, 2> bounds;
   for (std::size_t w = 0; w < ways.size(); ++w) bounds[w] = bound_of_one_way(ways[w], chain);
   const std::size_t likely = bounds[1] < bounds[0] ? 1 : 0;
   const std::size_t other = 1 - likely;
-  const auto step_of = [&](const StrategyAnswer& answer) {
-    const auto* plan = std::get_if<StrategyPlan>(&answer);
-    return plan == nullptr ? kNever : expected_step(question, *plan);
-  };
-  std::array<StrategyAnswer, 2> answers;
-  answers[likely] = plan_in_any_rounds(ways[likely], chain);
-  const Micros step = step_of(answers[likely]);
-  if (step < kNever && bounds[other] >= step) return std::move(answers[likely]);
-  if (step < kNever) ways[other].faster_than = std::min(step, question.faster_than.value_or(step));
-  answers[other] = plan_in_any_rounds(ways[other], chain);
-  const Micros second = step_of(answers[other]);
-  if (step == kNever && second == kNever) {
-    return lesser(std::move(std::get<Shortage>(answers[kNormFirst])),
-                  std::move(std::get<Shortage>(answers[1 - kNormFirst])));
-  }
-  return std::move(answers[second < step ? other : likely]);
+  StrategyAnswer answer = plan_in_any_rounds(ways[likely], chain);
+  const Micros step = step_of(question, answer);
+  if (step < kNever && bounds[other] >= step) return answer;
+  return better_of(question, std::move(answer),
+                   plan_in_any_rounds(asking_faster(std::move(ways[other]), step), chain));
 }
 
 }  // namespace ferry

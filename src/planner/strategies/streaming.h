@@ -113,7 +113,10 @@ class StreamSearch {
   /// Plans are so large that a climb would try but a few.
   bool tires_at_once() const;
 
-  /// DRAM has not a slot for everything at once.
+  /// Of a slot for everything at once. Known once start() has returned, whatever that was.
+  const DramNeed& need_of_dram() const { return needed_; }
+
+  /// DRAM has not so much.
   bool is_short_of_dram() const;
 
   /// The strategy's answer. `remark`: how it was chosen.
