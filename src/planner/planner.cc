@@ -195,7 +195,7 @@ class StrategySearch {
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
       candidates_.push_back({strategy.name, false, {}, {}, {}, lack_text(*lacking)});
       // The strategy that lacks least says what is missing.
-      if (!lacking_ || lacking->need - lacking->have < lacking_->need - lacking_->have) {
+      if (!lacking_ || lacking->missing() < lacking_->missing()) {
         lacking_ = std::move(*lacking);
       }
       return;
@@ -215,9 +215,7 @@ class StrategySearch {
     return !best_ || expected(planned) < expected(*best_) * (1 - kNoticeable);
   }
 
-  Micros expected(const StrategyPlan& planned) const {
-    return expected_step(question_, planned.prediction.step, planned.clipped_step);
-  }
+  Micros expected(const StrategyPlan& planned) const { return expected_step(question_, planned); }
 
   /// Where the strategy's plan wins so far: the plan that evaluates beside it. `answer` is what the
   /// strategy answers then: its plan may have made room, or lack some.

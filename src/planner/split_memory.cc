@@ -103,7 +103,7 @@ class SplitSearch {
   /// Of what lacks at several splits, the least is told, as of all places together.
   void remember(const Shortage& lacking, Bytes each, Bytes host) {
     const bool at_host = lacking.kind == PlaceKind::host;
-    const Bytes lack = (lacking.need - lacking.have) * (at_host ? 1 : simulated_);
+    const Bytes lack = lacking.missing() * (at_host ? 1 : simulated_);
     if (lacking_ && lacking_->need <= limit_ + lack) return;
     Shortage all{"", PlaceKind::host, limit_ + lack, limit_, {}, true};
     for (const MachineDevice& device : question_.machine.devices) {

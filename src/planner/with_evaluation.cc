@@ -149,7 +149,7 @@ class InTurn {
     const auto device =
         std::ranges::find(question_.machine.devices, lacking.place, &MachineDevice::name);
     if (device == question_.machine.devices.end()) return false;
-    lent_to_evaluation_[device - question_.machine.devices.begin()] += lacking.need - lacking.have;
+    lent_to_evaluation_[device - question_.machine.devices.begin()] += lacking.missing();
     lacking_ = lacking;
     return true;
   }

@@ -257,7 +257,7 @@ int StreamSearch::first_length(const RingTry& one) const {
 
 /// Behind one that lacked so much.
 int StreamSearch::next_length(int slots, const Shortage& lacking) const {
-  const std::int64_t missing = (lacking.need - lacking.have).count;
+  const std::int64_t missing = lacking.missing().count;
   const std::int64_t too_many = missing / std::max<std::int64_t>(1, chain_.activation.count);
   return static_cast<int>(
       std::max<std::int64_t>(kLeastActivationSlots, slots - std::max<std::int64_t>(1, too_many)));

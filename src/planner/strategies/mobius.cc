@@ -346,13 +346,9 @@ bool may_take_norm_first(const PlanQuestion& question) {
          (rule == ActivationRule::automatic || rule == ActivationRule::recompute);
 }
 
-Micros step_of(const PlanQuestion& question, const StrategyPlan& found) {
-  return expected_step(question, found.prediction.step, found.clipped_step);
-}
-
 Micros step_of(const PlanQuestion& question, const StrategyAnswer& answer) {
   const auto* const found = std::get_if<StrategyPlan>(&answer);
-  return found == nullptr ? kNever : step_of(question, *found);
+  return found == nullptr ? kNever : expected_step(question, *found);
 }
 
 // To which slower plans than that are of no use.
@@ -365,22 +361,21 @@ PlanQuestion asking_faster(PlanQuestion question, Micros step) {
 StrategyAnswer better_of(const PlanQuestion& question, StrategyAnswer one, StrategyAnswer other) {
   const auto* const lacking = std::get_if<Shortage>(&one);
   const auto* const lacks_other = std::get_if<Shortage>(&other);
-  const bool takes_other =
-      lacking != nullptr && lacks_other != nullptr
-          ? lacks_other->need - lacks_other->have < lacking->need - lacking->have
-          : step_of(question, other) < step_of(question, one);
+  const bool takes_other = lacking != nullptr && lacks_other != nullptr
+                               ? lacks_other->missing() < lacking->missing()
+                               : step_of(question, other) < step_of(question, one);
   return takes_other ? std::move(other) : std::move(one);
 }
 
 // What `begun` begins, where that is faster.
 StrategyPlan faster_of(StrategyPlan found, const PlanQuestion& question, const Chain& chain,
                        const std::function<bool(MobiusSearch&)>& begun) {
-  const Micros step = step_of(question, found);
+  const Micros step = expected_step(question, found);
   const PlanQuestion way = asking_faster(question, step);
   MobiusSearch other(way, chain);
   if (!begun(other)) return found;
   StrategyPlan second = other.run();
-  return step_of(question, second) < step ? std::move(second) : std::move(found);
+  return expected_step(question, second) < step ? std::move(second) : std::move(found);
 }
 
 // Where DRAM is short sums may lie where inputs were. That lets in more schedules while the climb

@@ -188,7 +188,7 @@ bool StreamSearch::leave_free(StreamSchedule& schedule, const Shortage& lacking)
   if (resting_ != Resting::by_value || lacking.kind != PlaceKind::host) return false;
   const Bytes left_free = schedule.left_free;
   for (int times = 1; times <= kMostTimes; times *= 2) {
-    if (rest_elsewhere(schedule, left_free + (lacking.need - lacking.have) * times)) return true;
+    if (rest_elsewhere(schedule, left_free + lacking.missing() * times)) return true;
   }
   return false;
 }

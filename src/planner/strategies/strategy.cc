@@ -29,6 +29,10 @@ Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_s
   return step * (1 - share) + clipped_step * share;
 }
 
+Micros expected_step(const PlanQuestion& question, const StrategyPlan& found) {
+  return expected_step(question, found.prediction.step, found.clipped_step);
+}
+
 Micros clipped_step(Plan plan, const StepSimulator& simulator) {
   if (std::ranges::find(plan.tasks, TaskKind::redo, &Task::kind) == plan.tasks.end()) return {};
   return simulator.step_of(clipped(std::move(plan)));
@@ -66,9 +70,8 @@ std::vector<Shortage> shortages(const Plan& plan) {
     if (need <= place.budget) continue;
     result.push_back({place.name, place.kind, need, place.budget, breakdown_of(plan, id)});
   }
-  std::stable_sort(result.begin(), result.end(), [](const Shortage& a, const Shortage& b) {
-    return a.need - a.have > b.need - b.have;
-  });
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Shortage& a, const Shortage& b) { return a.missing() > b.missing(); });
   return result;
 }
 

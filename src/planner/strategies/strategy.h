@@ -52,6 +52,7 @@ struct StrategyPlan {
 
 /// The mean of steps some of which are clipped (PlanJob::clipped). Plans are chosen by it.
 Micros expected_step(const PlanQuestion& question, Micros step, Micros clipped_step);
+Micros expected_step(const PlanQuestion& question, const StrategyPlan& found);
 
 /// What the plan predicts of a clipped step; 0: what it does of others.
 Micros clipped_step(Plan plan, const StepSimulator& simulator);
@@ -64,6 +65,8 @@ struct Shortage {
   Bytes have;
   std::vector<std::pair<std::string, Bytes>> breakdown;
   bool shared = false;  // it is the memory that places share (PlanQuestion::shared)
+
+  Bytes missing() const { return need - have; }
 };
 
 using StrategyAnswer = std::variant<StrategyPlan, Shortage>;

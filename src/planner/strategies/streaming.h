@@ -113,7 +113,8 @@ class StreamSearch {
   /// Plans are so large that a climb would try but a few.
   bool tires_at_once() const;
 
-  /// Of a slot for everything at once. Known once start() has returned, whatever that was.
+  /// What a slot for everything at once takes of DRAM. Known once start() has returned, be it a
+  /// shortage.
   const DramNeed& need_of_dram() const { return needed_; }
 
   /// DRAM has not so much.
