@@ -1,6 +1,7 @@
 // What the planner is asked: a model, a machine, a profile and a batch, within budgets.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -87,6 +88,11 @@ inline bool sums_wait(const PlanQuestion& question) {
 /// The most micro-batches that a round has.
 inline int batches_at_once(const PlanQuestion& question) {
   return (question.micro_batches + question.rounds - 1) / question.rounds;
+}
+
+/// The round's first micro-batch; of the one behind the last round: how many there are.
+inline int first_of_round(const PlanQuestion& question, int round) {
+  return static_cast<int>(std::int64_t{round} * question.micro_batches / question.rounds);
 }
 
 /// The question with norm_first. Nothing is kept for backward, since most run twice.

@@ -21,7 +21,7 @@ namespace {
 // A search through plans of hundreds of layers or of a thousand micro-batches would take minutes:
 // it ends, but for what has to be known, when so many tasks of large plans are written.
 constexpr std::ptrdiff_t kMostWritten = 4'000'000;
-constexpr std::ptrdiff_t kFewPlans = 10;  // with so few a climb comes nowhere
+constexpr std::ptrdiff_t kFewPlans = 20;  // with so few a climb comes nowhere
 
 // Whether no device's memory is full: what passes has all the room that is of use.
 bool leaves_room(const Plan& plan) {

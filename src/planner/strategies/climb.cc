@@ -168,7 +168,7 @@ std::ptrdiff_t StreamSearch::least_tasks() {
   return tasks_;
 }
 
-void StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
+std::optional<StreamDraft> StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
   constexpr double kClose = 1.01;  // others would not be the fastest here, either
   const std::ptrdiff_t written = written_;
   is_beforehand_ = true;
@@ -188,6 +188,7 @@ void StreamSearch::try_beforehand(std::span<const StreamDraft> drafts) {
   is_beforehand_ = false;
   tried_.clear();  // the climb begins on a lower rung
   written_ = written;
+  return best_;
 }
 
 /// Devices that have the most get the rung's memory, be it more than asked; others at most theirs.

@@ -1,9 +1,9 @@
-// A step of many micro-batches as one of fewer and larger ones, which takes about as long: for
+// A step of many micro-batches as one of fewer rounds or of fewer and larger micro-batches: for
 // searches whose plans are so large that few can be tried.
 #pragma once
 
 #include <cstddef>
-#include <optional>
+#include <vector>
 
 #include "planner/costs/chain.h"
 #include "planner/costs/question.h"
@@ -12,22 +12,24 @@
 namespace ferry {
 
 struct CoarseStep {
-  PlanQuestion question;  // of question.micro_batches larger ones
+  PlanQuestion question;  // of fewer micro-batches, in as many rounds or fewer
   Chain chain;            // whose times, activations and tokens are of one of these
+  int in_round = 0;       // micro-batches of the whole step that one of its rounds stands for
 };
 
-/// How many micro-batches are enough for what overlaps in the step, whose plan has `tasks` tasks;
-/// or fewer, so that theirs has at most `searchable`, by proportion. Nothing where it has no more
-/// as it is, or more even with two.
-std::optional<int> coarse_micro_batches(const PlanQuestion& question, std::ptrdiff_t tasks,
-                                        std::ptrdiff_t searchable);
+/// Of a step whose plan has `tasks` tasks, so that theirs have at most `searchable`, by proportion.
+/// One has a few rounds in place of many, and updates that are as many times shorter: it takes as
+/// many times less, and needs as much memory; but its first round, which has no sums to go on with,
+/// counts for more. The other has as many rounds. Either has, if need be, as few micro-batches as
+/// overlap like those of the step, each so much larger that blocks take as long, and read and write
+/// as many bytes; what kernels allocate stays that of a micro-batch of the question. None where
+/// the step's plan is no larger than that, nor one that would be even with two micro-batches.
+std::vector<CoarseStep> coarse_steps(const PlanQuestion& question, const Chain& chain,
+                                     std::ptrdiff_t tasks, std::ptrdiff_t searchable);
 
-/// The step with fewer micro-batches: blocks take as long in all, and read and write as many bytes.
-/// What kernels allocate stays that of a micro-batch of the question.
-/// Requires: 0 < micro_batches < question.micro_batches.
-CoarseStep coarse_step(const PlanQuestion& question, const Chain& chain, int micro_batches);
-
-/// A schedule of a coarse step as one of `micro_batches`: its rings take as many bytes.
-StreamSchedule fine_schedule(StreamSchedule coarse, int coarse_micro_batches, int micro_batches);
+/// A schedule of `coarse`, each of whose rounds has the same visits, as one of the question: its
+/// rings take as many bytes.
+StreamSchedule fine_schedule(StreamSchedule schedule, const CoarseStep& coarse,
+                             const PlanQuestion& question);
 
 }  // namespace ferry

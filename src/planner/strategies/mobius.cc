@@ -100,8 +100,8 @@ StreamSchedule mobius_schedule(const PlanQuestion& question, const std::vector<i
   schedule.devices = static_cast<int>(device_of_slot.size());
   const int stages = static_cast<int>(ends.size());
   for (int round = 0; round < question.rounds; ++round) {
-    const int first_batch = round * question.micro_batches / question.rounds;
-    const int end_batch = (round + 1) * question.micro_batches / question.rounds;
+    const int first_batch = first_of_round(question, round);
+    const int end_batch = first_of_round(question, round + 1);
     const auto visit = [&](Direction pass, int j) {
       const std::size_t at = j;
       const int device = device_of_slot[at % device_of_slot.size()];
@@ -137,19 +137,20 @@ class MobiusSearch {
 
   /// Requires: start() returned nothing, here and in what follows.
   StrategyPlan run() {
-    look_at_coarse_step();
-    const StreamDraft draft = climb();
-    const StreamSchedule& schedule = draft.schedule;
-    const std::size_t stages = stage_count(schedule);
-    std::string remark = std::to_string(stages) + " stages";
-    if (question_.rounds > 1) remark += ", " + std::to_string(question_.rounds) + " rounds";
-    StrategyPlan plan = search_.answer(draft, remark);
-    plan.report.mapping = slots_of(schedule);
-    plan.report.figures["contention_degree"] =
-        contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
-    plan.report.figures["mapping_gain"] = mapping_gain(draft);
-    if (question_.rounds > 1) plan.report.figures["rounds"] = question_.rounds;
-    return plan;
+    if (question_.mode == PlanMode::train) {
+      for (const CoarseStep& step : coarse_steps(StreamSearch::kShortPlan)) look_at(step);
+    }
+    return answer(climb());
+  }
+
+  /// In place of run(): where plans are large, the best that one coarse step finds, if that fits.
+  /// It takes half as long as it does in run().
+  std::optional<StrategyPlan> run_coarse() {
+    const std::vector<CoarseStep> steps = coarse_steps(StreamSearch::kShortPlan / 2);
+    if (steps.empty()) return std::nullopt;
+    const std::optional<StreamDraft> found = look_at(steps.front());
+    if (!found) return std::nullopt;
+    return answer(*found);
   }
 
   const DramNeed& need_of_dram() const { return search_.need_of_dram(); }
@@ -163,6 +164,20 @@ class MobiusSearch {
   bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
 
  private:
+  StrategyPlan answer(const StreamDraft& draft) {
+    const StreamSchedule& schedule = draft.schedule;
+    const std::size_t stages = stage_count(schedule);
+    std::string remark = std::to_string(stages) + " stages";
+    if (question_.rounds > 1) remark += ", " + std::to_string(question_.rounds) + " rounds";
+    StrategyPlan plan = search_.answer(draft, remark);
+    plan.report.mapping = slots_of(schedule);
+    plan.report.figures["contention_degree"] =
+        contention_degree(roots_, plan.report.mapping, static_cast<int>(stages));
+    plan.report.figures["mapping_gain"] = mapping_gain(draft);
+    if (question_.rounds > 1) plan.report.figures["rounds"] = question_.rounds;
+    return plan;
+  }
+
   StreamDraft climb() {
     if (may_pipeline()) search_.offer_pipeline(pipeline());
     return search_.climb({[&] { return offer_all(); },
@@ -173,22 +188,21 @@ class MobiusSearch {
                           }});
   }
 
-  /// Few large plans can be tried, so what is best for a step of fewer micro-batches is.
-  void look_at_coarse_step() {
-    if (question_.mode != PlanMode::train) return;
-    const auto micro_batches =
-        coarse_micro_batches(question_, search_.least_tasks(), StreamSearch::kShortPlan);
-    if (!micro_batches) return;
-    const CoarseStep step = coarse_step(question_, chain_, *micro_batches);
+  std::vector<CoarseStep> coarse_steps(std::ptrdiff_t searchable) {
+    return ferry::coarse_steps(question_, chain_, search_.least_tasks(), searchable);
+  }
+
+  /// Few large plans can be tried, so what is best for a smaller one of the step is: the fastest of
+  /// all that was.
+  std::optional<StreamDraft> look_at(const CoarseStep& step) {
     MobiusSearch coarse(step.question, step.chain);
-    if (coarse.start()) return;
+    if (coarse.start()) return std::nullopt;
     coarse.climb();
     std::vector<StreamDraft> found = coarse.search_.best_by_rung();
     for (StreamDraft& draft : found) {
-      draft.schedule =
-          fine_schedule(std::move(draft.schedule), *micro_batches, question_.micro_batches);
+      draft.schedule = fine_schedule(std::move(draft.schedule), step, question_);
     }
-    search_.try_beforehand(found);
+    return search_.try_beforehand(found);
   }
 
   std::optional<std::vector<int>> asked_stages() const {
@@ -419,53 +433,116 @@ PlanQuestion with_rounds(PlanQuestion question, int rounds) {
 }
 
 // The fastest in any number of rounds. With one, sums need not be there beside all inputs, so the
-// inputs of other rounds have to take more than sums do. Of large plans the fewest rounds that fit.
-// Which are tried depends on no memory but that they fit: with more of it as much is tried. Of what
-// never fits, that is lacking which is with the most rounds.
-StrategyAnswer plan_in_any_rounds(const PlanQuestion& question, const Chain& chain) {
-  MobiusSearch at_once(question, chain);
-  StrategyAnswer answer = answer_of(at_once, question, chain);
-  if (!may_take_rounds(question)) return answer;
-  const DramNeed& need = at_once.need_of_dram();
-  Bytes sums;
-  for (const ChainBlock& block : chain.blocks) sums += block.gradients;
-  Bytes room = host_limit(question);
-  for (int d = 0; d < static_cast<int>(question.machine.devices.size()); ++d) {
-    room += device_limit(question, d);
+// inputs of other rounds have to take more than sums do. Which are tried depends on no memory but
+// that they fit: with more of it as much is tried. Of what never fits, that is lacking which is
+// with the most rounds. Of large plans coarse steps show which is the fastest, and few are searched
+// unless nothing can be noticeably faster: that one, and the fewest that have no coarse step.
+class AnyRounds {
+ public:
+  AnyRounds(const PlanQuestion& question, const Chain& chain)
+      : question_(question), chain_(chain), at_once_(question, chain) {}
+
+  StrategyAnswer run() {
+    answer_ = answer_of(at_once_, question_, chain_);
+    if (!may_take_rounds(question_)) return std::move(answer_);
+    near_bound_ = bound_of_one_way(question_, chain_) * kNearBound;
+    const int most = most_rounds_hidden(question_, chain_);
+    for (const int rounds : round_counts(most)) {
+      const bool is_last = !is_found() && rounds == most;
+      if (are_of_use(rounds) && (may_fit(rounds) || is_last)) try_rounds(rounds);
+      if (seen_is_enough_) break;
+    }
+    for (const auto& rounds : {seen_as_fastest_, fewest_unseen_}) {
+      if (!rounds || step() <= near_bound_) continue;
+      const PlanQuestion way = way_with(*rounds);
+      MobiusSearch search(way, chain_);
+      take(answer_of(search, way, chain_));
+    }
+    return std::move(answer_);
   }
-  const int most = most_rounds_hidden(question, chain);
-  for (const int rounds : round_counts(most)) {
-    const Bytes of_others = need.inputs - Bytes{need.inputs.count / rounds};
-    const bool is_found = std::holds_alternative<StrategyPlan>(answer);
-    const bool may_fit = need.all - of_others <= room || (!is_found && rounds == most);
-    if (of_others <= sums || !may_fit) continue;
-    const PlanQuestion way =
-        asking_faster(with_rounds(question, rounds), step_of(question, answer));
-    MobiusSearch search(way, chain);
-    StrategyAnswer in_rounds = answer_of(search, way, chain);
-    const bool fits = std::holds_alternative<StrategyPlan>(in_rounds);
-    answer = better_of(question, std::move(answer), std::move(in_rounds));
-    if (fits && search.has_large_plans()) break;
+
+ private:
+  static constexpr double kNearBound = 1.001;
+  static constexpr double kNoLonger = 1.05;  // as with fewer rounds: more only take longer
+
+  bool is_found() const { return std::holds_alternative<StrategyPlan>(answer_); }
+
+  Micros step() const { return step_of(question_, answer_); }
+
+  void take(StrategyAnswer other) {
+    answer_ = better_of(question_, std::move(answer_), std::move(other));
   }
-  return answer;
-}
+
+  Bytes inputs_of_others(int rounds) const {
+    const Bytes inputs = at_once_.need_of_dram().inputs;
+    return inputs - Bytes{inputs.count / rounds};
+  }
+
+  bool are_of_use(int rounds) const {
+    Bytes sums;
+    for (const ChainBlock& block : chain_.blocks) sums += block.gradients;
+    return inputs_of_others(rounds) > sums;
+  }
+
+  bool may_fit(int rounds) const {
+    Bytes room = host_limit(question_);
+    for (int d = 0; d < static_cast<int>(question_.machine.devices.size()); ++d) {
+      room += device_limit(question_, d);
+    }
+    return at_once_.need_of_dram().all - inputs_of_others(rounds) <= room;
+  }
+
+  PlanQuestion way_with(int rounds) const {
+    return asking_faster(with_rounds(question_, rounds), step());
+  }
+
+  void try_rounds(int rounds) {
+    const PlanQuestion way = way_with(rounds);
+    MobiusSearch search(way, chain_);
+    if (auto lacking = search.start()) {
+      take(std::move(*lacking));
+    } else if (auto seen = search.run_coarse()) {
+      const Micros time = expected_step(question_, *seen);
+      if (time < step()) {
+        seen_as_fastest_ = search.tires_at_once() ? std::nullopt : std::optional(rounds);
+      }
+      take(std::move(*seen));
+      seen_is_enough_ = time > fastest_seen_ * kNoLonger || step() <= near_bound_;
+      fastest_seen_ = std::min(fastest_seen_, time);
+    } else if (!search.has_large_plans()) {
+      take(plan_from(search, way, chain_));
+    } else if (!fewest_unseen_) {
+      fewest_unseen_ = rounds;
+    }
+  }
+
+  const PlanQuestion& question_;
+  const Chain& chain_;
+  MobiusSearch at_once_;
+  StrategyAnswer answer_;
+  Micros near_bound_;
+  // Rounds of large plans, to be searched; and the step of those that coarse steps show.
+  std::optional<int> seen_as_fastest_, fewest_unseen_;
+  Micros fastest_seen_ = kNever;
+  bool seen_is_enough_ = false;
+};
 
 }  // namespace
 
 // Two ways to clip are searched: first the one that could be the faster; then the other, unless it
 // cannot be.
 StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
-  if (!may_take_norm_first(question)) return plan_in_any_rounds(question, chain);
+  if (!may_take_norm_first(question)) return AnyRounds(question, chain).run();
   std::array<PlanQuestion, 2> ways = {question, with_norm_first(question)};
   std::array<Micros, 2> bounds;
   for (std::size_t w = 0; w < ways.size(); ++w) bounds[w] = bound_of_one_way(ways[w], chain);
   const std::size_t likely = bounds[1] < bounds[0] ? 1 : 0;
   const std::size_t other = 1 - likely;
-  StrategyAnswer answer = plan_in_any_rounds(ways[likely], chain);
+  StrategyAnswer answer = AnyRounds(ways[likely], chain).run();
   const Micros step = step_of(question, answer);
   if (step < kNever && bounds[other] >= step) return answer;
-  return better_of(question, std::move(answer),
-                   plan_in_any_rounds(asking_faster(std::move(ways[other]), step), chain));
+  const PlanQuestion way = asking_faster(std::move(ways[other]), step);
+  return better_of(question, std::move(answer), AnyRounds(way, chain).run());
 }
 
 }  // namespace ferry

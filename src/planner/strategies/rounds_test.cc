@@ -9,7 +9,6 @@
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
-#include "planner/strategies/coarse_step.h"
 #include "planner/strategies/mobius.h"
 #include "spec/pass_names.h"
 
@@ -130,15 +129,18 @@ TEST(Rounds, WhatNeverFitsLacksWhatTheMostOfThemLack) {
   EXPECT_LT(in_rounds, need_of());
 }
 
-TEST(Rounds, ACoarseStepHasAsManyInEach) {
+// On a small device a coarse step of larger micro-batches does not fit. Its plans are large.
+TEST(Rounds, EightTimesAsManyMicroBatchesTakeEightTimesAsLong) {
   PlanQuestion question = of_many_micro_batches();
-  question.micro_batches = 64;
-  question.rounds = 4;
-  EXPECT_EQ(coarse_micro_batches(question, 16'000, 8'000), 16);
-  EXPECT_EQ(coarse_micro_batches(question, 64'000, 8'000), 8);
-  EXPECT_EQ(coarse_micro_batches(question, 150'000, 8'000), std::nullopt);
-  question.rounds = 16;
-  EXPECT_EQ(coarse_micro_batches(question, 16'000, 8'000), 32);
+  set_device_budgets(question, Bytes{states_of(question).count / 8});
+  question.host_budget = Bytes{states_of(question).count * 5 / 2};
+  const std::optional<Planned> few = answer_of(question);
+  question.micro_batches *= 8;
+  const std::optional<Planned> many = answer_of(question);
+  ASSERT_TRUE(few && many);
+  EXPECT_GT(many->plan.tasks.size(), 20'000u);
+  EXPECT_GT(rounds_of(*many), 1);
+  EXPECT_LE(many->expected.count, few->expected.count * 8 * 1.01);
 }
 
 }  // namespace

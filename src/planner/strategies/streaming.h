@@ -82,8 +82,8 @@ class StreamSearch {
   /// Before climb(): the drafts of best_by_rung() of another search whose steps take about as long,
   /// the fastest and those that are close to it. They fill DRAM however large plans are, as theirs
   /// did. They may be the answer; the climb goes on as if there were none, and is left out where
-  /// plans are so large that it would try but a few.
-  void try_beforehand(std::span<const StreamDraft> drafts);
+  /// plans are so large that it would try but a few. Returns the best, where one fits.
+  std::optional<StreamDraft> try_beforehand(std::span<const StreamDraft> drafts);
 
   /// The question with the devices of the rung in progress.
   const PlanQuestion& question() const { return question_; }
