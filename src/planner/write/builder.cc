@@ -350,6 +350,7 @@ void PlanBuilder::settle(Bytes host_end, int gradient_slots, TaskNames names) {
 
 void PlanBuilder::name_tasks() {
   std::unordered_map<std::string, int> given;
+  given.reserve(plan_.tasks.size());
   for (Task& task : plan_.tasks) {
     task.name = shared_name(plan_, task);
     const int repeats = given[task.name]++;

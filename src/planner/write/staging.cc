@@ -23,6 +23,11 @@ std::optional<Bytes> StagingRegion::find(ValueId value) {
 Bytes StagingRegion::take(ValueId value, Bytes size) {
   const Bytes end = parts_.back().offset + parts_.back().size;
   FERRY_CHECK(Bytes{} < size && size <= end, "a region holds each of its values");
+  const auto oldest_part = std::ranges::min_element(parts_, {}, &Part::used);
+  if (oldest_part->size == size) {  // as in a ring: no bytes were used longer ago
+    *oldest_part = {oldest_part->offset, size, value, ++turn_};
+    return first_ + oldest_part->offset;
+  }
   auto chosen = parts_.cbegin();  // the first part of which it takes bytes
   Bytes offset;
   int oldest = last_use(chosen, size);
