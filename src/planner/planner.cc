@@ -107,12 +107,18 @@ class StrategySearch {
       : question_(question), chain_(make_chain(question)), what_(std::move(what)) {}
 
   AnswerWithoutRemedies run(PhaseListener& listener) {
-    const std::vector<const Strategy*> asked = asked_strategies(question_);
+    std::vector<const Strategy*> asked = asked_strategies(question_);
     Progress progress{what_, 0, std::ssize(asked), "strategies"};
     // What the one that is the fastest as a rule finds spares those behind it most of their search,
     // and what they find spares each other little: they are searched side by side.
     auto behind = std::ranges::find(asked, std::string(strategy_name::kMobius), &Strategy::name);
-    if (behind != asked.end()) ++behind;
+    if (behind != asked.end()) {
+      if (question_.any_plan) {
+        std::rotate(asked.begin(), behind, behind + 1);
+        behind = asked.begin();
+      }
+      ++behind;
+    }
     for (auto one = asked.begin(); one != behind; ++one) {
       progress.part = (*one)->name;
       listener.progress(progress);
@@ -121,7 +127,8 @@ class StrategySearch {
       take(std::move(trial));
       ++progress.done;
     }
-    search_side_by_side({behind, asked.end()}, progress, listener);
+    const bool is_enough = question_.any_plan && best_.has_value();
+    if (!is_enough) search_side_by_side({behind, asked.end()}, progress, listener);
     progress.done = progress.total;
     progress.part.clear();
     listener.progress(progress);
@@ -289,11 +296,16 @@ bool take_if_faster(AnswerWithoutRemedies& answer, PlanQuestion other, const Fin
   return true;
 }
 
+/// Nothing better is asked for.
+bool is_enough(const PlanQuestion& question, const AnswerWithoutRemedies& answer) {
+  return question.any_plan && std::holds_alternative<Planned>(answer);
+}
+
 /// A drive hurts nobody: where DRAM is short, what it lacks may rest on devices in place of drives.
 AnswerWithoutRemedies with_drives_or_without(const PlanQuestion& question,
                                              PhaseListener& listener) {
   AnswerWithoutRemedies answer = StrategySearch(question, "planning").run(listener);
-  if (question.machine.drives.empty()) return answer;
+  if (question.machine.drives.empty() || is_enough(question, answer)) return answer;
   const Chain chain = make_chain(question);
   if (!may_do_without_drives(question, chain)) return answer;
   PlanQuestion without = question;
@@ -314,6 +326,7 @@ bool may_be_faster(const PlanQuestion& question, Micros step) {
 AnswerWithoutRemedies on_all_or_fewer_devices(const PlanQuestion& question,
                                               PhaseListener& listener) {
   AnswerWithoutRemedies answer = with_drives_or_without(question, listener);
+  if (is_enough(question, answer)) return answer;
   std::vector<PlanQuestion> questions = on_fewer_devices(question);
   if (questions.empty()) return answer;
   ProgressCount count(listener, "planning with fewer devices", std::ssize(questions), "plans");

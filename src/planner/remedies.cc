@@ -27,24 +27,22 @@ double micros_per_token(const FittingChange& change) {
   return change.step.count / question.micro_batches / question.micro_batch_size / question.sequence;
 }
 
-/// The change with its prediction when it fits, or what it lacks.
-std::variant<FittingChange, Shortage> try_change(FittingChange change, const Answerer& answer) {
+/// The change with its prediction, when it fits.
+std::optional<FittingChange> fitting(FittingChange change, const Answerer& answer) {
   AnswerWithoutRemedies found = answer(change.question);
-  if (auto* lacking = std::get_if<Shortage>(&found)) return std::move(*lacking);
+  if (std::holds_alternative<Shortage>(found)) return std::nullopt;
   change.step = std::get<Planned>(found).expected;
   return change;
 }
 
-std::optional<FittingChange> fitting(FittingChange change, const Answerer& answer) {
-  std::variant<FittingChange, Shortage> tried = try_change(std::move(change), answer);
-  if (auto* fits = std::get_if<FittingChange>(&tried)) return std::move(*fits);
-  return std::nullopt;
+/// A plan that fits, however slow, or what is lacking: found in no time.
+AnswerWithoutRemedies any_plan(PlanQuestion question, const Answerer& answer) {
+  question.any_plan = true;
+  return answer(question);
 }
 
-/// Whether anything fits, however slow: most of the search is spared where nothing is fast enough.
-bool fits_at_all(PlanQuestion question, const Answerer& answer) {
-  question.faster_than = Micros{};
-  return std::holds_alternative<Planned>(answer(question));
+bool fits_at_all(const PlanQuestion& question, const Answerer& answer) {
+  return std::holds_alternative<Planned>(any_plan(question, answer));
 }
 
 /// Sizes of a memory: one that does not fit, and one that does.
@@ -54,11 +52,10 @@ struct SizeRange {
   Bytes unit;
 };
 
-/// What `change_of` says of the least size within the range that fits, by a hundredth about; `fits`
-/// is that of `enough`.
-FittingChange least_that_fits(FittingChange fits, SizeRange range,
-                              const std::function<FittingChange(Bytes)>& change_of,
-                              const Answerer& answer) {
+/// What `change_of` says of the least size within the range that fits, by a hundredth about.
+std::optional<FittingChange> least_that_fits(SizeRange range,
+                                             const std::function<FittingChange(Bytes)>& change_of,
+                                             const Answerer& answer) {
   constexpr int kMostTries = 10;
   constexpr std::int64_t kClose = 100;
   const Bytes known = range.enough;
@@ -69,9 +66,8 @@ FittingChange least_that_fits(FittingChange fits, SizeRange range,
     const bool is_enough = fits_at_all(change_of(middle).question, answer);
     (is_enough ? range.enough : range.too_small) = middle;
   }
-  if (range.enough == known) return fits;
-  auto least = fitting(change_of(range.enough), answer);
-  return least ? std::move(*least) : std::move(fits);
+  if (auto least = fitting(change_of(range.enough), answer)) return least;
+  return fitting(change_of(known), answer);  // the fastest leaves evaluation too little
 }
 
 std::string mib_text(Bytes bytes) { return std::to_string(bytes.count >> 20) + " MiB"; }
@@ -100,9 +96,10 @@ class MoreMemory {
     constexpr int kRounds = 4;
     const MoreMemory before = *this;
     for (int round = 0; round < kRounds; ++round) {
-      std::variant<FittingChange, Shortage> tried = try_change(raised(lacking), answer_);
-      if (auto* fits = std::get_if<FittingChange>(&tried)) {
-        return round == 0 ? before.least(std::move(*fits), lacking) : std::move(*fits);
+      FittingChange change = raised(lacking);
+      AnswerWithoutRemedies tried = any_plan(change.question, answer_);
+      if (std::holds_alternative<Planned>(tried)) {
+        return round == 0 ? before.least(lacking) : fitting(std::move(change), answer_);
       }
       lacking = std::get<Shortage>(std::move(tried));
     }
@@ -110,14 +107,14 @@ class MoreMemory {
   }
 
  private:
-  FittingChange least(FittingChange fits, const Shortage& lacking) const {
+  std::optional<FittingChange> least(const Shortage& lacking) const {
     const auto change_of = [&](Bytes size) {
       Shortage less = lacking;
       less.need = size;
       return MoreMemory(*this).raised(less);
     };
-    return least_that_fits(std::move(fits), {lacking.have, round_up(lacking.need, 1_MiB), 1_MiB},
-                           change_of, answer_);
+    return least_that_fits({lacking.have, round_up(lacking.need, 1_MiB), 1_MiB}, change_of,
+                           answer_);
   }
 
   FittingChange raised(const Shortage& lacking) {
@@ -272,9 +269,9 @@ std::string limit_source(const PlanQuestion& question, const Shortage& lacking) 
   return drives ? question.drive_budget_source : question.machine.source.text;
 }
 
-// What the question's plan takes of the place of that kind, about; 0 where nothing fits.
+// What a plan of the question takes of the place of that kind; 0 where nothing fits.
 Bytes taken_of(PlaceKind kind, const PlanQuestion& question, const Answerer& answer) {
-  const AnswerWithoutRemedies found = answer(question);
+  const AnswerWithoutRemedies found = any_plan(question, answer);
   Bytes taken;
   if (const auto* planned = std::get_if<Planned>(&found)) {
     for (const PlaceId id : planned->plan.places.ids()) {
@@ -301,9 +298,8 @@ std::optional<FittingChange> more_of_the_host(const PlanQuestion& question,
   Bytes taken = taken_of(PlaceKind::host, change_of(all).question, answer);
   taken = std::min(round_up(taken, 1_MiB), all);
   if (taken <= question.host_budget) return std::nullopt;  // nothing fits, or another way
-  std::optional<FittingChange> fits = fitting(change_of(taken), answer);
-  if (!fits) return fits;
-  return least_that_fits(std::move(*fits), {question.host_budget, taken, 1_MiB}, change_of, answer);
+  if (!fits_at_all(change_of(taken).question, answer)) return std::nullopt;
+  return least_that_fits({question.host_budget, taken, 1_MiB}, change_of, answer);
 }
 
 // The largest smaller micro-batch that fits, with as many more of them.
@@ -316,6 +312,7 @@ std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question,
     change.text = "train.micro_batch_size: " + std::to_string(size) +
                   ", train.micro_batches: " + std::to_string(count);
     change.question = with_batch(question, count, size, question.sequence);
+    if (!fits_at_all(change.question, answer)) continue;
     if (auto fits = fitting(std::move(change), answer)) return fits;
   }
   return std::nullopt;
@@ -327,6 +324,7 @@ std::optional<FittingChange> shorter_sequence(const PlanQuestion& question,
     FittingChange change;
     change.text = "data.sequence: " + std::to_string(time);
     change.question = with_batch(question, question.micro_batches, question.micro_batch_size, time);
+    if (!fits_at_all(change.question, answer)) continue;
     if (auto fits = fitting(std::move(change), answer)) return fits;
   }
   return std::nullopt;
@@ -364,11 +362,11 @@ std::optional<FittingChange> with_a_drive(const PlanQuestion& question, const An
   for (int round = 0; round < kRounds; ++round) {
     const Bytes unit = taken < 10_GiB ? 1_MiB : 1_GiB;
     taken = round_up(taken, unit);
-    std::variant<FittingChange, Shortage> tried = try_change(drive_of(question, taken), answer);
-    if (auto* fits = std::get_if<FittingChange>(&tried)) {
+    const AnswerWithoutRemedies tried = any_plan(drive_of(question, taken).question, answer);
+    if (std::holds_alternative<Planned>(tried)) {
       return least_that_fits(
-          std::move(*fits), {too_small, taken, unit},
-          [&](Bytes capacity) { return drive_of(question, capacity); }, answer);
+          {too_small, taken, unit}, [&](Bytes capacity) { return drive_of(question, capacity); },
+          answer);
     }
     too_small = taken;
     const Shortage& lacking = std::get<Shortage>(tried);

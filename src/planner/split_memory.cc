@@ -91,7 +91,7 @@ class SplitSearch {
 
   void try_split(Bytes each) {
     const Bytes host = limit_ - each * simulated_;
-    if (each <= Bytes{} || host < Bytes{}) return;
+    if (each <= Bytes{} || host < Bytes{} || (question_.any_plan && best_)) return;
     PlanQuestion question = within(each, host);
     if (best_) question.faster_than = best_->expected;
     AnswerWithoutRemedies answer = answer_(question);

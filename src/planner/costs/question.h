@@ -55,6 +55,8 @@ struct PlanQuestion {
   std::optional<HarmonyProfile> harmony;  // the profile, when it came in Harmony's form: all sizes
   /// Of no use unless faster than this: strategies leave out shapes that cannot be.
   std::optional<Micros> faster_than = {};
+  /// Whether anything fits is all that is asked: the first plan that does is the answer.
+  bool any_plan = false;
   std::vector<Budget> device_budgets;  // in the machine's order; one without: its memory
   /// Where host and simulated devices divide one memory, that of this box: what they take together
   /// at most, whatever their budgets are.

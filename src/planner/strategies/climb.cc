@@ -43,6 +43,7 @@ void carry_up(std::optional<StreamDraft>& below, std::vector<StreamDraft>& start
 
 StreamDraft StreamSearch::climb(const Offers& offers) {
   if (best_ && tires_at_once()) return *best_;
+  if (asked_.any_plan) return least();
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   std::optional<StreamDraft> held;   // likewise, with rings that hold every block's input
@@ -132,6 +133,14 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
   }
   FERRY_CHECK(best_.has_value(), "what fits with least memory was tried");
   return *best_;
+}
+
+/// What start() has seen to fit.
+StreamDraft StreamSearch::least() {
+  stand_on(rungs().front().memory);
+  Attempt attempt = try_schedule(least_memory_, {});
+  FERRY_CHECK(attempt.draft.has_value(), "rungs hold the schedule of least memory");
+  return std::move(*attempt.draft);
 }
 
 bool StreamSearch::needs_drives() const { return as_asked(least_memory_).uses_drives(); }

@@ -137,33 +137,21 @@ class MobiusSearch {
 
   /// Requires: start() returned nothing, here and in what follows.
   StrategyPlan run() {
-    if (question_.mode == PlanMode::train) {
+    if (question_.mode == PlanMode::train && !question_.any_plan) {
       for (const CoarseStep& step : coarse_steps(StreamSearch::kShortPlan)) look_at(step);
     }
     return answer(climb());
   }
 
-  /// In place of run(): where plans are large, the best that one coarse step finds, if that fits.
-  /// It takes half as long as it does in run().
-  std::optional<StrategyPlan> run_coarse() {
+  /// In place of run(), where plans are large: the best that one coarse step finds, if that fits,
+  /// for answer(). It takes half as long as it does in run().
+  std::optional<StreamDraft> run_coarse() {
+    if (search_.least_tasks() <= StreamSearch::kShortPlan) return std::nullopt;
     const std::vector<CoarseStep> steps = coarse_steps(StreamSearch::kShortPlan / 2);
     if (steps.empty()) return std::nullopt;
-    const std::optional<StreamDraft> found = look_at(steps.front());
-    if (!found) return std::nullopt;
-    return answer(*found);
+    return look_at(steps.front());
   }
 
-  const DramNeed& need_of_dram() const { return search_.need_of_dram(); }
-
-  bool is_short_of_dram() const { return search_.is_short_of_dram(); }
-
-  bool tires_at_once() const { return search_.tires_at_once(); }
-
-  bool has_large_plans() { return search_.least_tasks() > StreamSearch::kLargePlan; }
-
-  bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
-
- private:
   StrategyPlan answer(const StreamDraft& draft) {
     const StreamSchedule& schedule = draft.schedule;
     const std::size_t stages = stage_count(schedule);
@@ -178,6 +166,17 @@ class MobiusSearch {
     return plan;
   }
 
+  const DramNeed& need_of_dram() const { return search_.need_of_dram(); }
+
+  bool is_short_of_dram() const { return search_.is_short_of_dram(); }
+
+  bool tires_at_once() const { return search_.tires_at_once(); }
+
+  bool has_large_plans() { return search_.least_tasks() > StreamSearch::kLargePlan; }
+
+  bool rest_less_on_drives(double share) { return search_.rest_less_on_drives(share); }
+
+ private:
   StreamDraft climb() {
     if (may_pipeline()) search_.offer_pipeline(pipeline());
     return search_.climb({[&] { return offer_all(); },
@@ -399,7 +398,7 @@ StrategyPlan faster_of(StrategyPlan found, const PlanQuestion& question, const C
 StrategyPlan plan_from(MobiusSearch& search, const PlanQuestion& way, const Chain& chain) {
   constexpr std::array kOnDrives = {0.5, 0.25, 0.125};
   StrategyPlan found = search.run();
-  if (!search.is_short_of_dram() || search.tires_at_once()) return found;
+  if (way.any_plan || !search.is_short_of_dram() || search.tires_at_once()) return found;
   if (sums_wait(way)) {
     PlanQuestion apart = way;
     apart.shares_dram = false;
@@ -435,8 +434,9 @@ PlanQuestion with_rounds(PlanQuestion question, int rounds) {
 // The fastest in any number of rounds. With one, sums need not be there beside all inputs, so the
 // inputs of other rounds have to take more than sums do. Which are tried depends on no memory but
 // that they fit: with more of it as much is tried. Of what never fits, that is lacking which is
-// with the most rounds. Of large plans coarse steps show which is the fastest, and few are searched
-// unless nothing can be noticeably faster: that one, and the fewest that have no coarse step.
+// with the most rounds. Where plans are large coarse steps show which may be the fastest, and few
+// are searched, unless nothing can be noticeably faster: those, and the fewest that have no coarse
+// step.
 class AnyRounds {
  public:
   AnyRounds(const PlanQuestion& question, const Chain& chain)
@@ -444,28 +444,38 @@ class AnyRounds {
 
   StrategyAnswer run() {
     answer_ = answer_of(at_once_, question_, chain_);
-    if (!may_take_rounds(question_)) return std::move(answer_);
+    if (is_enough() || !may_take_rounds(question_)) return std::move(answer_);
     near_bound_ = bound_of_one_way(question_, chain_) * kNearBound;
     const int most = most_rounds_hidden(question_, chain_);
     for (const int rounds : round_counts(most)) {
       const bool is_last = !is_found() && rounds == most;
       if (are_of_use(rounds) && (may_fit(rounds) || is_last)) try_rounds(rounds);
-      if (seen_is_enough_) break;
+      if (seen_is_enough_ || is_enough()) break;
     }
-    for (const auto& rounds : {seen_as_fastest_, fewest_unseen_}) {
-      if (!rounds || step() <= near_bound_) continue;
-      const PlanQuestion way = way_with(*rounds);
-      MobiusSearch search(way, chain_);
-      take(answer_of(search, way, chain_));
+    const Micros fastest = step();
+    for (const Seen& seen : seen_) {
+      if (seen.step <= fastest * seen.may_be_off) search_with(seen.rounds);
     }
+    if (fewest_unseen_) search_with(*fewest_unseen_);
     return std::move(answer_);
   }
 
  private:
   static constexpr double kNearBound = 1.001;
-  static constexpr double kNoLonger = 1.05;  // as with fewer rounds: more only take longer
+  // What a coarse step shows may be so much longer than what a search finds; and where so much more
+  // is seen with more rounds, even more take longer.
+  static constexpr double kMayBeOff = 1.1;
+
+  /// With a coarse step.
+  struct Seen {
+    int rounds;
+    Micros step;
+    double may_be_off;  // 0: plans are too large to be searched
+  };
 
   bool is_found() const { return std::holds_alternative<StrategyPlan>(answer_); }
+
+  bool is_enough() const { return question_.any_plan && is_found(); }
 
   Micros step() const { return step_of(question_, answer_); }
 
@@ -501,13 +511,14 @@ class AnyRounds {
     MobiusSearch search(way, chain_);
     if (auto lacking = search.start()) {
       take(std::move(*lacking));
+    } else if (question_.any_plan) {
+      take(search.run());
     } else if (auto seen = search.run_coarse()) {
-      const Micros time = expected_step(question_, *seen);
-      if (time < step()) {
-        seen_as_fastest_ = search.tires_at_once() ? std::nullopt : std::optional(rounds);
-      }
-      take(std::move(*seen));
-      seen_is_enough_ = time > fastest_seen_ * kNoLonger || step() <= near_bound_;
+      const Micros time = seen->step();
+      const double may_be_off = search.has_large_plans() ? 1 : kMayBeOff;
+      seen_.push_back({rounds, time, search.tires_at_once() ? 0 : may_be_off});
+      if (time < step()) take(search.answer(*seen));
+      seen_is_enough_ = time > fastest_seen_ * kMayBeOff || step() <= near_bound_;
       fastest_seen_ = std::min(fastest_seen_, time);
     } else if (!search.has_large_plans()) {
       take(plan_from(search, way, chain_));
@@ -516,15 +527,22 @@ class AnyRounds {
     }
   }
 
+  void search_with(int rounds) {
+    if (step() <= near_bound_) return;
+    const PlanQuestion way = way_with(rounds);
+    MobiusSearch search(way, chain_);
+    take(answer_of(search, way, chain_));
+  }
+
   const PlanQuestion& question_;
   const Chain& chain_;
   MobiusSearch at_once_;
   StrategyAnswer answer_;
   Micros near_bound_;
-  // Rounds of large plans, to be searched; and the step of those that coarse steps show.
-  std::optional<int> seen_as_fastest_, fewest_unseen_;
+  std::vector<Seen> seen_;
   Micros fastest_seen_ = kNever;
   bool seen_is_enough_ = false;
+  std::optional<int> fewest_unseen_;  // of the largest plans
 };
 
 }  // namespace
@@ -540,7 +558,7 @@ StrategyAnswer plan_mobius(const PlanQuestion& question, const Chain& chain) {
   const std::size_t other = 1 - likely;
   StrategyAnswer answer = AnyRounds(ways[likely], chain).run();
   const Micros step = step_of(question, answer);
-  if (step < kNever && bounds[other] >= step) return answer;
+  if (step < kNever && (question.any_plan || bounds[other] >= step)) return answer;
   const PlanQuestion way = asking_faster(std::move(ways[other]), step);
   return better_of(question, std::move(answer), AnyRounds(way, chain).run());
 }

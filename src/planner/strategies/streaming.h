@@ -70,6 +70,7 @@ class StreamSearch {
   /// The fastest of all drafts that were tried and that the devices hold. Tried is what the search
   /// finds on every rung (memory_rungs.h) up to the devices' memory, and on the next, in this
   /// order: so what is tried with less memory is tried with more, which therefore never hurts.
+  /// Of a question that any plan answers: what fits with least memory.
   /// Requires: start() returned nothing.
   StreamDraft climb(const Offers& offers);
 
@@ -189,6 +190,7 @@ class StreamSearch {
   void look_at_least_plan();
   std::vector<MemoryRung> rungs();
   void stand_on(Bytes rung);
+  StreamDraft least();
   bool offer_all(const Offers& offers);
   StreamDraft refined();
   StreamDraft neighbouring(StreamDraft draft, bool lands);
