@@ -66,7 +66,8 @@ std::optional<FittingChange> least_that_fits(SizeRange range,
     const bool is_enough = fits_at_all(change_of(middle).question, answer);
     (is_enough ? range.enough : range.too_small) = middle;
   }
-  if (auto least = fitting(change_of(range.enough), answer)) return least;
+  auto least = fitting(change_of(range.enough), answer);
+  if (least || range.enough == known) return least;
   return fitting(change_of(known), answer);  // the fastest leaves evaluation too little
 }
 
@@ -312,7 +313,6 @@ std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question,
     change.text = "train.micro_batch_size: " + std::to_string(size) +
                   ", train.micro_batches: " + std::to_string(count);
     change.question = with_batch(question, count, size, question.sequence);
-    if (!fits_at_all(change.question, answer)) continue;
     if (auto fits = fitting(std::move(change), answer)) return fits;
   }
   return std::nullopt;
@@ -324,7 +324,6 @@ std::optional<FittingChange> shorter_sequence(const PlanQuestion& question,
     FittingChange change;
     change.text = "data.sequence: " + std::to_string(time);
     change.question = with_batch(question, question.micro_batches, question.micro_batch_size, time);
-    if (!fits_at_all(change.question, answer)) continue;
     if (auto fits = fitting(std::move(change), answer)) return fits;
   }
   return std::nullopt;

@@ -43,7 +43,10 @@ void carry_up(std::optional<StreamDraft>& below, std::vector<StreamDraft>& start
 
 StreamDraft StreamSearch::climb(const Offers& offers) {
   if (best_ && tires_at_once()) return *best_;
-  if (asked_.any_plan) return least();
+  if (asked_.any_plan) {
+    stand_on(rungs().front().memory);
+    return least();
+  }
   std::optional<StreamDraft> draft;  // the best of this rung and those below
   std::optional<StreamDraft> sent;   // likewise, with what passes between devices going straight
   std::optional<StreamDraft> held;   // likewise, with rings that hold every block's input
@@ -135,9 +138,8 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
   return *best_;
 }
 
-/// What start() has seen to fit.
+/// What start() has seen to fit, on the rung in progress.
 StreamDraft StreamSearch::least() {
-  stand_on(rungs().front().memory);
   Attempt attempt = try_schedule(least_memory_, {});
   FERRY_CHECK(attempt.draft.has_value(), "rungs hold the schedule of least memory");
   return std::move(*attempt.draft);
@@ -222,15 +224,14 @@ bool StreamSearch::offer_all(const Offers& offers) {
   regular_.clear();
   if (is_small_step(asked_, chain_)) regular_.push_back(least_memory_);
   ideals_.clear();
-  Attempt least = try_schedule(least_memory_, {});
-  FERRY_CHECK(least.draft.has_value(), "rungs hold the schedule of least memory");
+  StreamDraft draft = least();
   // A search that ends early keeps room for several neighbours: what is best for a schedule that
   // recomputes all may be too little for one that does not.
   if (tasks_ <= kLargePlan && !std::exchange(is_staged_, true)) {
-    least.draft = restaged(std::move(*least.draft));
-    least_memory_ = least.draft->schedule;
+    draft = restaged(std::move(draft));
+    least_memory_ = draft.schedule;
   }
-  offered_.offer(std::move(*least.draft));
+  offered_.offer(std::move(draft));
   return offers.schedules();
 }
 

@@ -171,7 +171,10 @@ TEST(CoarseStep, ManyMicroBatchesArePlannedAsWellAsFew) {
   many.strategy = "mobius";
   many.clips = false;
   set_device_budgets(many, Bytes{states_of(many).count * 3 / 4});
-  const CoarseStep few = coarse_step_of(many, 4);
+  PlanQuestion half = many;
+  half.micro_batches = 200;
+  CoarseStep few = coarse_step_of(half, 4);
+  few.question.micro_batches = 8;
   const auto step_of = [](const StrategyAnswer& answer) {
     return std::get<StrategyPlan>(answer).prediction.step;
   };

@@ -137,9 +137,7 @@ class MobiusSearch {
 
   /// Requires: start() returned nothing, here and in what follows.
   StrategyPlan run() {
-    if (question_.mode == PlanMode::train && !question_.any_plan) {
-      for (const CoarseStep& step : coarse_steps(StreamSearch::kShortPlan)) look_at(step);
-    }
+    for (const CoarseStep& step : coarse_steps(StreamSearch::kShortPlan)) look_at(step);
     return answer(climb());
   }
 
@@ -188,6 +186,7 @@ class MobiusSearch {
   }
 
   std::vector<CoarseStep> coarse_steps(std::ptrdiff_t searchable) {
+    if (question_.mode != PlanMode::train || question_.any_plan) return {};
     return ferry::coarse_steps(question_, chain_, search_.least_tasks(), searchable);
   }
 
