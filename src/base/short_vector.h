@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -35,24 +36,23 @@ class ShortVector {
   }
 
   ShortVector(const ShortVector& other) : ShortVector(other.begin(), other.end()) {}
-  ShortVector(ShortVector&& other) noexcept { *this = std::move(other); }
+  ShortVector(ShortVector&& other) noexcept { take(other); }
   ShortVector& operator=(const ShortVector& other) {
     if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
   ShortVector& operator=(ShortVector&& other) noexcept {
-    near_ = other.near_;
-    far_ = std::move(other.far_);
-    size_ = std::exchange(other.size_, 0);
-    capacity_ = std::exchange(other.capacity_, kInPlace);
+    if (this == &other) return *this;
+    free();
+    take(other);
     return *this;
   }
-  ~ShortVector() = default;
+  ~ShortVector() { free(); }
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  T* data() { return far_ ? far_.get() : near_.data(); }
-  const T* data() const { return far_ ? far_.get() : near_.data(); }
+  T* data() { return is_near() ? near_.data() : far_; }
+  const T* data() const { return is_near() ? near_.data() : far_; }
   iterator begin() { return data(); }
   iterator end() { return data() + size_; }
   const_iterator begin() const { return data(); }
@@ -69,11 +69,12 @@ class ShortVector {
   void clear() { size_ = 0; }
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
-    const std::size_t capacity = std::max(count, 2 * capacity_);
-    auto larger = std::make_unique<T[]>(capacity);
-    std::copy(begin(), end(), larger.get());
-    far_ = std::move(larger);
-    capacity_ = capacity;
+    const std::size_t capacity = std::max(count, std::size_t{2} * capacity_);
+    T* const larger = new T[capacity];
+    std::copy(begin(), end(), larger);
+    free();
+    far_ = larger;
+    capacity_ = static_cast<std::uint32_t>(capacity);
   }
   void push_back(T element) {
     reserve(size_ + 1);
@@ -95,14 +96,14 @@ class ShortVector {
     const iterator place = begin() + at;
     std::copy_backward(place, end(), end() + count);
     std::copy(first, last, place);
-    size_ += count;
+    size_ += static_cast<std::uint32_t>(count);
     return place;
   }
   iterator erase(const_iterator at) { return erase(at, at + 1); }
   iterator erase(const_iterator first, const_iterator last) {
     const iterator place = begin() + (first - begin());
     const iterator kept_end = std::copy(begin() + (last - begin()), end(), place);
-    size_ = static_cast<std::size_t>(kept_end - begin());
+    size_ = static_cast<std::uint32_t>(kept_end - begin());
     return place;
   }
 
@@ -111,10 +112,29 @@ class ShortVector {
   }
 
  private:
-  std::array<T, kInPlace> near_ = {};  // all elements, unless they are in far_
-  std::unique_ptr<T[]> far_;
-  std::size_t size_ = 0;
-  std::size_t capacity_ = kInPlace;
+  bool is_near() const { return capacity_ == kInPlace; }
+  void free() {
+    if (!is_near()) delete[] far_;
+  }
+  /// Requires: this one has nothing to free.
+  void take(ShortVector& other) {
+    if (other.is_near()) {
+      std::construct_at(&near_, other.near_);
+    } else {
+      far_ = other.far_;
+    }
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, kInPlace);
+  }
+
+  // A plan has some hundred thousand of these, and is written and read faster for their being
+  // small.
+  union {
+    std::array<T, kInPlace> near_ = {};
+    T* far_;  // where there is room for more
+  };
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = kInPlace;
 };
 
 /// As of a std::vector: how many were erased.

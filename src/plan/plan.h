@@ -133,15 +133,15 @@ struct Task {
   BlockId block;
   int micro_batch = -1;
   int piece = -1;  // of an update: which piece of S.b; -1: all of it
+  /// Of a copy of W.b: it does nothing where the step before has left what it would write. With
+  /// clipping the host updates W.b ahead of C, and that was so if C is 1. Plans predict such steps.
+  bool refreshes = false;
   FewIds<InstanceId> reads;
   FewIds<InstanceId> writes;
   FewIds<TaskId> after;           // tasks of the same step
   FewIds<TaskId> after_previous;  // tasks of the step before
   Micros micros;  // predicted duration at full speed; for a copy beside latency + bytes / rate
   Bytes bytes;    // moved by a copy
-  /// Of a copy of W.b: it does nothing where the step before has left what it would write. With
-  /// clipping the host updates W.b ahead of C, and that was so if C is 1. Plans predict such steps.
-  bool refreshes = false;
   Bytes workspace;  // allocated beside the instances while it runs
 };
 
