@@ -43,8 +43,23 @@ Bytes thriftiest(PlanQuestion question) {
   return high;
 }
 
+std::map<std::string, Instance> homes(const Plan& plan) {
+  std::map<std::string, Instance> homes;
+  for (const Instance& instance : plan.instances) {
+    if (instance.home) homes[value_name(plan.values[instance.value])] = instance;
+  }
+  return homes;
+}
+
+/// And evaluation finds everything where training has it.
 void expect_shared(const Planned& planned, Bytes device) {
   ASSERT_TRUE(planned.evaluation);
+  const std::map<std::string, Instance> trained = homes(planned.plan);
+  for (const auto& [name, home] : homes(*planned.evaluation)) {
+    const Instance& other = trained.at(name);
+    EXPECT_EQ(home.place, other.place) << name;
+    EXPECT_EQ(home.offset, other.offset) << name;
+  }
   EXPECT_EQ(planned.evaluation->mode, PlanMode::evaluate);
   EXPECT_EQ(planned.evaluation->strategy, planned.plan.strategy);
   for (const PlaceId id : planned.plan.places.ids()) {
@@ -119,12 +134,6 @@ TEST(WithEvaluation, APipelinesStagesAreWhereTrainingHasThem) {
       const auto planned = plan_within(question, device);
       ASSERT_TRUE(planned);
       expect_shared(*planned, device);
-      for (std::size_t i = 0; i < planned->plan.instances.size(); ++i) {
-        const Instance& home = planned->plan.instances[InstanceId(static_cast<int>(i))];
-        if (!home.home) break;  // homes come first, in the same order
-        const Instance& other = planned->evaluation->instances[InstanceId(static_cast<int>(i))];
-        EXPECT_TRUE(other.home && other.place == home.place && other.offset == home.offset);
-      }
     }
   }
 }
@@ -143,15 +152,7 @@ TEST(WithEvaluation, FindsTheStatesThatRestOnDevices) {
       const auto planned = plan_within(question, half);
       ASSERT_TRUE(planned);
       expect_shared(*planned, half);
-      std::map<std::string, Instance> homes;
-      for (const Instance& home : planned->plan.instances) {
-        if (home.home) homes[value_name(planned->plan.values[home.value])] = home;
-      }
-      for (const Instance& home : planned->evaluation->instances) {
-        if (!home.home) continue;
-        const Instance& trained = homes.at(value_name(planned->evaluation->values[home.value]));
-        EXPECT_EQ(home.place, trained.place);
-        EXPECT_EQ(home.offset, trained.offset);
+      for (const auto& [name, home] : homes(*planned->evaluation)) {
         const PlaceKind place = planned->plan.places[home.place].kind;
         ++(place == PlaceKind::device ? on_devices : on_host);
       }

@@ -100,8 +100,13 @@ StreamSchedule evaluation_schedule(const Plan& training) {
     BlockHome& home = schedule.homes[value.block.index()];
     const PlaceKind place = training.places[instance.place].kind;
     home.on_device = home.on_device || place == PlaceKind::device;
-    bool& on_drive = value.kind == ValueKind::weight ? home.weight_on_drive : home.state_on_drive;
-    on_drive = place == PlaceKind::drive;
+    if (value.kind == ValueKind::weight) {
+      home.weight_on_drive = place == PlaceKind::drive;
+    } else if (place == PlaceKind::drive) {
+      home.state_on_drive = true;
+    } else if (value.piece >= 0) {
+      ++home.pieces_in_dram;
+    }
   }
   schedule.staging.states = 0;  // they stay where they are
   // Read on another device too: there it stays, rather than come up for every visit.

@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/verify.h"
 #include "planner/sample_questions.h"
 #include "planner/write/edges.h"
+#include "planner/write/evaluation_schedule.h"
 #include "planner/write/sample_schedules.h"
 #include "planner/write/stream_plan.h"
 #include "spec/layout.h"
@@ -75,6 +79,15 @@ TEST(Pieces, SmallStatesAreWhole) {
   for (const ChainBlock& block : make_chain(sample_question({}, {}, 1)).blocks) {
     EXPECT_EQ(block.state_piece, block.states);
   }
+}
+
+// By value: its place and offset there.
+std::map<std::string, std::pair<PlaceId, Bytes>> homes_of(const Plan& plan) {
+  std::map<std::string, std::pair<PlaceId, Bytes>> homes;
+  for (const Instance& at : plan.instances) {
+    if (at.home) homes[value_name(plan.values[at.value])] = {at.place, at.offset};
+  }
+  return homes;
 }
 
 // The room is that of pieces, and drives move the same bytes.
@@ -149,6 +162,25 @@ TEST(Pieces, SomeRestInDram) {
   std::vector<int> expected;
   for (int p = 2; p < state_pieces(chain.blocks[block]); ++p) expected.insert(expected.end(), 2, p);
   EXPECT_EQ(moved, expected) << "each is read and written";
+}
+
+// Evaluation once looked for all of them on the drives.
+TEST(Pieces, AreFoundByEvaluationWhereTheyRest) {
+  PlanQuestion question = large_blocks();
+  const Chain chain = make_chain(question);
+  StreamSchedule schedule = all_on_drives(question, chain, 2);
+  int in_dram = 0;
+  for (const BlockId b : chain.blocks.ids()) {
+    const int pieces = std::min(in_dram++ % 3, state_pieces(chain.blocks[b]) - 1);
+    schedule.homes[b.index()].pieces_in_dram = pieces;
+  }
+  const Plan training = plan_of(question, schedule);
+  question.mode = PlanMode::evaluate;
+  const Plan evaluation = plan_of(question, evaluation_schedule(training));
+  const auto trained = homes_of(training);
+  EXPECT_EQ(std::ranges::count_if(trained, [](const auto& home) { return home.first[0] == 'S'; }),
+            std::ranges::count(training.values, ValueKind::state, &Value::kind));
+  EXPECT_EQ(homes_of(evaluation), trained);
 }
 
 }  // namespace
