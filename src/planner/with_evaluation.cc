@@ -51,8 +51,7 @@ bool takes_less(StreamSchedule& schedule, PlaceKind lacking) {
   return true;
 }
 
-/// The evaluation of what rests on devices and drives runs where it rests, with rings as long as
-/// fit.
+/// In training's visits, with everything where it rests then, and rings as long as fit.
 StrategyAnswer evaluate_at_home(const PlanQuestion& question, const Plan& training) {
   const Chain chain = make_chain(question);
   StreamSchedule schedule = evaluation_schedule(training);
@@ -129,13 +128,22 @@ class InTurn {
     PlanQuestion question = within(lent_to_training_);
     question.mode = PlanMode::evaluate;
     question.faster_than.reset();
-    StrategyAnswer answer =
-        rests_beyond_host(training) ? evaluate_at_home(question, training) : ask(question);
+    StrategyAnswer answer = evaluate_with(question, training);
     if (auto* lacking = std::get_if<Shortage>(&answer)) {
       blame(lent_to_training_, *lacking);
       return std::move(*lacking);
     }
     return std::move(std::get<StrategyPlan>(answer).plan);
+  }
+
+  /// Where all rests in DRAM any visits will do; but where they lack room, training's may not,
+  /// which pass in rounds.
+  StrategyAnswer evaluate_with(const PlanQuestion& question, const Plan& training) const {
+    if (!rests_beyond_host(training)) {
+      StrategyAnswer answer = ask(question);
+      if (std::holds_alternative<StrategyPlan>(answer)) return answer;
+    }
+    return evaluate_at_home(question, training);
   }
 
   StrategyAnswer ask(const PlanQuestion& question) const {

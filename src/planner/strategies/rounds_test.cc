@@ -93,6 +93,26 @@ TEST(Rounds, FitWhereAllInputsAtOnceDoNot) {
   EXPECT_GT(faster, 0);
 }
 
+// An evaluation once had the inputs of all micro-batches in DRAM, and what trains was refused.
+TEST(Rounds, AreEvaluatedInRoundsWhereDramIsShort) {
+  PlanQuestion question = of_many_micro_batches();
+  question.host_budget = Bytes{states_of(question).count * 2};
+  int in_rounds = 0;
+  for (const bool is_small : {true, false}) {
+    set_device_budgets(question, Bytes{states_of(question).count / (is_small ? 4 : 2)});
+    question.evaluates = false;
+    ASSERT_TRUE(answer_of(question));
+    question.evaluates = true;
+    const std::optional<Planned> planned = answer_of(question);
+    ASSERT_TRUE(planned && planned->evaluation);
+    expect_promises_hold(*planned);
+    const Plan& evaluation = *planned->evaluation;
+    EXPECT_EQ(std::ranges::count(evaluation.values, ValueKind::loss, &Value::kind), 32);
+    in_rounds += rounds_of(*planned) > 1 ? 1 : 0;
+  }
+  EXPECT_EQ(in_rounds, 2);
+}
+
 TEST(Rounds, MoreDeviceMemoryMakesNoStepLonger) {
   PlanQuestion question = of_many_micro_batches();
   question.micro_batches = 24;
