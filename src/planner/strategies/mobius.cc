@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -456,6 +457,9 @@ class AnyRounds {
       if (seen.step <= fastest * seen.may_be_off) search_with(seen.rounds);
     }
     if (fewest_unseen_) search_with(*fewest_unseen_);
+    if (fastest_seen_ && fastest_seen_->draft.step() <= step_of(question_, answer_)) {
+      take(fastest_seen_->search.answer(fastest_seen_->draft));
+    }
     return std::move(answer_);
   }
 
@@ -472,11 +476,24 @@ class AnyRounds {
     double may_be_off;  // 0: plans are too large to be searched
   };
 
-  bool is_found() const { return std::holds_alternative<StrategyPlan>(answer_); }
+  /// That is written in full once no other is faster.
+  struct SeenPlan {
+    SeenPlan(PlanQuestion asked, const Chain& chain) : way(std::move(asked)), search(way, chain) {}
+    const PlanQuestion way;
+    MobiusSearch search;
+    StreamDraft draft = {};
+  };
+
+  bool is_found() const {
+    return fastest_seen_ != nullptr || std::holds_alternative<StrategyPlan>(answer_);
+  }
 
   bool is_enough() const { return question_.any_plan && is_found(); }
 
-  Micros step() const { return step_of(question_, answer_); }
+  Micros step() const {
+    const Micros found = step_of(question_, answer_);
+    return fastest_seen_ ? std::min(found, fastest_seen_->draft.step()) : found;
+  }
 
   void take(StrategyAnswer other) {
     answer_ = better_of(question_, std::move(answer_), std::move(other));
@@ -506,8 +523,8 @@ class AnyRounds {
   }
 
   void try_rounds(int rounds) {
-    const PlanQuestion way = way_with(rounds);
-    MobiusSearch search(way, chain_);
+    auto here = std::make_unique<SeenPlan>(way_with(rounds), chain_);
+    MobiusSearch& search = here->search;
     if (auto lacking = search.start()) {
       take(std::move(*lacking));
     } else if (question_.any_plan) {
@@ -516,11 +533,14 @@ class AnyRounds {
       const Micros time = seen->step();
       const double may_be_off = search.has_large_plans() ? 1 : kMayBeOff;
       seen_.push_back({rounds, time, search.tires_at_once() ? 0 : may_be_off});
-      if (time < step()) take(search.answer(*seen));
-      seen_is_enough_ = time > fastest_seen_ * kMayBeOff || step() <= near_bound_;
-      fastest_seen_ = std::min(fastest_seen_, time);
+      if (time < step()) {
+        here->draft = std::move(*seen);
+        fastest_seen_ = std::move(here);
+      }
+      seen_is_enough_ = time > least_seen_ * kMayBeOff || step() <= near_bound_;
+      least_seen_ = std::min(least_seen_, time);
     } else if (!search.has_large_plans()) {
-      take(plan_from(search, way, chain_));
+      take(plan_from(search, here->way, chain_));
     } else if (!fewest_unseen_) {
       fewest_unseen_ = rounds;
     }
@@ -539,7 +559,8 @@ class AnyRounds {
   StrategyAnswer answer_;
   Micros near_bound_;
   std::vector<Seen> seen_;
-  Micros fastest_seen_ = kNever;
+  Micros least_seen_ = kNever;
+  std::unique_ptr<SeenPlan> fastest_seen_;  // of all that was found then; not yet in answer_
   bool seen_is_enough_ = false;
   std::optional<int> fewest_unseen_;  // of the largest plans
 };

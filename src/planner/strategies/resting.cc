@@ -15,6 +15,24 @@
 #include "spec/drive_array.h"
 
 namespace ferry {
+namespace {
+
+/// A step of its first rounds: DRAM and devices need no more in it, and about as much.
+PlanQuestion of_first_rounds(PlanQuestion question) {
+  constexpr int kRounds = 3;
+  if (question.rounds <= kRounds) return question;
+  question.micro_batches = first_of_round(question, kRounds);
+  question.rounds = kRounds;
+  return question;
+}
+
+StreamSchedule as_far_as(int end_batch, StreamSchedule schedule) {
+  std::erase_if(schedule.visits,
+                [&](const StageVisit& visit) { return visit.end_batch > end_batch; });
+  return schedule;
+}
+
+}  // namespace
 
 // Of the schedule of least memory, what DRAM does not hold or, with drives, all that can leave it;
 // and on the devices what neither holds.
@@ -43,10 +61,11 @@ StreamSearch::Attempt StreamSearch::find_homes() {
 
 /// Of what has to be known however large plans are: not counted. It fits DRAM if another rest can
 /// make it.
-Plan StreamSearch::plan_at_rest(const StreamSchedule& schedule) const {
+Plan StreamSearch::plan_at_rest(const PlanQuestion& question,
+                                const StreamSchedule& schedule) const {
   StreamSchedule resting = as_asked(schedule);
   while (true) {
-    Plan plan = write_stream_plan(question_, chain_, resting, TaskNames::none);
+    Plan plan = write_stream_plan(question, chain_, resting, TaskNames::none);
     const std::vector<Shortage> lacking = shortages(plan);
     const auto dram = std::ranges::find(lacking, PlaceKind::host, &Shortage::kind);
     if (dram == lacking.end() || !leave_free(resting, *dram)) return plan;
@@ -59,15 +78,19 @@ Plan StreamSearch::plan_at_rest(const StreamSchedule& schedule) const {
 std::optional<StreamSchedule> StreamSearch::fewest_at_home(StreamSchedule schedule, int elsewhere,
                                                            Bytes on_drives) const {
   schedule.on_devices.all_elsewhere = elsewhere;
-  const auto lacks_room = [&](int all) {
+  const auto lacks_room = [&](const PlanQuestion& question, int all) {
     schedule.on_devices.all = all;
-    const Plan plan = plan_at_rest(schedule);
+    const Plan plan = plan_at_rest(question, as_far_as(question.micro_batches, schedule));
     const std::vector<Shortage> found = shortages(plan);
     return drive_peak(plan) > on_drives ||
            std::ranges::count(found, PlaceKind::device, &Shortage::kind) < std::ssize(found);
   };
   const auto counts = std::views::iota(0, DeviceHomes(chain_, schedule).most().all + 1);
-  const auto fewest = std::ranges::partition_point(counts, lacks_room);
+  const PlanQuestion first = of_first_rounds(question_);
+  auto fewest =
+      std::ranges::partition_point(counts, [&](int all) { return lacks_room(first, all); });
+  const bool is_part = first.micro_batches < question_.micro_batches;
+  while (is_part && fewest != counts.end() && lacks_room(question_, *fewest)) ++fewest;
   if (fewest == counts.end()) return std::nullopt;
   schedule.on_devices.all = *fewest;
   return schedule;
@@ -86,7 +109,7 @@ std::optional<StreamSchedule> StreamSearch::least_at_home(Bytes on_drives) {
       if (elsewhere > DeviceHomes(chain_, each).most().all_elsewhere) break;
       std::optional<StreamSchedule> found = fewest_at_home(each, elsewhere, on_drives);
       if (!found) continue;
-      const Bytes needs = device_peak(plan_at_rest(*found));
+      const Bytes needs = device_peak(plan_at_rest(question_, *found));
       if (least && need <= needs) continue;
       need = needs;
       least = std::move(found);
@@ -106,17 +129,20 @@ StreamSearch::Attempt StreamSearch::rest_on_devices(Attempt lacking) {
     schedule->on_devices.all = all;
     return devices_hold(*schedule);
   };
-  const auto counts = std::views::iota(0, schedule->on_devices.all + 1);
-  const auto too_many = std::ranges::partition_point(counts, fits_devices);
-  if (too_many == counts.begin()) return lacking;
-  schedule->on_devices.all = *(too_many - 1);
+  const int all = schedule->on_devices.all;
+  if (!fits_devices(all)) {
+    const auto counts = std::views::iota(0, all);
+    const auto too_many = std::ranges::partition_point(counts, fits_devices);
+    if (too_many == counts.begin()) return lacking;
+    schedule->on_devices.all = *(too_many - 1);
+  }
   Attempt attempt = try_schedule(*schedule, {});
   if (!attempt.lacking) least_memory_ = std::move(*schedule);
   return attempt;
 }
 
 bool StreamSearch::devices_hold(const StreamSchedule& schedule) const {
-  const std::vector<Shortage> found = shortages(plan_at_rest(schedule));
+  const std::vector<Shortage> found = shortages(plan_at_rest(question_, schedule));
   return std::ranges::count(found, PlaceKind::device, &Shortage::kind) == 0;
 }
 
@@ -124,11 +150,11 @@ bool StreamSearch::rest_less_on_drives(double share) {
   if (!homes_ || !needs_drives()) return false;
   StreamSchedule bare = least_memory_;
   bare.on_devices = {};
-  const Plan plan = plan_at_rest(bare);
+  const Plan plan = plan_at_rest(question_, bare);
   if (std::ssize(plan.tasks) > kShortPlan) return false;
   const double all = as_double(drive_peak(plan));
   const Bytes most{static_cast<std::int64_t>(all * share)};
-  if (drive_peak(plan_at_rest(least_memory_)) <= most) return false;
+  if (drive_peak(plan_at_rest(question_, least_memory_)) <= most) return false;
   std::optional<StreamSchedule> schedule = least_at_home(most);
   if (!schedule || !devices_hold(*schedule)) return false;
   least_memory_ = std::move(*schedule);

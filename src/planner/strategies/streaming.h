@@ -247,7 +247,7 @@ class StreamSearch {
   enum class Resting { by_value, on_drives };
 
   Attempt find_homes();
-  Plan plan_at_rest(const StreamSchedule& schedule) const;
+  Plan plan_at_rest(const PlanQuestion& question, const StreamSchedule& schedule) const;
   std::optional<StreamSchedule> fewest_at_home(StreamSchedule schedule, int elsewhere,
                                                Bytes on_drives) const;
   std::optional<StreamSchedule> least_at_home(Bytes on_drives);
