@@ -140,8 +140,8 @@ struct Task {
   FewIds<InstanceId> writes;
   FewIds<TaskId> after;           // tasks of the same step
   FewIds<TaskId> after_previous;  // tasks of the step before
-  Micros micros;  // predicted duration at full speed; for a copy beside latency + bytes / rate
-  Bytes bytes;    // moved by a copy
+  Micros micros;    // predicted duration at full speed; for a copy beside latency + bytes / rate
+  Bytes bytes;      // moved by a copy
   Bytes workspace;  // allocated beside the instances while it runs
 };
 

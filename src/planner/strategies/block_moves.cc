@@ -15,7 +15,7 @@ constexpr int kDraws = 20;  // of two blocks that differ, or of one that has som
 // The device of the block's backward.
 int device_of(const StreamSchedule& schedule, int block) {
   const auto runs = [&](const StageVisit& visit) {
-    return visit.direction != Direction::forward && visit.first <= block && block < visit.end;
+    return visit.direction != Direction::forward && contains(visit, block);
   };
   const auto at = std::ranges::find_if(schedule.visits, runs);
   return at == schedule.visits.end() ? -1 : at->device;

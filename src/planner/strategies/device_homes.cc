@@ -6,13 +6,6 @@
 namespace ferry {
 namespace {
 
-constexpr int kNowhere = -1;
-constexpr int kSeveral = -2;
-
-void add_device(int& device, int visited) {
-  device = device == kNowhere || device == visited ? visited : kSeveral;
-}
-
 // By device and block: how often its visits read W, or a tied head that reads it.
 std::vector<std::vector<int>> visits_that_read(const Chain& chain, const StreamSchedule& schedule) {
   std::vector<std::vector<int>> reads(schedule.devices, std::vector<int>(chain.size()));
@@ -50,15 +43,8 @@ std::vector<int> without_passing(const std::vector<int>& sums, int passing) {
 DeviceHomes::DeviceHomes(const Chain& chain, const StreamSchedule& schedule)
     : chain_(chain), all_(schedule.devices), sums_(schedule.devices), weights_(schedule.devices) {
   const int blocks = static_cast<int>(chain.size());
-  std::vector<int> runs_on(blocks, kNowhere);
-  std::vector<int> backward_on(blocks, kNowhere);
+  const auto [runs_on, backward_on] = devices_of_blocks(chain, schedule);
   const auto reads = visits_that_read(chain, schedule);
-  for (const StageVisit& visit : schedule.visits) {
-    for (int b = visit.first; b < visit.end; ++b) {
-      add_device(runs_on[b], visit.device);
-      if (visit.direction != Direction::forward) add_device(backward_on[b], visit.device);
-    }
-  }
   const int head = blocks - 1;
   const int tied = chain.blocks[head].reads_weight;
   for (int b = 0; b < blocks; ++b) {

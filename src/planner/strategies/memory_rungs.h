@@ -15,7 +15,7 @@ struct MemoryRung {
 
 /// `least`, then m * 2^e with `per_doubling` values of m, as far as the first that is at least
 /// `most`. The rungs up to a size are the same whatever `most` is. Landings are `least` and
-/// 3 * 2^e. Requires: 0 < least; per_doubling is 2, 4 or 8.
+/// 3 * 2^e. Requires: 0 < least; per_doubling is a power of two, at least 2.
 std::vector<MemoryRung> memory_rungs(Bytes least, Bytes most, int per_doubling);
 
 }  // namespace ferry

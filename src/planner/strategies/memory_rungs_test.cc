@@ -27,7 +27,7 @@ TEST(MemoryRungs, GoFromTheLeastByEqualPartsOfEachDoublingToTheFirstThatHoldsThe
 }
 
 TEST(MemoryRungs, LandingsAreTheFirstAndThreeTimesPowersOfTwo) {
-  for (const int per_doubling : {2, 4, 8}) {
+  for (const int per_doubling : {2, 4, 8, 16}) {
     for (const MemoryRung& rung : memory_rungs(Bytes{100}, Bytes{3000}, per_doubling)) {
       const auto size = rung.memory.count;
       const bool lands =

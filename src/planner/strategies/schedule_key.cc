@@ -17,22 +17,23 @@ class ScheduleKey {
   }
   void add(const std::vector<BlockHome>& homes) {
     add(std::ssize(homes));
-    for (const BlockHome& home : homes) {
-      add(flags_of(home));
-      add(static_cast<std::int16_t>(home.pieces_in_dram));
-    }
+    for (const BlockHome& home : homes) add(home);
   }
   std::string take() { return std::move(key_); }
 
  private:
-  static std::int16_t flags_of(const BlockHome& home) {
-    int bits = 0;
-    for (const bool bit : {home.on_device, home.weight_stays, home.sum_waits,
-                           home.sum_waits_in_dram, home.input_stays, home.renews_at_once,
-                           home.weight_on_drive, home.state_on_drive, home.sum_passes}) {
-      bits = 2 * bits + (bit ? 1 : 0);
+  void add(const BlockHome& home) {
+    // All that a home has: what is new there has to be here.
+    const auto& [on_device, weight_stays, sum_waits, sum_waits_in_dram, input_stays, renews_at_once,
+                 weight_on_drive, state_on_drive, pieces_in_dram, sum_passes, sum_on_drive] = home;
+    int flags = 0;
+    for (const bool flag :
+         {on_device, weight_stays, sum_waits, sum_waits_in_dram, input_stays, renews_at_once,
+          weight_on_drive, state_on_drive, sum_passes, sum_on_drive}) {
+      flags = 2 * flags + (flag ? 1 : 0);
     }
-    return static_cast<std::int16_t>(bits);
+    add(static_cast<std::int16_t>(flags));
+    add(static_cast<std::int16_t>(pieces_in_dram));
   }
 
   std::string key_;
@@ -41,14 +42,13 @@ class ScheduleKey {
 // What tells schedules of one strategy apart, but for their homes.
 ScheduleKey key_without_homes(const StreamSchedule& schedule) {
   ScheduleKey key;
-  const StagingRoom& room = schedule.staging;
+  const auto& [states, pieces, weights, sums, activations] = schedule.staging;
   const bool leaves = std::ranges::any_of(schedule.policies, leaves_device);
   for (const int number :
        {schedule.activation_slots, schedule.updates_as_landed ? 1 : 0, schedule.sums_leave_first,
         schedule.updates_read_apart ? 1 : 0, schedule.straight ? 1 : 0,
-        schedule.parts_states ? 1 : 0, schedule.updates_ahead, schedule.again_from, room.states,
-        room.pieces, room.weights, room.sums, room.activations,
-        leaves ? schedule.saved_slots : 0}) {
+        schedule.parts_states ? 1 : 0, schedule.updates_ahead, schedule.again_from, states, pieces,
+        weights, sums, activations, leaves ? schedule.saved_slots : 0}) {
     key.add(number);
   }
   key.add(std::ssize(schedule.leaving));
@@ -75,9 +75,10 @@ std::string key_of(const StreamSchedule& schedule) {
 
 std::string key_before_rest(const StreamSchedule& schedule) {
   ScheduleKey key = key_without_homes(schedule);
-  const HomeCounts& on = schedule.on_devices;
-  for (const int count : {on.all, on.large, on.sums, on.weights, on.passing, on.all_elsewhere,
-                          on.sums_elsewhere, on.renewed}) {
+  const auto& [all, large, sums, weights, passing, all_elsewhere, sums_elsewhere, renewed] =
+      schedule.on_devices;
+  for (const int count :
+       {all, large, sums, weights, passing, all_elsewhere, sums_elsewhere, renewed}) {
     key.add(count);
   }
   key.add(schedule.left_free.count);

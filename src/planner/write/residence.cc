@@ -5,17 +5,6 @@
 #include "base/check.h"
 
 namespace ferry {
-namespace {
-
-constexpr int kNone = -2;     // no visit yet
-constexpr int kSeveral = -1;  // devices
-
-void meet(int& device, int other) {
-  if (device == kNone) device = other;
-  if (device != other) device = kSeveral;
-}
-
-}  // namespace
 
 Residence::Residence(const PlanQuestion& question, const Chain& chain,
                      const StreamSchedule& schedule)
@@ -24,8 +13,7 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
       schedule_(schedule),
       trains_(question.mode == PlanMode::train),
       keeps_activations_(std::ranges::count(schedule.policies, ActivationPolicy::keep) > 0),
-      device_(chain.size(), kNone),
-      backward_device_(chain.size(), kNone),
+      devices_(devices_of_blocks(chain, schedule)),
       backward_visits_(chain.size()),
       updates_ahead_(chain.size()),
       reads_weight_(schedule.devices, std::vector<bool>(chain.size())) {
@@ -36,14 +24,13 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
       if (reads_weight(visit, b)) {
         reads_weight_[visit.device][weight_owner(chain, b)] = true;
       }
-      meet(device_[b], visit.device);
-      if (backward) meet(backward_device_[b], visit.device);
     }
   }
   for (int b = 0; b < static_cast<int>(chain.size()); ++b) {
     const bool rests = home(b).on_device || home(b).input_stays;
-    FERRY_CHECK(!rests || device_[b] != kSeveral, "a block at home on a device runs there alone");
-    FERRY_CHECK(!home(b).sum_waits || backward_device_[b] != kSeveral,
+    FERRY_CHECK(!rests || devices_.all[b] != kSeveralDevices,
+                "a block at home on a device runs there alone");
+    FERRY_CHECK(!home(b).sum_waits || devices_.backward[b] != kSeveralDevices,
                 "a sum that waits is of one device");
   }
   choose_updates_ahead();
@@ -53,7 +40,7 @@ Residence::Residence(const PlanQuestion& question, const Chain& chain,
 bool Residence::may_update_ahead(int block) const {
   const BlockHome at = home(block);
   return chain_.blocks[block].trainable && !at.on_device && !at.weight_on_drive &&
-         !at.state_on_drive && !at.sum_passes && !gathers_sum(backward_device_[block], block);
+         !at.state_on_drive && !at.sum_passes && !gathers_sum(devices_.backward[block], block);
 }
 
 // Those whose weights come up ahead, and of the others the first whose sums land.

@@ -19,12 +19,12 @@ class Residence {
   BlockHome home(int block) const { return home_of_block(schedule_, block); }
 
   /// The device that runs all of the block's visits, or its backwards; -1: there are several.
-  int device(int block) const { return device_[block]; }
-  int backward_device(int block) const { return backward_device_[block]; }
+  int device(int block) const { return devices_.all[block]; }
+  int backward_device(int block) const { return devices_.backward[block]; }
 
   /// W and S are at home on the device.
   bool at_home(int device, int block) const {
-    return home(block).on_device && device_[block] == device;
+    return home(block).on_device && devices_.all[block] == device;
   }
   /// And it updates them.
   bool updates(int device, int block) const {
@@ -34,7 +34,7 @@ class Residence {
   bool keeps_weight(int device, int block) const;
   /// The block's sum does not leave the device before it is whole.
   bool gathers_sum(int device, int block) const {
-    return (home(block).on_device || home(block).sum_waits) && backward_device_[block] == device;
+    return (home(block).on_device || home(block).sum_waits) && devices_.backward[block] == device;
   }
   /// And has a slot of its own there. One that waits for nothing is gone with its visit, and so is
   /// one whose rounded sum waits in its place.
@@ -72,11 +72,11 @@ class Residence {
 
   /// A.b.m lies on the device from when it is there until nobody there reads it any more.
   bool keeps_input(int device, int block) const {
-    return home(block).input_stays && device_[block] == device;
+    return home(block).input_stays && devices_.all[block] == device;
   }
   /// dA.b.m likewise, which the backward of the block below reads.
   bool keeps_input_gradient(int device, int block) const {
-    return home(block).input_stays && backward_device_[block - 1] == device;
+    return home(block).input_stays && devices_.backward[block - 1] == device;
   }
 
   /// What some blocks' forwards make stays on their devices for backward.
@@ -102,7 +102,7 @@ class Residence {
   }
   /// Its sum stays on its device until then.
   bool lands_behind_norm(int block) const {
-    return question_.norm_first && gathers_sum(backward_device_[block], block);
+    return question_.norm_first && gathers_sum(devices_.backward[block], block);
   }
   bool may_update_ahead(int block) const;
   void choose_updates_ahead();
@@ -112,15 +112,10 @@ class Residence {
   const StreamSchedule& schedule_;
   const bool trains_;
   const bool keeps_activations_;
-  std::vector<int> device_;
-  std::vector<int> backward_device_;
+  const BlockDevices devices_;
   std::vector<int> backward_visits_;  // by block
   std::vector<bool> updates_ahead_;
   std::vector<std::vector<bool>> reads_weight_;  // by device and block, tied heads included
 };
-
-inline bool contains(const StageVisit& visit, int block) {
-  return block >= visit.first && block < visit.end;
-}
 
 }  // namespace ferry

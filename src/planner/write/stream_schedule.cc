@@ -44,6 +44,21 @@ Bytes largest_leaving(const Chain& chain, const StreamSchedule& schedule,
   return slot_size(largest);
 }
 
+BlockDevices devices_of_blocks(const Chain& chain, const StreamSchedule& schedule) {
+  BlockDevices devices = {std::vector<int>(chain.size(), kNoDevice),
+                          std::vector<int>(chain.size(), kNoDevice)};
+  const auto meet = [](int& device, int visited) {
+    device = device == kNoDevice || device == visited ? visited : kSeveralDevices;
+  };
+  for (const StageVisit& visit : schedule.visits) {
+    for (int b = visit.first; b < visit.end; ++b) {
+      meet(devices.all[b], visit.device);
+      if (visit.direction != Direction::forward) meet(devices.backward[b], visit.device);
+    }
+  }
+  return devices;
+}
+
 KeptSlots kept_slots(const Chain& chain, const StreamSchedule& schedule) {
   int micro_batches = 0;
   for (const StageVisit& visit : schedule.visits) {

@@ -27,6 +27,10 @@ struct StageVisit {
   bool operator==(const StageVisit&) const = default;
 };
 
+inline bool contains(const StageVisit& visit, int block) {
+  return block >= visit.first && block < visit.end;
+}
+
 /// Where a block's states rest between steps, its gradient sum between visits, and its inputs from
 /// forward to backward. As it stands: in DRAM, from where weights and inputs come up for every
 /// visit and where sums go.
@@ -169,6 +173,15 @@ inline BlockHome home_of_block(const StreamSchedule& schedule, BlockId block) {
 
 /// The blocks that run on the device.
 std::vector<bool> blocks_on(const Chain& chain, const StreamSchedule& schedule, int device);
+
+inline constexpr int kNoDevice = -1;
+inline constexpr int kSeveralDevices = -2;
+/// By block: the one device of its visits, and of those that go backward.
+struct BlockDevices {
+  std::vector<int> all;
+  std::vector<int> backward;
+};
+BlockDevices devices_of_blocks(const Chain& chain, const StreamSchedule& schedule);
 
 /// By block: its micro-batches in flight on the device that has most of them. 0 where a backward
 /// runs on another device than its forward.
