@@ -21,7 +21,9 @@ CollapseWatch::CollapseWatch(std::int64_t vocabulary)
 void CollapseWatch::step(int done, double loss, double grad_norm) {
   const bool stuck = grad_norm < kNoGradient && loss > kNoBetterThanGuessing * guessing_;
   const bool lost = loss > kFarWorseThanGuessing * guessing_;
-  if (stuck || (lost && last_good_)) {
+  const bool looks_collapsed = stuck || (lost && last_good_);
+  has_just_collapsed_ = looks_collapsed && in_a_row_ + 1 == kSteps;
+  if (looks_collapsed) {
     ++in_a_row_;
   } else if (!lost) {
     in_a_row_ = 0;
@@ -29,7 +31,10 @@ void CollapseWatch::step(int done, double loss, double grad_norm) {
   }
 }
 
-void CollapseWatch::tell_again() { in_a_row_ = std::min(in_a_row_, kSteps - 1); }
+void CollapseWatch::tell_again() {
+  in_a_row_ = std::min(in_a_row_, kSteps - 1);
+  has_just_collapsed_ = false;
+}
 
 std::string CollapseWatch::words(double loss, double grad_norm) const {
   char text[256];

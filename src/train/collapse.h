@@ -19,7 +19,7 @@ class CollapseWatch {
   void step(int done, double loss, double grad_norm);
 
   /// The step just heard of made it a collapse. Once, unless a good step came between.
-  bool has_just_collapsed() const { return in_a_row_ == kSteps; }
+  bool has_just_collapsed() const { return has_just_collapsed_; }
 
   /// The steps done in the last state that a step has shown not to be collapsed. Of what has been
   /// saved since, nobody knows yet. Nothing when there was none.
@@ -33,7 +33,8 @@ class CollapseWatch {
 
  private:
   const double guessing_;         // the loss when all words of the vocabulary are as likely
-  int in_a_row_ = 0;              // steps that looked collapsed
+  int in_a_row_ = 0;              // steps that looked collapsed since the last good one
+  bool has_just_collapsed_ = false;
   std::optional<int> last_good_;  // steps done in the last state whose loss did not
 };
 

@@ -37,6 +37,16 @@ TEST(CollapseWatch, AModelThatBeginsBadlyMayLearn) {
   EXPECT_EQ(watch.last_good(), std::nullopt);
 }
 
+TEST(CollapseWatch, ACollapseIsToldOfOnceThoughABadBeginningGoesOn) {
+  CollapseWatch watch(96);
+  for (const int done : {1, 2, 3}) watch.step(done, kLn96, 0);
+  EXPECT_TRUE(watch.has_just_collapsed());
+  watch.step(4, 40, 200);  // far worse than guessing, and no step was better before
+  EXPECT_FALSE(watch.has_just_collapsed());
+  watch.step(5, kLn96, 0);
+  EXPECT_FALSE(watch.has_just_collapsed());
+}
+
 TEST(CollapseWatch, ALearnedTextWithoutGradientIsNoCollapse) {
   CollapseWatch watch(96);
   for (const int done : {1, 2, 3, 4}) {
