@@ -60,22 +60,29 @@ InputFile::~InputFile() {
 }
 
 void InputFile::read(Bytes offset, std::span<std::byte> destination) const {
+  const std::size_t done = read_up_to(offset, destination);
+  if (done == destination.size()) return;
+  const auto at = offset.count + static_cast<std::int64_t>(done);
+  throw ResourceError("read failed: " + path_.string() + " ends at byte " + std::to_string(at) +
+                      ", " + std::to_string(destination.size() - done) +
+                      " bytes early: it has become shorter since it was opened");
+}
+
+std::size_t InputFile::read_up_to(Bytes offset, std::span<std::byte> destination) const {
   std::size_t done = 0;
   while (done < destination.size()) {
     const auto at = offset.count + static_cast<std::int64_t>(done);
     const ssize_t got =
         pread(descriptor_, destination.data() + done, destination.size() - done, at);
+    if (got == 0) break;
     if (got > 0) {
       done += static_cast<std::size_t>(got);
-    } else if (got == 0) {
-      throw ResourceError("read failed: " + path_.string() + " ends at byte " + std::to_string(at) +
-                          ", " + std::to_string(destination.size() - done) +
-                          " bytes early: it has become shorter since it was opened");
     } else if (errno != EINTR) {
       throw system_error("read failed: " + path_.string() + " at byte " + std::to_string(at),
                          errno);
     }
   }
+  return done;
 }
 
 bool is_git_lfs_pointer(const InputFile& file) {

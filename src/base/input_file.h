@@ -30,6 +30,10 @@ class InputFile {
   /// drive fails or the file has become shorter.
   void read(Bytes offset, std::span<std::byte> destination) const;
 
+  /// Fills `destination` from `offset` on as far as the file goes; returns how many bytes that is.
+  /// Throws ResourceError naming file and offset when the drive fails.
+  std::size_t read_up_to(Bytes offset, std::span<std::byte> destination) const;
+
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;  // -1 after a move

@@ -32,8 +32,8 @@ class CollapseWatch {
   std::string words(double loss, double grad_norm) const;
 
  private:
-  const double guessing_;         // the loss when all words of the vocabulary are as likely
-  int in_a_row_ = 0;              // steps that looked collapsed since the last good one
+  const double guessing_;  // the loss when all words of the vocabulary are as likely
+  int in_a_row_ = 0;       // steps that looked collapsed since the last good one
   bool has_just_collapsed_ = false;
   std::optional<int> last_good_;  // steps done in the last state whose loss did not
 };

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <system_error>
 
+#include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
 
@@ -33,20 +37,45 @@ void note(const nlohmann::json& object, int step, EarlierLines& lines) {
   lines.learned.push_back({step, *loss, *norm});
 }
 
+/// Calls `take` for every line of the file, the last one with or without an end.
+void for_each_line(const InputFile& file, const std::function<void(std::string_view)>& take) {
+  constexpr std::size_t kPiece = 1 << 20;
+  std::string text;  // from the begin of the first line that was not taken
+  Bytes offset;
+  for (std::size_t got = kPiece; got == kPiece;) {
+    std::size_t searched = text.size(), begin = 0;
+    text.resize(searched + kPiece);
+    got = file.read_up_to(offset, std::as_writable_bytes(std::span(text).subspan(searched)));
+    text.resize(searched + got);
+    offset += Bytes{static_cast<std::int64_t>(got)};
+    for (; (searched = text.find('\n', searched)) != std::string::npos; begin = ++searched) {
+      take(std::string_view(text).substr(begin, searched - begin));
+    }
+    text.erase(0, begin);
+  }
+  if (!text.empty()) take(text);
+}
+
 }  // namespace
 
 EarlierLines read_earlier_lines(const std::filesystem::path& log, int keep_until) {
   EarlierLines lines;
-  if (!std::filesystem::exists(log)) return lines;
-  require_regular(log);
-  std::ifstream earlier(log);
-  std::string line;
-  while (std::getline(earlier, line)) {
-    const auto object = parse_json_or_null(line);
-    const auto step = step_of(object);
-    if (!step || *step < 0 || *step > keep_until) continue;
-    lines.text += line + "\n";
-    note(object, static_cast<int>(*step), lines);
+  std::error_code unknown;  // then opening says why
+  if (std::filesystem::status(log, unknown).type() == std::filesystem::file_type::not_found) {
+    return lines;
+  }
+  try {
+    for_each_line(InputFile(log), [&](std::string_view line) {
+      const auto object = parse_json_or_null(line);
+      const auto step = step_of(object);
+      if (!step || *step < 0 || *step > keep_until) return;
+      lines.text.append(line).append("\n");
+      note(object, static_cast<int>(*step), lines);
+    });
+  } catch (const ResourceError& error) {
+    throw ResourceError(error.what() +
+                        std::string("\n  it has the log of the steps so far\n  try: make it "
+                                    "readable, or move it away: then a new log begins"));
   }
   return lines;
 }

@@ -20,7 +20,8 @@ struct EarlierLines {
 };
 
 /// Of steps up to `keep_until`. Lines that a crash or somebody else wrote are left out; a file that
-/// is not there has none. Throws UserError for what is no regular file.
+/// is not there has none. Throws UserError for what is no regular file, ResourceError for one that
+/// cannot be read: taken for empty, its lines would be lost when the log is written anew.
 EarlierLines read_earlier_lines(const std::filesystem::path& log, int keep_until);
 
 /// The share of the last hundred steps whose gradients' norm was above `clip`, in twentieths, so
