@@ -9,11 +9,8 @@
 #include <vector>
 
 #include "data/export_model.h"
-#include "data/safetensors_writer.h"
 #include "data/scratch_folder.h"
-#include "data/token_text.h"
-#include "planner/costs/estimate.h"
-#include "planner/planner.h"
+#include "small_run.h"
 #include "store/mapping.h"
 #include "store/own_memory.h"
 #include "train/checkpoints.h"
@@ -26,84 +23,7 @@
 namespace ferry {
 namespace {
 
-constexpr const char* kConfig = R"({
-  "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
-  "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
-  "num_key_value_heads": 2, "vocab_size": 96, "max_position_embeddings": 64,
-  "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": false})";
-
-constexpr const char* kLargeTensor = R"({
-  "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
-  "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4,
-  "num_key_value_heads": 2, "vocab_size": 131072, "max_position_embeddings": 64,
-  "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": true})";
-
 constexpr Bytes kSlack = 8_MiB;  // between two runs: caches of kernels, stacks of threads
-
-/// A folder with a model whose weights are one constant.
-void write_model(const ScratchFolder& folder, const char* config, const ModelSpec& model) {
-  folder.put("config.json", config);
-  std::vector<TensorDeclaration> declared;
-  for (const BlockSpec& block : model.blocks) {
-    for (const ParamSpec& param : block.params) {
-      declared.push_back({param.name, ElementType::f32, param.shape});
-    }
-  }
-  SafetensorsWriter writer(folder.path(), "model", declared);
-  for (const BlockSpec& block : model.blocks) {
-    for (const ParamSpec& param : block.params) {
-      const std::vector<float> values(static_cast<std::size_t>(param.numel()), 0.02F);
-      writer.write(param.name, std::as_bytes(std::span(values)));
-    }
-  }
-  writer.commit();
-}
-
-struct Sizes {
-  const char* config = kConfig;
-  std::uint32_t vocabulary = 96;
-  Precision precision = Precision::fp32;
-  Bytes device_budget = 64_MiB;
-  const char* strategy = "mobius";
-};
-
-/// Two steps of a model on one simulated device, its states in DRAM unless the strategy is
-/// resident.
-TrainSetup setup(const ScratchFolder& folder, const std::string& out, const Sizes& sizes = {}) {
-  TrainSetup setup;
-  setup.model = parse_model_spec(sizes.config, "config");
-  write_model(folder, sizes.config, setup.model);
-  setup.train_tokens = std::make_shared<TokenFile>(
-      folder.put("data.tokens", token_file_bytes("1 2 *3 *4\n5 6 *7\n", sizes.vocabulary, 95)));
-  setup.machine.name = "test";
-  setup.machine.host.cores = 1;
-  setup.machine.host.memory = 4_GiB;
-  setup.machine.devices.push_back({.name = "gpu0", .memory = 1_GiB, .threads = 1});
-  setup.job.model = folder.path();
-  setup.job.out = folder / out;
-  setup.job.data.sequence = 16;
-  setup.job.train.precision = sizes.precision;
-  setup.job.train.steps = 2;
-  setup.job.train.micro_batches = 1;
-  setup.job.train.micro_batch_size = 1;
-  std::filesystem::create_directories(setup.job.out);
-
-  PlanQuestion question;
-  question.model = setup.model;
-  question.machine = setup.machine;
-  question.micro_batches = question.micro_batch_size = 1;
-  question.sequence = 16;
-  question.precision = sizes.precision;
-  question.strategy = sizes.strategy;
-  question.options.without = "homes";
-  question.clips = setup.job.optim.clip > 0;
-  set_device_budgets(question, sizes.device_budget);
-  question.host_budget = 1_GiB;
-  question.profile =
-      estimate_profile(setup.model, setup.machine, question.precision, {1, question.sequence});
-  setup.plan = std::get<Planned>(make_plan(question)).plan;
-  return setup;
-}
 
 /// Holds some memory more while a phase of the run lasts.
 class Hoarder final : public TrainObserver {
@@ -156,14 +76,14 @@ class PieceWatch final : public TrainObserver {
 TEST(HostPeak, MemoryTakenWhileLoadingOrSavingShowsInTheMeasuredPeak) {
   const ScratchFolder folder;
   TrainObserver nobody;
-  train(setup(folder, "first"), nobody);  // what kernels keep for ever is there from here on
-  const TrainSummary plain = train(setup(folder, "plain"), nobody);
+  train(small_run(folder, "first"), nobody);  // what kernels keep for ever is there from here on
+  const TrainSummary plain = train(small_run(folder, "plain"), nobody);
   EXPECT_GE(plain.measured_peak.at("host"), plain.predicted_peak.at("host"));
   EXPECT_LE(plain.beside_plan, 64_MiB);
 
   for (const char* phase : {"loading", "saving"}) {
     Hoarder hoarder(phase, 96_MiB);
-    const TrainSummary more = train(setup(folder, phase), hoarder);
+    const TrainSummary more = train(small_run(folder, phase), hoarder);
     EXPECT_EQ(more.predicted_peak, plain.predicted_peak);
     EXPECT_EQ(more.measured_peak.at("gpu0"), plain.measured_peak.at("gpu0"));
     const Bytes beyond = more.measured_peak.at("host") - plain.measured_peak.at("host");
@@ -178,12 +98,12 @@ TEST(HostPeak, LoadingAndSavingALargeTensorHoldAPieceOfItBesideThePlan) {
   const ScratchFolder folder;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     SCOPED_TRACE(to_string(precision));
-    const Sizes large{.config = kLargeTensor,
-                      .vocabulary = 131072,
-                      .precision = precision,
-                      .device_budget = 512_MiB};
+    const SmallRun large{.config = kLargeTensor,
+                         .vocabulary = 131072,
+                         .precision = precision,
+                         .device_budget = 512_MiB};
     PieceWatch watch;
-    TrainSetup asked = setup(folder, "large " + to_string(precision), large);
+    TrainSetup asked = small_run(folder, "large " + to_string(precision), large);
     asked.job.train.steps = 1;
     asked.checkpoint = train(asked, watch).checkpoint;
     asked.job.train.steps = 2;
@@ -205,8 +125,8 @@ Bytes taken_by(const Act& act) {
 
 TEST(HostPeak, ExportingAndLoadingAnotherDtypeHoldPieces) {
   const ScratchFolder folder;
-  const Sizes large{.config = kLargeTensor, .vocabulary = 131072, .device_budget = 512_MiB};
-  TrainSetup asked = setup(folder, "first", large);
+  const SmallRun large{.config = kLargeTensor, .vocabulary = 131072, .device_budget = 512_MiB};
+  TrainSetup asked = small_run(folder, "first", large);
   asked.job.train.steps = 1;
   TrainObserver nobody;
   const auto checkpoint = train(asked, nobody).checkpoint;
@@ -256,12 +176,12 @@ TEST(HostPeak, ValuesPassToAHomeOnADeviceAndBackThroughLittleOfDRAM) {
   const ScratchFolder folder;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     SCOPED_TRACE(to_string(precision));
-    const TrainSetup asked = setup(folder, "home " + to_string(precision),
-                                   {.config = kLargeTensor,
-                                    .vocabulary = 131072,
-                                    .precision = precision,
-                                    .device_budget = 512_MiB,
-                                    .strategy = "resident"});
+    const TrainSetup asked = small_run(folder, "home " + to_string(precision),
+                                       {.config = kLargeTensor,
+                                        .vocabulary = 131072,
+                                        .precision = precision,
+                                        .device_budget = 512_MiB,
+                                        .strategy = "resident"});
     const OpenDevices devices(asked.machine, {});
     const Plan* const plan = &asked.plan;
     Places places({&plan, 1}, devices.names(), asked.machine);
@@ -286,7 +206,7 @@ TEST(HostPeak, ValuesPassToAHomeOnADeviceAndBackThroughLittleOfDRAM) {
 
 TEST(HostPeak, AProcessThatTokenisedAndHeldMoreIsThePeak) {
   const ScratchFolder folder;
-  TrainSetup asked = setup(folder, "tokenised");
+  TrainSetup asked = small_run(folder, "tokenised");
   asked.tokenising_peak = 3_GiB;
   TrainObserver nobody;
   const TrainSummary summary = train(asked, nobody);
