@@ -72,21 +72,31 @@ StepLog::StepLog(const std::filesystem::path& file, int keep_until) : path_(file
 
 StepLog::~StepLog() { close(descriptor_); }
 
-void StepLog::sync() { fdatasync(descriptor_); }
-
 void StepLog::line(const std::string& text) {
   waiting_ += text + "\n";
+  write_waiting();
+}
+
+void StepLog::write_waiting() {
   while (!waiting_.empty()) {
     const ssize_t put = write(descriptor_, waiting_.data(), waiting_.size());
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       trouble_ = system_error("cannot write " + path_.string(), put < 0 ? errno : EIO).what();
+      trouble_ += "; lines wait in memory until the drive takes them";
       return;
     }
     waiting_.erase(0, static_cast<std::size_t>(put));
   }
   trouble_.clear();
   is_told_ = false;
+}
+
+void StepLog::sync() {
+  write_waiting();
+  if (fdatasync(descriptor_) == 0 || !trouble_.empty()) return;
+  trouble_ = system_error("sync failed: " + path_.string(), errno).what();
+  trouble_ += "; its last lines may not be on the drive";
 }
 
 std::optional<std::string> StepLog::new_trouble() {

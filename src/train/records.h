@@ -18,7 +18,7 @@ namespace ferry {
 nlohmann::json step_fields(const StepReport& report);
 
 /// Appends one JSON object per line, at once, so that a killed run keeps them. What the drive does
-/// not take waits in memory and goes before the next line.
+/// not take waits in memory and goes before the next line, or when it is synced.
 class StepLog {
  public:
   /// Opens `file`; lines of steps after `keep_until` (of an earlier run that is resumed) are
@@ -33,20 +33,25 @@ class StepLog {
 
   void step(const StepReport& report);
   void evaluated(int step, double loss);
-  /// Makes what was written durable, as far as the drive can.
+  /// Writes what waits and makes the log durable, as far as the drive can.
   void sync();
 
-  /// Why the drive does not take lines, the first time after it did; nothing while it does.
+  /// Whether all lines are written.
+  bool is_whole() const { return waiting_.empty(); }
+
+  /// What the drive refused and what comes of it, if that was not told yet: of lines once, until it
+  /// takes them; of syncs each time.
   std::optional<std::string> new_trouble();
 
  private:
   void line(const std::string& text);
+  void write_waiting();
 
   std::filesystem::path path_;
   EarlierLines earlier_;
   int descriptor_ = -1;
   std::string waiting_;  // not written yet
-  std::string trouble_;  // of the last write; empty: none
+  std::string trouble_;  // of the last write or sync; empty: none
   bool is_told_ = false;
 };
 

@@ -104,6 +104,8 @@ class Run final : public Observer {
   bool evaluation_is_due(int done) const;
   bool tokens_have_changed();
   void evaluate();
+  void tell_trouble_of_log();
+  void end_log();
   double seconds_left() const;
   void watch_for_collapse(const StepReport& report);
   std::string after_divergence(const Diverged& error);
@@ -404,11 +406,21 @@ void Run::step_finished(int step) {
                     .seconds_left = seconds_left()};
   totals_.step(report, result.scale);
   log_->step(report);
-  if (const auto trouble = log_->new_trouble()) {
-    observer_.warning(*trouble + "; lines wait in memory until the drive takes them");
-  }
+  tell_trouble_of_log();
   observer_.step(report);
   watch_for_collapse(report);
+}
+
+void Run::tell_trouble_of_log() {
+  if (const auto trouble = log_->new_trouble()) observer_.warning(*trouble);
+}
+
+/// The last chance of lines that the drive has not taken.
+void Run::end_log() {
+  log_->sync();
+  tell_trouble_of_log();
+  if (log_->is_whole()) return;
+  observer_.warning(job_.out + "/log.jsonl: its last lines are lost: the drive did not take them");
 }
 
 /// Of steps as they were so far, and of evaluations once one was made.
@@ -451,6 +463,7 @@ void Run::evaluate() {
   evaluated_ = done_;
   totals_.evaluated(*loss);
   log_->evaluated(done_, *loss);
+  tell_trouble_of_log();
   observer_.evaluated(done_, *loss);
 }
 
@@ -464,6 +477,7 @@ void Run::require_folder() const {
 /// The lines of the steps until then are durable before the state is.
 CheckpointContents Run::contents(int done) {
   log_->sync();
+  tell_trouble_of_log();
   require_folder();
   return {.model = setup_.model,
           .states = states_,
@@ -527,6 +541,7 @@ TrainSummary Run::write_end(RunState state, const std::string& reason) {
   summary.steps_done = done_;
   summary.checkpoint = saving_->newest();
   try {
+    end_log();
     summary = totals_.summary(done_, saving_->newest(), state, reason);
     require_folder();
     write_summary(out / "summary.json", summary, setup_.predicted_step);
