@@ -82,6 +82,11 @@ std::optional<HostCompletion> DriveCopies::take() {
   return oldest;
 }
 
+void DriveCopies::forget() {
+  FERRY_CHECK(running() == 0, "a drive still moves bytes of a copy");
+  under_way_.clear();
+}
+
 int DriveCopies::running() const {
   return static_cast<int>(
       std::ranges::count_if(under_way_, [](const Copy& copy) { return !copy.completion; }));

@@ -37,10 +37,11 @@ class DriveCopies {
   /// The completion of the oldest copy that was not taken yet, once it is done.
   std::optional<HostCompletion> take();
 
-  /// Copies that were started and not taken.
-  int depth() const { return static_cast<int>(under_way_.size()); }
-  /// Those of them of which no completion was noted.
+  /// Copies that were started and of which no completion was noted.
   int running() const;
+
+  /// Drops the completions that were not taken. Requires: running() == 0.
+  void forget();
 
   /// Orders what is started from now on, for the hazard detector, after what `seen` tells of.
   void wait_for(const HazardClock& seen) const { actor_.join(seen); }

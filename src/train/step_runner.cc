@@ -384,17 +384,22 @@ void StepRunner::drain() {
       }
     }
   }
-  for (Queue& queue : queues_) {
-    if (queue.in_flight.empty()) continue;
+  for (Queue& queue : queues_) forget(queue);
+}
+
+/// Leaves nothing in flight. Requires: all that is to be told of the queue was told.
+void StepRunner::forget(Queue& queue) {
+  if (!queue.in_flight.empty()) {
     try {
       queue.stream->synchronize();
     } catch (const std::exception&) {
       // The first error is already on its way to the user; what follows from it is not news.
     }
-    queue.depth = 0;
-    queue.in_flight.clear();
-    queue.launches = 0;
   }
+  queue.in_flight.clear();
+  queue.launches = 0;
+  if (queue.drive) queue.drive->forget();
+  queue.depth = 0;
 }
 
 /// Whether a completion of the queue, of the host, of drives or of a launch, is still to come.

@@ -133,6 +133,7 @@ class StepRunner final : public TaskRunner {
   Micros end_on_device(TaskRun run);
   TaskRun finish(TaskRun run, Micros start, Micros end);
   bool is_busy(const Queue& queue) const;
+  void forget(Queue& queue);
   void note(Queue& queue, const HostCompletion& completion);
   void note_launch(Queue& queue, const HostCompletion& completion);
   const StepNumbers& prepare(int step);

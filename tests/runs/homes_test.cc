@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 
 #include "base/error.h"
@@ -549,6 +550,45 @@ TEST(Drives, WhatNoUpdateTouchedBeforeAFaultIsTheStateOfTheStepsDone) {
   }
   EXPECT_GT(untouched, 4);
   EXPECT_GT(touched, 4);
+}
+
+/// Ends a step when so many of its tasks have finished.
+class BreakOff final : public Observer {
+ public:
+  explicit BreakOff(int tasks) : left_(tasks) {}
+  void finished(TaskRun /*run*/) override {
+    if (--left_ == 0) throw std::runtime_error("broken off");
+  }
+
+ private:
+  int left_;
+};
+
+// Copies that drives had ended and nobody had taken were once told of in the next step.
+TEST(Drives, AStepThatWasBrokenOffLeavesNothingInFlight) {
+  const Sample sample;
+  Observer nobody_listens;
+  std::vector<float> whole;
+  {
+    Training once(sample.asked, sample.plan, /*checked=*/false);
+    drive(sample.plan, {0, 1}, once.runner, nobody_listens);
+    whole = weights_of(sample.asked.model, once.states);
+  }
+  const int tasks = static_cast<int>(sample.plan.tasks.size());
+  int again = 0;
+  for (int part = 0; part < 16; ++part) {
+    SCOPED_TRACE(part);
+    FaultyDrives drives;
+    Training training(sample.asked, sample.plan, /*checked=*/false, {.engine = drives.engines()});
+    BreakOff broken(1 + tasks * part / 16);
+    EXPECT_THROW(drive(sample.plan, {0, 1}, training.runner, broken), std::runtime_error);
+    training.runner.take_back(0);
+    if (!is_untouched(sample.plan, training.runner.last_runs(), 0)) continue;
+    ++again;
+    drive(sample.plan, {0, 1}, training.runner, nobody_listens);
+    EXPECT_EQ(weights_of(sample.asked.model, training.states), whole);
+  }
+  EXPECT_GT(again, 3);
 }
 
 }  // namespace
