@@ -37,6 +37,10 @@ class ResourceError : public std::runtime_error {
 /// A ResourceError for a failed system call: "WHAT: strerror(errno_value)".
 ResourceError system_error(const std::string& what, int errno_value);
 
+/// What is said where memory for anything small is refused.
+inline constexpr const char* kOutOfMemory =
+    "out of host memory; try a smaller budget.host or fewer programs beside";
+
 /// Where to look when a process or a thread cannot be started, for messages.
 inline constexpr const char* kProcessLimits =
     "; see the limits of processes and memory (ulimit -u, -v, -d) and of the control group "

@@ -106,8 +106,7 @@ int main(int argc, char** argv) {
   } catch (const ResourceError& error) {
     return fail(kResourceError, error.what(), form);
   } catch (const std::bad_alloc&) {
-    return fail(kResourceError,
-                "out of host memory; try a smaller budget.host or fewer programs beside", form);
+    return fail(kResourceError, kOutOfMemory, form);
   } catch (const std::system_error& error) {  // threads, file system
     const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
     std::string text = error.what();

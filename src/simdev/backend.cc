@@ -191,6 +191,8 @@ class SimGuard final : public c10::impl::DeviceGuardImplInterface {
   // As CUDA: of events that are done, and by a float of milliseconds, whose steps grow with the
   // time between them.
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    TORCH_CHECK(sim_machine().tells_time(),
+                "the event has no time, as simdev_fail_time() asked for");
     return std::chrono::duration<float, std::milli>(time_of(to) - time_of(from)).count();
   }
 

@@ -546,6 +546,8 @@ std::string simdev_unlock_pages(const void* begin) {
 
 void simdev_fail_copy(long n) { sim_machine().fail_copy(n); }
 
+void simdev_fail_time(long n) { sim_machine().fail_time(n); }
+
 void simdev_spoil_copies(int from, int to) { sim_machine().spoil_copies(from, to); }
 
 std::exception_ptr simdev_take_error(const c10::Stream& stream) {

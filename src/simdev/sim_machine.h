@@ -102,6 +102,9 @@ class SimMachine {
   void reset_peak(int device) { at(device).memory->reset_peak(); }
   void reset_stats();
   void fail_copy(long n) { failing_copy_ = copies_started_ + n; }
+  void fail_time(long n) { failing_time_ = times_asked_ + n; }
+  /// Counts the times that events are asked for; false: this one is to fail.
+  bool tells_time() { return ++times_asked_ != failing_time_; }
   void spoil_copies(int from, int to);
 
  private:
@@ -128,7 +131,9 @@ class SimMachine {
   std::mutex locked_mutex_;                   // guards locked_
   std::map<const std::byte*, Bytes> locked_;  // ranges of host memory, by their begin
   std::atomic<long> copies_started_ = 0;
-  std::atomic<long> failing_copy_ = 0;            // its number; 0: none
+  std::atomic<long> failing_copy_ = 0;  // its number; 0: none
+  std::atomic<long> times_asked_ = 0;
+  std::atomic<long> failing_time_ = 0;            // its number; 0: none
   std::mutex spoiled_mutex_;                      // guards spoiled_
   std::set<std::pair<int, int>> spoiled_;         // from and to
   std::vector<std::unique_ptr<Device>> devices_;  // last: its streams use the members above

@@ -155,6 +155,10 @@ std::string simdev_unlock_pages(const void* begin);
 /// Makes the n-th copy from now (1: the next one) fail when it ends; its bytes do not arrive.
 void simdev_fail_copy(long n);
 
+/// Makes the n-th question from now (1: the next one) for the time between two events fail, as of a
+/// CUDA device that is in trouble.
+void simdev_fail_time(long n);
+
 /// Copies from one device to another arrive with a wrong byte from now on, as peer-to-peer does on
 /// some boards.
 void simdev_spoil_copies(int from, int to);

@@ -16,8 +16,9 @@ namespace ferry {
 void give_way();
 
 /// Runs `work` on a thread of its own, which may give way, and returns when it is done; what it
-/// throws is thrown here. Meanwhile the calling thread has no team of kernels' threads
-/// (base/kernel_team.h): beside it those of devices would sleep.
+/// throws is thrown here, a ResourceError where the machine refuses the thread. Meanwhile the
+/// calling thread has no team of kernels' threads (base/kernel_team.h): beside it those of devices
+/// would sleep.
 void on_driving_thread(bool gives_way, const std::function<void()>& work);
 
 }  // namespace ferry

@@ -34,7 +34,7 @@ std::string words_of(const std::exception& error) {
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {
     return std::string("torch: ") + torch->what_without_backtrace();
   }
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of host memory";
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return kOutOfMemory;
   return error.what();
 }
 

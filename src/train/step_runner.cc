@@ -31,19 +31,6 @@ constexpr Micros kPatience{200};
 
 int parity(int step) { return step % 2; }
 
-/// Runs `work` and turns torch's errors into ours; either name the task.
-template <typename Work>
-auto named(const Task& task, const Resource& resource, Work&& work) {
-  try {
-    return work();
-  } catch (const c10::Error& error) {
-    throw ResourceError("task " + task.name + " on " + resource.name + ": " +
-                        error.what_without_backtrace());
-  } catch (const ResourceError& error) {
-    throw ResourceError("task " + task.name + " on " + resource.name + ": " + error.what());
-  }
-}
-
 }  // namespace
 
 StepRunner::StepRunner(Setup setup)
@@ -135,6 +122,21 @@ bool StepRunner::gives_way() const {
   return false;
 }
 
+template <typename Work>
+auto StepRunner::named(const Task& task, const Work& work) const {
+  const auto failed = [&](const std::string& how) {
+    return ResourceError("task " + task.name + " on " + plan_.resources[task.resource].name + ": " +
+                         how);
+  };
+  try {
+    return work();
+  } catch (const c10::Error& error) {
+    throw failed(error.what_without_backtrace());
+  } catch (const ResourceError& error) {
+    throw failed(error.what());
+  }
+}
+
 PlaceKind StepRunner::place_of(const Task& task) const {
   return plan_.places[plan_.resources[task.resource].place].kind;
 }
@@ -156,21 +158,19 @@ bool StepRunner::orders(const Task& earlier, const Task& later) const {
 }
 
 void StepRunner::start(TaskRun run, const Task& task) {
-  prepare(run.step);
+  prepare(run.step, task);
   if (run.step < first_step_) first_step_ = run.step;  // before anything of it is launched
   Queue& queue = queues_[task.resource];
-  const Resource& resource = plan_.resources[task.resource];
-  switch (place_of(task)) {
-    case PlaceKind::device:
-      start_on_device(run, task, queue);
-      break;
-    case PlaceKind::host:
-      start_on_host(run, task, queue);
-      break;
-    case PlaceKind::drive:
-      named(task, resource, [&] { start_on_drive(run, task, queue); });
-      break;
-  }
+  named(task, [&] {
+    switch (place_of(task)) {
+      case PlaceKind::device:
+        return start_on_device(run, task, queue);
+      case PlaceKind::host:
+        return start_on_host(run, task, queue);
+      case PlaceKind::drive:
+        return start_on_drive(run, task, queue);
+    }
+  });
   ++queue.depth;  // only now: a task that could not be started is not in flight
 }
 
@@ -182,22 +182,27 @@ void StepRunner::for_each_dependency(TaskRun run, const Task& task,
 }
 
 void StepRunner::start_on_device(TaskRun run, const Task& task, Queue& queue) {
+  std::vector<TaskRun> after;  // those whose events its stream waits for
+  for_each_dependency(run, task, [&](TaskRun earlier) {
+    const Task& other = plan_.tasks[earlier.task];
+    if (other.resource != task.resource && on_device(other)) after.push_back(earlier);
+  });
   const long known = operators_[run.task];
   Launch& launch = queue.in_flight.emplace_back();
   launch.run = run;
   launch.counts =
       task.kind != TaskKind::copy && (known == 0 || run.step % kStepsBetweenCounts == 0);
   launch.operators = known > 0 ? known : most_launches_;
+  try {
+    launch_threads_.push(queue.thread, run, std::move(after),
+                         [this, &launch, &task, seen = simdev_host_clock()] {
+                           named(task, [&] { carry_out(launch, task, seen); });
+                         });
+  } catch (...) {
+    queue.in_flight.pop_back();
+    throw;
+  }
   queue.launches += launch.operators;
-  std::vector<TaskRun> after;  // those whose events its stream waits for
-  for_each_dependency(run, task, [&](TaskRun earlier) {
-    const Task& other = plan_.tasks[earlier.task];
-    if (other.resource != task.resource && on_device(other)) after.push_back(earlier);
-  });
-  launch_threads_.push(
-      queue.thread, run, std::move(after), [this, &launch, &task, seen = simdev_host_clock()] {
-        named(task, plan_.resources[task.resource], [&] { carry_out(launch, task, seen); });
-      });
 }
 
 /// On the thread that launches for the task's device. `seen`: what the driver's had seen when it
@@ -259,7 +264,7 @@ void StepRunner::start_on_host(TaskRun run, const Task& task, Queue& queue) {
   for_each_dependency(run, task, [&](TaskRun earlier) {
     if (on_drive(plan_.tasks[earlier.task])) simdev_host_join(drive_clock(earlier));
   });
-  queue.host->push(run, [this, run, &task] { run_host_task(run, task); });
+  queue.host->push(run, [this, run, &task] { named(task, [&] { run_host_task(run, task); }); });
 }
 
 void StepRunner::start_on_drive(TaskRun run, const Task& task, Queue& queue) {
@@ -330,8 +335,7 @@ std::optional<TaskRun> StepRunner::take_drive_completion() {
     const TaskRun run = completion->run;
     if (completion->error) {
       --queue.depth;
-      named(plan_.tasks[run.task], plan_.resources[r],
-            [&] { std::rethrow_exception(completion->error); });
+      named(plan_.tasks[run.task], [&] { std::rethrow_exception(completion->error); });
     }
     const Micros end = std::max(completion->end, queue.last_end);
     return finish(run, std::max(completion->start, queue.last_end), end);
@@ -340,24 +344,28 @@ std::optional<TaskRun> StepRunner::take_drive_completion() {
 }
 
 std::optional<TaskRun> StepRunner::take_device_completion() {
-  for (const ResourceId r : queues_.ids()) {
-    Queue& queue = queues_[r];
+  for (Queue& queue : queues_) {
     // An event that is not recorded yet would count as done.
     if (queue.in_flight.empty() || !queue.in_flight.front().begun) continue;
-    const TaskRun run = queue.in_flight.front().run;
-    const Micros begun = *queue.in_flight.front().begun;
-    const Task& task = plan_.tasks[run.task];
-    if (!named(task, plan_.resources[r], [&] { return event(run).done(); })) continue;
-    queue.launches -= queue.in_flight.front().operators;
-    queue.in_flight.pop_front();
-    Micros start = std::max(begun, queue.last_end);
-    for_each_dependency(run, task,
-                        [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
-    // A clock that was renewed meanwhile may tell microseconds less.
-    const Micros end = std::max(end_on_device(run), queue.last_end);
-    return finish(run, std::min(start, end), end);
+    const Task& task = plan_.tasks[queue.in_flight.front().run.task];
+    if (const auto run = named(task, [&] { return take_if_done(queue); })) return run;
   }
   return std::nullopt;
+}
+
+/// The queue's oldest launch, once its event is done.
+std::optional<TaskRun> StepRunner::take_if_done(Queue& queue) {
+  const Launch& oldest = queue.in_flight.front();
+  const TaskRun run = oldest.run;
+  if (!event(run).done()) return std::nullopt;
+  Micros start = std::max(*oldest.begun, queue.last_end);
+  for_each_dependency(run, plan_.tasks[run.task],
+                      [&](TaskRun earlier) { start = std::max(start, end_of(earlier)); });
+  // A clock that was renewed meanwhile may tell microseconds less.
+  const Micros end = std::max(end_on_device(run), queue.last_end);
+  queue.launches -= oldest.operators;
+  queue.in_flight.pop_front();
+  return finish(run, std::min(start, end), end);
 }
 
 /// The end of a finished task. Its device may tell before the driver has seen it.
@@ -428,13 +436,14 @@ void StepRunner::note_launch(Queue& queue, const HostCompletion& completion) {
   queue.most_launches = std::max(queue.most_launches, launch->counted);
 }
 
-const StepNumbers& StepRunner::prepare(int step) {
+/// Before the step's first task starts, which `task` then is.
+void StepRunner::prepare(int step, const Task& task) {
   auto& slot = numbers_[parity(step)];
-  if (!slot || slot->step != step) {
-    slot = feed_(step);
+  if (slot && slot->step == step) return;
+  slot = feed_(step);
+  named(task, [&] {
     for (auto& [id, clock] : clocks_) clock.renew();
-  }
-  return *slot;
+  });
 }
 
 const StepNumbers& StepRunner::numbers(int step) const {

@@ -115,6 +115,9 @@ class StepRunner final : public TaskRunner {
     Micros last_end;
   };
 
+  /// Returns what `work` does for the task. Torch's errors become ours; both name it.
+  template <typename Work>
+  auto named(const Task& task, const Work& work) const;
   void set_clocks(Micros life);
   int launching_thread(const Device& device);
   void start_on_device(TaskRun run, const Task& task, Queue& queue);
@@ -128,6 +131,7 @@ class StepRunner final : public TaskRunner {
   bool is_refreshed(TaskRun run, const Task& task) const;
   void open_straight_ways();
   std::optional<TaskRun> take_device_completion();
+  std::optional<TaskRun> take_if_done(Queue& queue);
   std::optional<TaskRun> take_drive_completion();
   Micros end_of(TaskRun run);
   Micros end_on_device(TaskRun run);
@@ -136,7 +140,7 @@ class StepRunner final : public TaskRunner {
   void forget(Queue& queue);
   void note(Queue& queue, const HostCompletion& completion);
   void note_launch(Queue& queue, const HostCompletion& completion);
-  const StepNumbers& prepare(int step);
+  void prepare(int step, const Task& task);
   DeviceEvent& event(TaskRun run);
   HazardClock& drive_clock(TaskRun run) { return drive_clocks_[run.step % 3][run.task]; }
   Micros& seen_end(TaskRun run) { return ends_[run.step % 3][run.task]; }

@@ -320,14 +320,17 @@ TrainSummary Run::execute() {
   return write_end(stop_asked_ ? RunState::interrupted : RunState::done);
 }
 
-/// A step that fails leaves the state before it, where that is whole, in a checkpoint.
+/// A step that fails for whatever reason leaves the state before it, where that is whole, in a
+/// checkpoint.
 void Run::run_steps_or_save() {
   try {
     run_steps();
   } catch (const Diverged& error) {
     throw UserError(after_divergence(error));
-  } catch (const ResourceError& error) {
-    throw ResourceError(error.what() + std::string("\n  ") + save_what_is_whole());
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw ResourceError(words_of(error) + "\n  " + save_what_is_whole());
   }
 }
 

@@ -163,6 +163,24 @@ TEST(StepRunner, AFailedCopyIsReportedWithItsTaskAndNothingStartsAfterIt) {
   }
 }
 
+TEST(StepRunner, ATimeThatADeviceDoesNotTellIsAnErrorOfItsTask) {
+  const PlanQuestion asked = training_question(1);
+  const Plan plan = planned(asked);
+  Training training(asked, plan, /*checked=*/false);
+  Observer nobody;
+  drive(plan, {0, 1}, training.runner, nobody);
+  simdev_fail_time(5);
+  try {
+    drive(plan, {1, 1}, training.runner, nobody);
+    FAIL() << "a time that is not known went unnoticed";
+  } catch (const ResourceError& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.starts_with("task ")) << text;
+    EXPECT_NE(text.find(" on gpu0."), std::string::npos) << text;
+    EXPECT_NE(text.find("has no time"), std::string::npos) << text;
+  }
+}
+
 long host_syncs(int devices) {
   long all = 0;
   for (int device = 0; device < devices; ++device) all += simdev_stats(device).host_syncs;

@@ -1,19 +1,67 @@
-// What a run leaves behind when something goes wrong in the middle.
+// What a run leaves behind when something goes wrong in the middle: checkpoints, its log.
 #include "train/trainer.h"
 
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
+#include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "base/error.h"
 #include "base/input_file.h"
 #include "data/scratch_folder.h"
 #include "small_run.h"
 
 namespace ferry {
 namespace {
+
+/// Calls `act` when step `step` is told of, on the thread that drives.
+class AtStep final : public TrainObserver {
+ public:
+  AtStep(int step, std::function<void()> act) : step_(step), act_(std::move(act)) {}
+  void step(const StepReport& report) override {
+    if (report.step == step_) act_();
+  }
+
+ private:
+  const int step_;
+  const std::function<void()> act_;
+};
+
+/// What a run is told to end with when `act` throws behind its first step.
+std::string end_of(const TrainSetup& setup, const std::function<void()>& act) {
+  AtStep observer(1, act);
+  try {
+    train(setup, observer);
+    return "no error";
+  } catch (const ResourceError& error) {
+    return error.what();
+  }
+}
+
+// Hundreds of steps would be lost that are whole in DRAM.
+TEST(Trainer, WhateverEndsAStepTheStateBeforeItIsSaved) {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::function<void()>, std::string>> ends = {
+      {[] { throw std::bad_alloc(); }, "out of host memory"},
+      {[] { throw std::system_error(EAGAIN, std::generic_category()); }, "Resource temporarily"},
+      {[] { TORCH_CHECK(false, "the device is lost"); }, "torch: the device is lost"}};
+  for (const auto& [act, words] : ends) {
+    SCOPED_TRACE(words);
+    const TrainSetup asked = small_run(folder, words);
+    const std::filesystem::path saved =
+        std::filesystem::path(asked.job.out) / "checkpoints" / "step-000001";
+    const std::string text = end_of(asked, act);
+    EXPECT_TRUE(text.starts_with(words)) << text;
+    EXPECT_NE(text.find("go on from " + saved.string()), std::string::npos) << text;
+    EXPECT_TRUE(std::filesystem::exists(saved));
+  }
+}
 
 /// Drives that take nothing while they are full; hears what is said of it.
 class Drives : public TrainObserver {
