@@ -35,24 +35,29 @@ bool is_finite(const Binding& binding, InstanceId id, bool rounded, std::int64_t
   return true;
 }
 
-std::vector<TaskId> writers_of(const Plan& plan, InstanceId instance) {
-  std::vector<TaskId> writers;
-  for (const TaskId id : plan.tasks.ids()) {
-    if (std::ranges::count(plan.tasks[id].writes, instance) > 0) writers.push_back(id);
+/// What the search for a gradient asks of a plan again and again, block by block.
+struct PlanParts {
+  explicit PlanParts(const Plan& plan)
+      : operands(operands_of(plan)), writers(plan.instances.size()) {
+    for (const TaskId id : plan.tasks.ids()) {
+      for (const InstanceId write : plan.tasks[id].writes) writers[write].push_back(id);
+    }
   }
-  return writers;
-}
+
+  IdVector<TaskId, Operands> operands;
+  IdVector<InstanceId, std::vector<TaskId>> writers;
+};
 
 /// Where the sum that an update is going to read lies: at the update, or, when it was not copied
 /// there yet, where it is copied from.
-std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan, const LastRuns& ran,
-                                          int step) {
+std::optional<InstanceId> gradient_before(TaskId update, const Plan& plan, const PlanParts& of_plan,
+                                          const LastRuns& ran, int step) {
   if (ran[update] >= step) return std::nullopt;  // its slot may hold something else by now
-  const Operands parts = operands_of(plan)[update];
+  const Operands& parts = of_plan.operands[update];
   const InstanceId rounded = parts[Part::rounded];
   InstanceId instance = rounded.valid() ? rounded : parts[Part::gradient];
   for (std::size_t hops = 0; hops < plan.places.size() + 1; ++hops) {
-    const auto writers = writers_of(plan, instance);
+    const auto& writers = of_plan.writers[instance];
     const auto has_run = [&](TaskId id) { return ran[id] == step; };
     if (std::ranges::all_of(writers, has_run)) return instance;
     if (writers.size() != 1 || plan.tasks[writers.front()].kind != TaskKind::copy) break;
@@ -92,10 +97,11 @@ std::optional<std::string> first_bad_gradient(const ModelSpec& model, const Plan
     const bool updates_last = task.kind == TaskKind::update || task.kind == TaskKind::redo;
     if (updates_last) updates[task.block] = id;
   }
+  const PlanParts of_plan(plan);
   for (auto b = updates.size(); b-- > 0;) {
     const BlockId block{b};
     if (!updates[block].valid()) continue;
-    const auto gradient = gradient_before(updates[block], plan, ran, step);
+    const auto gradient = gradient_before(updates[block], plan, of_plan, ran, step);
     if (!gradient) continue;
     if (auto name = bad_part(model.blocks[block], plan, binding, *gradient)) return name;
   }
