@@ -152,7 +152,8 @@ void BlockMath::backward(const Task& task, const Operands& parts,
   GradientSums sums = gradient_sums(task, parts);
   switch (block(task).kind) {
     case BlockKind::head:
-      return head_backward(task, parts, numbers);
+      head_backward(task, parts, numbers, sums);
+      break;
     case BlockKind::embedding:
       embedding_backward(task, parts, numbers, sums);
       break;
@@ -203,14 +204,12 @@ void BlockMath::embedding_backward(const Task& task, const Operands& parts,
                          positions(task, numbers));
 }
 
-void BlockMath::head_backward(const Task& task, const Operands& parts,
-                              const StepNumbers& numbers) const {
-  GradientSums sums = gradient_sums(task, parts);
+void BlockMath::head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
+                              GradientSums& sums) const {
   const HeadResult result = head_forward_backward(head_input(task, parts, numbers),
                                                   sums.tensors().front(), parts.accumulates);
   binding_.view(parts[Part::loss], {}, {}, at::kFloat).copy_(result.loss);
   hidden_states(parts[Part::input_gradient]).copy_(result.dx);
-  if (parts[Part::norm].valid()) finish_gradient(task, parts, sums);
 }
 
 void BlockMath::finish_gradient(const Task& task, const Operands& parts, GradientSums& sums) const {

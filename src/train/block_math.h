@@ -57,7 +57,8 @@ class BlockMath {
   void backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
   void block_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
                       GradientSums& sums) const;
-  void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers) const;
+  void head_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
+                     GradientSums& sums) const;
   void embedding_backward(const Task& task, const Operands& parts, const StepNumbers& numbers,
                           GradientSums& sums) const;
   void finish_gradient(const Task& task, const Operands& parts, GradientSums& sums) const;
