@@ -139,9 +139,10 @@ at::Tensor StepKernels::rotate(const at::Tensor& x, const at::Tensor& cosine,
                                const at::Tensor& sine, int sign) const {
   const std::int64_t length = x.size(1), heads = x.size(2), half = x.size(3) / 2;
   const std::int64_t groups = half / kFusedGroup, count = x.numel() / (2 * kFusedGroup);
-  FERRY_CHECK(cosine.numel() == length * half && sine.numel() == length * half &&
-                  count <= std::numeric_limits<std::int32_t>::max(),
+  FERRY_CHECK(cosine.numel() == length * half && sine.numel() == length * half,
               "a row of the table for every token of a row");
+  FERRY_CHECK(count <= std::numeric_limits<std::int32_t>::max(),
+              "rotate() counts groups of 16 elements in 32 bits");
   const at::Tensor y = at::empty_like(x);
   launch("rotate", count, data<const Half>(x), data<const Half>(cosine), data<const Half>(sine),
          data<Half>(y), static_cast<unsigned>(heads), static_cast<unsigned>(groups),
