@@ -21,18 +21,21 @@ Machine throttled_pair() {
 }
 
 // A throttled link is never faster than it says, however busy the box is; a copy that it does not
-// throttle would be ten times as fast.
+// throttle would be ten times as fast. A busy box may make it slower, but not a hundred times: the
+// median of rounds of 30 to 100 ms would be seconds.
+void expect_rate(double rate, double link) {
+  EXPECT_LT(rate, 1.1 * link);
+  EXPECT_GT(rate, 0.01 * link);
+}
+
 TEST(CopyRates, AreThoseOfTheLinkAndTogetherThoseOfTheRoot) {
   const OpenDevices open(throttled_pair(), {});
   const CopyRates alone = measure_copies({open.names().data(), 1}, 2_MiB);
-  EXPECT_GT(alone.up, 0);
-  EXPECT_LT(alone.up, 1.1 * 300e6);
-  EXPECT_GT(alone.down, 0);
-  EXPECT_LT(alone.down, 1.1 * 200e6);
+  expect_rate(alone.up, 300e6);
+  expect_rate(alone.down, 200e6);
   const CopyRates together = measure_copies(open.names(), 2_MiB);
-  EXPECT_GT(together.up, 0);
-  EXPECT_LT(together.up, 1.1 * 400e6);
-  EXPECT_LT(together.down, 1.1 * 400e6);
+  expect_rate(together.up, 400e6);
+  expect_rate(together.down, 400e6);
 }
 
 Machine pair_with_p2p() {
@@ -50,8 +53,7 @@ TEST(PeerRates, AreThoseOfTheWayBetween) {
     EXPECT_NE(rate.from, rate.to);
     EXPECT_TRUE(rate.allowed);
     EXPECT_TRUE(rate.whole);
-    EXPECT_GT(rate.rate, 0);
-    EXPECT_LT(rate.rate, 1.1 * 500e6);
+    expect_rate(rate.rate, 500e6);
   }
 }
 
