@@ -141,6 +141,7 @@ Batch Batches::consecutive(std::int64_t first_row, std::int64_t count) const {
     if (row < rows()) {
       append_row(row, batch);
     } else {
+      if (rules_.packing) batch.documents.push_back(0);
       append_padding(rules_.sequence, batch);
     }
   }
@@ -158,10 +159,9 @@ void Batches::append_row(std::int64_t row, Batch& batch) const {
       batch.ids.push_back(sample.ids[t]);
       batch.labels.push_back(taught ? sample.ids[t + 1] : Batch::kIgnored);
       batch.learned += taught ? 1 : 0;
-      if (!rules_.packing) continue;
-      batch.segments.push_back(static_cast<std::int32_t>(i - first_sample_[r]));
-      batch.positions.push_back(static_cast<std::int64_t>(t));
+      if (rules_.packing) batch.positions.push_back(static_cast<std::int64_t>(t));
     }
+    if (rules_.packing) batch.documents.push_back(kept);
     filled += kept;
   }
   batch.tokens += filled;
@@ -173,7 +173,7 @@ void Batches::append_padding(std::int64_t count, Batch& batch) const {
   batch.ids.insert(batch.ids.end(), n, file_.end_token().value_or(0));
   batch.labels.insert(batch.labels.end(), n, Batch::kIgnored);
   if (!rules_.packing) return;
-  batch.segments.insert(batch.segments.end(), n, -1);
+  batch.documents.back() += count;
   batch.positions.insert(batch.positions.end(), n, 0);
 }
 

@@ -31,9 +31,10 @@ struct Batch {
   std::int64_t learned = 0;  // labels that are not kIgnored
   std::int64_t tokens = 0;   // positions that are not padding
 
-  // With packing only, else empty. A position attends to earlier positions of its own segment.
-  std::vector<std::int32_t> segments;   // 0, 1, ... within a row, -1 in padding
-  std::vector<std::int64_t> positions;  // from 0 in each segment, 0 in padding
+  // With packing only, else empty. A position attends to earlier positions of its own document.
+  std::vector<std::int64_t> documents;  // their lengths, row by row; each row's padding belongs to
+                                        // its last one, or is one where there is nothing else
+  std::vector<std::int64_t> positions;  // from 0 in each document, 0 in padding
 };
 
 /// The micro-batches of a run. Not safe to use from two threads at once.

@@ -29,7 +29,7 @@ TEST(Batches, LabelsAreTheNextLearnedTokenAndPaddingTeachesNothing) {
   EXPECT_EQ(batch.labels, (Longs{-100, 7, 0, -100, -100, -100}));
   EXPECT_EQ(batch.learned, 2);
   EXPECT_EQ(batch.tokens, 4);
-  EXPECT_TRUE(batch.segments.empty());
+  EXPECT_TRUE(batch.documents.empty());
 }
 
 TEST(Batches, TheFirstTokenIsNeverPredicted) {
@@ -123,10 +123,10 @@ TEST(Batches, PackingFillsRowsWithWholeSamplesAndRestartsPositions) {
   EXPECT_EQ(batch.ids, (Longs{1, 2, 3, 4, 5, 0, 6, 7, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(batch.labels, (Longs{2, -100, 4, 5, -100, -100, 7, -100, -100, -100, -100, -100, 2, 3,
                                  4, 5, 6, -100}));
-  EXPECT_EQ(batch.segments,
-            (std::vector<std::int32_t>{0, 0, 1, 1, 1, -1, 0, 0, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(batch.documents, (Longs{2, 3 + 1, 2 + 4, 6}));
   EXPECT_EQ(batch.positions, (Longs{0, 1, 0, 1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(batch.tokens, 13);
+  EXPECT_EQ(batches.consecutive(2, 2).documents, (Longs{6, 6})) << "a row of padding is one";
 }
 
 TEST(Batches, TheStepsCountOfLearnedTokensIsTheSumOfItsMicroBatches) {

@@ -69,9 +69,7 @@ StepNumbers bench_numbers(const ModelSpec& model, const BatchShape& shape, bool 
     batch.ids.push_back(static_cast<std::int64_t>(random()) % model.vocab);
   }
   batch.labels = batch.ids;
-  for (std::size_t i = 0; documents && i < count; ++i) {
-    batch.segments.push_back(static_cast<std::int32_t>(i) % static_cast<std::int32_t>(shape.time));
-  }
+  if (documents) batch.documents.assign(count, 1);  // of one token each
   numbers.loss_scale = 1.0 / static_cast<double>(count);
   return numbers;
 }

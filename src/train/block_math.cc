@@ -269,20 +269,9 @@ Positions BlockMath::positions(const Task& task, const StepNumbers& numbers) con
   const Batch& batch = numbers.batches[task.micro_batch];
   Positions found;
   found.rotary = rotary_[plan_.resources[task.resource].place];
-  for (std::size_t i = 0; i < batch.segments.size(); ++i) {
-    const bool row_starts = i % plan_.sequence == 0;
-    const std::int32_t segment = batch.segments[i];
-    // Padding (-1) goes with the document before it.
-    const bool starts = row_starts || (segment >= 0 && segment != batch.segments[i - 1]);
-    if (starts) {
-      found.documents.push_back(1);
-    } else {
-      ++found.documents.back();
-    }
-  }
   // Rows of one document each are attended to in one call.
-  if (found.documents.size() == static_cast<std::size_t>(plan_.micro_batch_size)) {
-    found.documents.clear();
+  if (batch.documents.size() != static_cast<std::size_t>(plan_.micro_batch_size)) {
+    found.documents = batch.documents;
   }
   return found;
 }

@@ -55,8 +55,8 @@ StepNumbers numbers(int step, int micro_batches) {
     for (int i = 0; i < 32; ++i) {
       batch.ids.push_back((7 * i + m + step) % 96);
       batch.labels.push_back((7 * (i + 1) + m + step) % 96);
-      if (m == 1) batch.segments.push_back(i % 16 < 5 ? 0 : 1);  // two documents in a row
     }
+    if (m == 1) batch.documents = {5, 11, 5, 11};  // two in a row
     numbers.batches.push_back(batch);
   }
   return numbers;
