@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/doctor_report.h"
 #include "cli/examination.h"
-#include "data/files.h"
+#include "data/named_file.h"
 
 namespace ferry {
 namespace {
@@ -26,7 +26,7 @@ void write_machine(const Examination& examination, const std::string& file) {
   const std::string text = examination_yaml(examination);
   FERRY_CHECK(parse_machine(text, file) == examination.machine,
               "what ferry doctor writes reads back equal");
-  write_file(file, text);
+  write_named_file(file, text);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "cli/question.h"
 #include "cli/simulation_tables.h"
 #include "data/files.h"
+#include "data/named_file.h"
 #include "data/run_lock.h"
 #include "papers/papers.h"
 #include "plan/verify.h"
@@ -35,7 +36,7 @@ Planner planner_for(const Question& question, const PlanCommand& command, PhaseL
 std::string write_answer(const Plan& plan, const Question& question, const PlanCommand& command) {
   const std::filesystem::path out = question.job.out;
   if (!command.output.empty()) {
-    write_plan(plan, command.output);
+    write_named_file(command.output, to_text(plan));
     return command.output;
   }
   std::string taken;
@@ -119,8 +120,8 @@ int run_simulate(const SimulateCommand& command) {
   require_verified(plan, command.plan);
   const Simulation simulation = simulate(plan);
   const std::string trace = command.trace.empty() ? command.plan + ".trace.json" : command.trace;
-  write_file(trace, to_chrome_trace(plan, simulation.timeline));
-  if (!command.html.empty()) write_file(command.html, to_html(plan, simulation));
+  write_named_file(trace, to_chrome_trace(plan, simulation.timeline));
+  if (!command.html.empty()) write_named_file(command.html, to_html(plan, simulation));
   if (command.json) {
     std::fputs(simulation_json(plan, simulation, endurance).c_str(), stdout);
     return kDone;

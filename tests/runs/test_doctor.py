@@ -18,6 +18,7 @@ def drive(box):
 def examined(box, drive):
     """The machine file that was written, and what was said as JSON."""
     file = box.folder / "box.yaml"
+    file.symlink_to("written.yaml")
     done = ferry("doctor", "--machine", str(file), "--drive", str(drive), "--drive-size", "8 MiB", "--json")
     return file, json.loads(done.stdout)
 
@@ -30,6 +31,10 @@ def test_every_measured_figure_says_so_in_the_file(examined, drive):
     assert f"path: {drive}\n" in text
     assert not re.search(r"20\d\d-\d\d", text), "no date"
     assert list(drive.iterdir()) == []
+
+
+def test_the_file_is_written_where_a_link_leads(examined):
+    assert examined[0].is_symlink()
 
 
 def test_the_file_plans_a_job(box, examined):

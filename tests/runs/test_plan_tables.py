@@ -167,3 +167,20 @@ def test_no_line_is_wider_than_a_hundred_columns_or_ends_in_blanks(job, fast_lin
     for changes in (fast_links, f"machine={tmp_path / 'drives.yaml'}"):
         text = ferry("plan", str(job), changes, "--explain", "--passes", "--what-if", "-o", str(tmp_path / "p")).stdout
         assert [line for line in text.splitlines() if len(line) > WIDEST or line.endswith(" ")] == []
+
+
+def test_outputs_that_are_named_go_where_links_lead(job, tmp_path):
+    def link(name: str) -> str:
+        (tmp_path / name).symlink_to(f"{name}.there")
+        return str(tmp_path / name)
+
+    ferry("plan", str(job), "-o", link("plan"))
+    ferry("simulate", str(tmp_path / "plan"), "-o", link("trace"), "--html", link("page"))
+    for name in ("plan", "trace", "page"):
+        assert (tmp_path / name).is_symlink() and (tmp_path / f"{name}.there").stat().st_size > 0
+
+
+def test_an_output_that_is_a_directory_is_refused(job, tmp_path):
+    assert ferry("plan", str(job), "-o", str(tmp_path), expect=2).stderr.endswith(
+        f"{tmp_path}: is a directory; expected a file to write\n"
+    )
