@@ -127,6 +127,25 @@ void take_drives(Question& question, PhaseListener& listener) {
   }
 }
 
+/// The profile stands for the model, and its batch for the job's, which may not give another one.
+/// One of Harmony's is of `train.micro_batch_size` samples, and knows no sequence.
+void take_batch_of_profile(const Job& job, PlanQuestion& plan) {
+  const Profile& profile = plan.profile;
+  const auto require = [&](const char* key, int given, int profiles) {
+    if (given == profiles || !job.origins.by_key.contains(key)) return;
+    throw with_origin(
+        job, JobKeyError(key, "profile '" + profile.name + "' has " + std::to_string(profiles) +
+                                  ", and without a model the job has no other; found " +
+                                  std::to_string(given) + "\n  try: leave it out"));
+  };
+  if (!plan.harmony) {
+    require("train.micro_batch_size", plan.micro_batch_size, profile.micro_batch_size);
+    if (plan.sequence != 0) require("data.sequence", plan.sequence, profile.sequence);
+  }
+  plan.micro_batch_size = profile.micro_batch_size;
+  plan.sequence = profile.sequence;
+}
+
 /// As many as the cores that are ours keep busy and the memory that is ours holds.
 int tokenising_processes() {
   constexpr Bytes kEach = 512_MiB;  // a tokenizer with what it makes of a group of rows
@@ -171,10 +190,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.harmony = harmony_profile(job.plan);
   plan.profile = plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size)
                               : profile_for(question, listener);
-  if (job.model.empty()) {  // the profile stands for the model, and its batch for the job's
-    plan.micro_batch_size = plan.profile.micro_batch_size;
-    plan.sequence = plan.profile.sequence;
-  }
+  if (job.model.empty()) take_batch_of_profile(job, plan);
   return question;
 }
 

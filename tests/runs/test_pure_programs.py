@@ -78,6 +78,13 @@ def test_positions_per_second_are_of_the_jobs_batch(job):
         assert answer["positions_per_second"] == pytest.approx(128 / answer["step_seconds"])
 
 
+@pytest.mark.parametrize(("key", "profiles"), [("train.micro_batch_size", 1), ("data.sequence", 128)])
+def test_a_job_without_a_model_has_the_batch_of_its_profile(job, key, profiles):
+    message = f"profile 'by hand' has {profiles}, and without a model the job has no other; found 2\n  try: leave it out\n"
+    assert ferry("plan", str(job), f"{key}=2", expect=2).stderr == f"command line: {key}: {message}"
+    ferry("plan", str(job), f"{key}={profiles}")
+
+
 def test_packs_beyond_the_budget_do_not_fit(job):
     packs = ["plan.stages=[1]", "plan.backward_stages=[1,1]", "budget.device=8 MB"]
     answer = json.loads(ferry("plan", str(job), *harmony(job), *packs, "--json", expect=4).stdout)
