@@ -26,6 +26,9 @@ const char* resting(ValueKind kind) {
   }
 }
 
+// What the drives must hold; a place of a plan that only tells time has no end.
+Bytes needed(const Plan& plan, const Place& place) { return plan.timing_only ? 0_B : place.budget; }
+
 }  // namespace
 
 std::optional<DriveWear> drive_wear(const Machine& machine, const Plan& plan) {
@@ -34,10 +37,10 @@ std::optional<DriveWear> drive_wear(const Machine& machine, const Plan& plan) {
   const DriveUse& use = uses.front();  // a machine's drives are one place
   const Place& place = plan.places[use.place];
   DriveWear wear{place.name,   use.read,
-                 use.written,  drive_array(machine, place.budget).endurance,
+                 use.written,  drive_array(machine, needed(plan, place)).endurance,
                  std::nullopt, std::nullopt};
   wear.life_steps = drive_life_steps(use, wear.endurance);
-  if (!wear.life_steps) return wear;
+  if (!wear.life_steps || plan.timing_only) return wear;
   wear.life_positions =
       *wear.life_steps * plan.micro_batches * plan.micro_batch_size * plan.sequence;
   return wear;
@@ -47,8 +50,8 @@ std::string wear_line(const DriveWear& wear) {
   std::string text = print("%s: %s read, %s written per step", wear.name.c_str(),
                            to_string(wear.read).c_str(), to_string(wear.written).c_str());
   if (wear.life_steps) {
-    text += print("; rated for %.0f such steps, %.3g positions", *wear.life_steps,
-                  *wear.life_positions);
+    text += print("; rated for %.0f such steps", *wear.life_steps);
+    if (wear.life_positions) text += print(", %.3g positions", *wear.life_positions);
   }
   return text + "\n";
 }

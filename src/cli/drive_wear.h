@@ -17,7 +17,8 @@ struct DriveWear {
   Bytes written;
   std::optional<Bytes> endurance;        // that they may be written; none: unknown of every drive
   std::optional<double> life_steps;      // none: unknown, or nothing is written
-  std::optional<double> life_positions;  // of these steps, padding included
+  std::optional<double> life_positions;  // of these steps, padding included; none for a paper's
+                                         // program, too, which need not know a step's batch
 };
 
 /// Nothing where the plan has no drives.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace ferry {
 namespace {
 
@@ -67,6 +69,20 @@ TEST(DriveWear, AWarningComesBeyondAHundredth) {
 TEST(DriveWear, APlanWithoutDrivesHasNone) {
   EXPECT_FALSE(drive_wear(two_drives(), Plan{}));
   EXPECT_EQ(drive_homes_line(Plan{}), "");
+}
+
+TEST(DriveWear, OfAPapersProgramIsInSteps) {
+  Plan plan = plan_on_drives();
+  plan.timing_only = true;
+  const PlaceId drives = plan.instances.front().place;
+  plan.places[drives].budget = {std::numeric_limits<std::int64_t>::max()};
+  plan.resources.push_back({"states_write", ResourceKind::copy, drives});
+  plan.tasks.assign(1, {.name = "write.S", .resource = ResourceId(0), .bytes = 3_GiB});
+  const auto wear = drive_wear(two_drives(), plan);
+  EXPECT_EQ(wear->life_steps, 177);
+  EXPECT_EQ(wear->life_positions, std::nullopt);
+  EXPECT_EQ(wear_line(*wear),
+            "drives: 0 B read, 3.0 GiB written per step; rated for 177 such steps\n");
 }
 
 TEST(DriveWear, WhatRestsThereIsTold) {

@@ -38,6 +38,23 @@ Micros drawing_time(const Plan& plan, const Task& task) {
   return from_seconds(bytes / plan.resources[task.resource].rate);
 }
 
+// Where a plan has no values its copies tell what they move, and the names of their queues whether
+// that is read or written.
+std::vector<DriveUse> drive_use_of_queues(const Plan& plan) {
+  std::vector<DriveUse> uses;
+  for (const PlaceId p : plan.places.ids()) {
+    if (plan.places[p].kind == PlaceKind::drive) uses.push_back({p, {}, {}});
+  }
+  for (const Task& task : plan.tasks) {
+    const Resource& queue = plan.resources[task.resource];
+    const auto use = std::ranges::find(uses, queue.place, &DriveUse::place);
+    if (use == uses.end()) continue;
+    if (queue.name.ends_with("read")) use->read += task.bytes;
+    if (queue.name.ends_with("write")) use->written += task.bytes;
+  }
+  return uses;
+}
+
 }  // namespace
 
 std::vector<Bubble> bubbles(const Plan& plan, const Simulation& simulation) {
@@ -146,6 +163,7 @@ std::vector<BandwidthCdf::Point> thinned(const BandwidthCdf& cdf, std::size_t co
 }
 
 std::vector<DriveUse> drive_use(const Plan& plan) {
+  if (plan.timing_only) return drive_use_of_queues(plan);
   std::vector<DriveUse> uses;
   IdVector<PlaceId, std::size_t> use_of(plan.places.size());
   for (const PlaceId p : plan.places.ids()) {

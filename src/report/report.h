@@ -58,7 +58,8 @@ BandwidthCdf bandwidth_cdf(const Plan& plan, const Simulation& simulation);
 /// drawing and printing. Requires: count > 0.
 std::vector<BandwidthCdf::Point> thinned(const BandwidthCdf& cdf, std::size_t count);
 
-/// Bytes that a step reads from and writes to a drive, in whole pages (kDrivePage).
+/// Bytes that a step reads from and writes to a drive: in whole pages (kDrivePage), or as many as
+/// the copies of a plan that only tells time have.
 struct DriveUse {
   PlaceId place;
   Bytes read;

@@ -218,6 +218,28 @@ task S.0>ssd0 kind=copy on=write bytes=300 reads=S.0@host writes=S.0@ssd0 after=
   EXPECT_EQ(drive_life_steps(uses[1], 3000_B), std::nullopt);
 }
 
+TEST(Report, APlanWithoutValuesMovesWhatItsCopiesMove) {
+  const Plan plan = parse_plan(R"(ferry-plan 1
+strategy test
+step train micro_batches=1 micro_batch_size=1 sequence=1 precision=fp32 timing_only
+place host kind=host budget=0 workspace=0
+place drives kind=drive budget=0 workspace=0
+resource weights_read kind=copy place=drives rate=1e9
+resource states_read kind=copy place=drives rate=1e9
+resource states_write kind=copy place=drives rate=1e9
+resource update kind=host place=host
+task read.W kind=copy on=weights_read bytes=100
+task read.S kind=copy on=states_read bytes=300
+task U kind=update on=update micros=1 after=read.S
+task write.S kind=copy on=states_write bytes=350 after=U
+)",
+                               "test");
+  const std::vector<DriveUse> uses = drive_use(plan);
+  ASSERT_EQ(uses.size(), 1U);
+  EXPECT_EQ(uses[0].read, 400_B);
+  EXPECT_EQ(uses[0].written, 350_B);
+}
+
 TEST(Report, SharesOfAWholePlanStayWithinOne) {
   SampleShape shape;
   shape.layers = 6;

@@ -85,6 +85,20 @@ def test_a_job_without_a_model_has_the_batch_of_its_profile(job, key, profiles):
     ferry("plan", str(job), f"{key}={profiles}")
 
 
+def test_a_programs_drives_are_read_and_written(job, tmp_path):
+    machine = f"{MACHINE}drives:\n  - {{capacity: 1 TiB, read: 3 GB/s, write: 2 GB/s, endurance: 1 TB}}\n"
+    (tmp_path / "drives.yaml").write_text(machine)
+    asked = [f"machine={tmp_path / 'drives.yaml'}", "strategy=zero", "papers.states=drives"]
+    plan = tmp_path / "zero.plan"
+    answer = json.loads(ferry("plan", str(job), *asked, "--json", "-o", str(plan)).stdout)
+    use = answer["drives"]["drives"]
+    assert use["read_bytes"] == answer["figures"]["drive_read_bytes"] > 0
+    assert use["written_bytes"] == answer["figures"]["drive_written_bytes"] > 0
+    assert use["life_steps"] == 10**12 // use["written_bytes"]
+    simulated = json.loads(ferry("simulate", str(plan), "--endurance", "1 TB", "--json").stdout)["drives"]["drives"]
+    assert simulated == {key: use[key] for key in ("read_bytes", "written_bytes", "life_steps")}
+
+
 def test_packs_beyond_the_budget_do_not_fit(job):
     packs = ["plan.stages=[1]", "plan.backward_stages=[1,1]", "budget.device=8 MB"]
     answer = json.loads(ferry("plan", str(job), *harmony(job), *packs, "--json", expect=4).stdout)
