@@ -8,7 +8,7 @@
 namespace ferry {
 
 /// As a GPU's copy engine serves its streams (docs/gpu.md): it stays with the queue that it served
-/// last while that has more, else it takes the one that has waited longest.
+/// last, also when that had nothing for a while, else it takes the one that has waited longest.
 template <typename Queue>
 class Turns {
  public:

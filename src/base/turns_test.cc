@@ -36,5 +36,16 @@ TEST(Turns, WhoWasServedLastGoesOnWhileItHasMore) {
   EXPECT_EQ(turns.begin(), QueueId(1)) << "2 comes back too late";
 }
 
+TEST(Turns, WhoWasServedLastComesFirstBehindAPause) {
+  Turns<QueueId> turns;
+  turns.arrive(QueueId(1));
+  turns.begin();
+  turns.end();
+  EXPECT_EQ(turns.begin(), std::nullopt);
+  turns.arrive(QueueId(0));
+  turns.arrive(QueueId(1));
+  EXPECT_EQ(turns.begin(), QueueId(1));
+}
+
 }  // namespace
 }  // namespace ferry

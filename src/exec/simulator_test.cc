@@ -114,6 +114,51 @@ task a.3 kind=copy on=a bytes=100000 after=b.1
   EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a.3").count, 500);
 }
 
+// As docs/formats/plan.md has it: at time 0 by the lines of queues, behind `first` by the lines of
+// tasks, and behind `second` that of the queue that was served last, a pause ago.
+TEST(Simulator, CopiesThatBeginToWaitAtOneTimeHaveAnOrder) {
+  const Plan plan = plan_of(R"(
+pool link capacity=1e9 in_turn
+resource a kind=copy place=host rate=1e9 draw=link:1e9
+resource b kind=copy place=host rate=1e9 draw=link:1e9
+resource c kind=copy place=host rate=1e9 draw=link:1e9
+resource work kind=host place=host
+task b.1 kind=copy on=b bytes=100000
+task a.1 kind=copy on=a bytes=100000
+task first kind=work on=work micros=1000
+task c.2 kind=copy on=c bytes=100000 after=first
+task a.2 kind=copy on=a bytes=100000 after=first
+task second kind=work on=work micros=1000
+task c.3 kind=copy on=c bytes=100000 after=second
+task a.3 kind=copy on=a bytes=100000 after=second
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a.1").count, 100);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "b.1").count, 200);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "c.2").count, 1100);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a.2").count, 1200);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "a.3").count, 2100);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "c.3").count, 2200);
+}
+
+// Behind an end come the queues of tasks that waited for it, then its own.
+TEST(Simulator, AQueueWaitsBehindThoseThatWaitedForItsTask) {
+  const Plan plan = plan_of(R"(
+pool link capacity=1e9 in_turn
+resource b kind=copy place=host rate=1e9 draw=link:1e9
+resource c kind=copy place=host rate=1e9 draw=link:1e9
+resource d kind=copy place=host rate=1e9 draw=link:1e9
+task b kind=copy on=b bytes=100000
+task c.1 kind=copy on=c bytes=100000 refreshes
+task c.2 kind=copy on=c bytes=100000
+task d kind=copy on=d bytes=100000 after=c.1
+)");
+  const Simulation simulation = simulate(plan, 1);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "b").count, 100);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "d").count, 200);
+  EXPECT_DOUBLE_EQ(end_of(plan, simulation, "c.2").count, 300);
+}
+
 // Two devices, each with a link that serves in turn, below a root that they share.
 TEST(Simulator, CopiesInTurnShareARootWithThoseOfOtherDevices) {
   const Plan plan = plan_of(R"(
