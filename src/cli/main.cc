@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
 #include <system_error>
 
 #include "base/error.h"
@@ -27,6 +29,15 @@ namespace {
 
 using namespace ferry;
 
+/// What the parser says of arguments that it does not take.
+std::string told_by(const CLI::App& program, const CLI::ParseError& error) {
+  std::ostringstream told;
+  program.exit(error, told, told);
+  std::string text = told.str();
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 int run(int argc, char** argv, AnswerForm& form) {
   CLI::App program("ferry fine-tunes language models far larger than GPU memory.", "ferry");
   program.set_version_flag("--version", "ferry " + std::string(version()));
@@ -34,10 +45,9 @@ int run(int argc, char** argv, AnswerForm& form) {
   try {
     program.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) {
-      if (const auto wrong = wrong_argument(program)) throw UserError(*wrong);
-    }
-    return program.exit(error) == 0 ? kDone : kUserError;
+    if (error.get_exit_code() == 0) return program.exit(error);  // help, or the version
+    form = asked_form(argc, argv);                               // no command has said it
+    throw UserError(wrong_argument(program).value_or(told_by(program, error)));
   }
   return commands.exit_code();
 }

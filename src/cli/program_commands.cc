@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdio>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
@@ -42,6 +44,14 @@ void help_without_command(CLI::App& command) {
 }
 
 }  // namespace
+
+AnswerForm asked_form(int argc, char** argv) {
+  const std::span<char*> words(argv, static_cast<std::size_t>(argc));
+  const auto stands = [&](std::string_view option) {
+    return std::ranges::count(words, option) > 0;
+  };
+  return {.json = stands("--json"), .events = stands("--events")};
+}
 
 ProgramCommands::ProgramCommands(CLI::App& program, const char* name, AnswerForm& form)
     : program_(program), form_(form) {
@@ -163,7 +173,10 @@ void ProgramCommands::add_doctor() {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--drive-size", doctor_.drive_size, "bytes to write and read per drive");
   command.add_flag("--json", doctor_.json, "answer in JSON");
-  command.callback([this] { exit_code_ = run_doctor(doctor_); });
+  command.callback([this] {
+    form_.json = doctor_.json;
+    exit_code_ = run_doctor(doctor_);
+  });
 }
 
 void ProgramCommands::add_papers() {
@@ -171,7 +184,10 @@ void ProgramCommands::add_papers() {
   command.add_option("tables", papers_.tables, "tables to show; default: all");
   command.add_option("--harmony", papers_.harmony, "folder with Harmony's profiles");
   command.add_flag("--json", papers_.json, "answer in JSON");
-  command.callback([this] { exit_code_ = run_papers(papers_); });
+  command.callback([this] {
+    form_.json = papers_.json;
+    exit_code_ = run_papers(papers_);
+  });
 }
 
 // Everything after the command's name goes to ferry_tools.

@@ -15,6 +15,9 @@ struct AnswerForm {
   bool events = false;  // a line of JSON per event
 };
 
+/// By the arguments alone, whatever else is wrong with them.
+AnswerForm asked_form(int argc, char** argv);
+
 /// The commands of one call. Parsing runs the one that is named.
 class ProgramCommands {
  public:

@@ -1,5 +1,7 @@
 """What the program says when nothing, help or something unknown is asked."""
 
+import json
+
 import pytest
 from conftest import ferry
 
@@ -18,6 +20,29 @@ def test_help_tells_what_a_command_takes(words):
     assert {"train": "--resume", "preview": "--samples", "init": "--preset", "data": "preview"}[
         [word for word in words if word != "--help"][-1]
     ] in text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["plan", "--json"], "job is required\nRun with --help for more information."),
+        (["plan", "job.yaml", "--foo", "--json"], "unknown option '--foo'; expected one of "),
+        (["simulate", "--json", "a.plan", "b.plan"], "unexpected argument 'b.plan'"),
+        (["papers", "--json", "--harmony"], "--harmony: 1 required TEXT missing"),
+        (["papers", "--json", "mobuis"], "unknown table 'mobuis'; did you mean 'mobius"),
+        (["doctor", "--json", "--drive-size", "much"], "--drive-size: "),
+    ],
+)
+def test_wrong_arguments_are_told_in_json_where_that_was_asked_for(words, text):
+    done = ferry(*words, expect=2)
+    answer = json.loads(done.stdout)
+    assert answer == {"error": done.stderr.removesuffix("\n"), "exit": 2}
+    assert answer["error"].startswith(text)
+
+
+def test_wrong_arguments_are_an_event_where_these_were_asked_for():
+    answer = json.loads(ferry("train", "--events", expect=2).stdout)
+    assert (answer["event"], answer["exit"]) == ("error", 2)
 
 
 @pytest.mark.parametrize(
