@@ -1,6 +1,7 @@
 #include "train/step_tally.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -28,8 +29,9 @@ void StepTally::add(int step, Micros time, std::int64_t tokens, std::vector<Span
     times_.pop_front();
     rates_.pop_front();
   }
-  last_.push_back({step, std::move(spans)});
-  if (last_.size() > kKeptSteps) last_.pop_front();
+  last_step_ = step;
+  spans_.insert(spans_.end(), spans.begin(), spans.end());
+  std::erase_if(spans_, [&](const Span& span) { return span.run.step <= step - kKeptSteps; });
 }
 
 Micros StepTally::median_step() const { return median_of(times_); }
@@ -37,20 +39,16 @@ Micros StepTally::median_step() const { return median_of(times_); }
 double StepTally::median_tokens_per_second() const { return median_of(rates_); }
 
 Stall StepTally::last_stall() const {
-  FERRY_CHECK(!last_.empty(), "a step was added");
-  const int step = last_.back().step;
+  FERRY_CHECK(added_ > 0, "a step was added");
+  const int step = last_step_;
   Timeline timeline;
   IdVector<ResourceId, Micros> busy(plan_.resources.size());
-  for (const KeptStep& kept : last_) {
-    for (const Span& span : kept.spans) {
-      if (span.run.step < driven_since_) continue;
-      timeline.spans.push_back(span);
-      const ResourceId resource = plan_.tasks[span.run.task].resource;
-      if (span.run.step != step || plan_.resources[resource].kind != ResourceKind::compute) {
-        continue;
-      }
-      busy[resource] += span.end - span.start;
-    }
+  for (const Span& span : spans_) {
+    if (span.run.step < driven_since_) continue;
+    timeline.spans.push_back(span);
+    const ResourceId resource = plan_.tasks[span.run.task].resource;
+    if (span.run.step != step || plan_.resources[resource].kind != ResourceKind::compute) continue;
+    busy[resource] += span.end - span.start;
   }
   const auto most = std::ranges::max_element(busy);
   const StallCauses causes = stall_causes(plan_, timeline, busy.id_of(most), step);
@@ -67,9 +65,9 @@ Stall StepTally::last_stall() const {
 
 Timeline StepTally::timeline() const {
   Timeline timeline;
-  for (const KeptStep& kept : last_) {
-    timeline.spans.insert(timeline.spans.end(), kept.spans.begin(), kept.spans.end());
-  }
+  std::ranges::copy_if(spans_, std::back_inserter(timeline.spans),
+                       [&](const Span& span) { return span.run.step <= last_step_; });
+  std::ranges::stable_sort(timeline.spans, {}, &Span::end);
   return timeline;
 }
 

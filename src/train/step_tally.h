@@ -23,7 +23,7 @@ struct Stall {
 class StepTally {
  public:
   static constexpr std::size_t kWarmUpSteps = 2;  // caches, page faults, thread pools
-  static constexpr std::size_t kKeptSteps = 3;    // of timeline(), so that it stays readable
+  static constexpr int kKeptSteps = 3;            // of timeline(), so that it stays readable
   static constexpr std::size_t kMedianSteps =
       1000;  // of medians: the last ones, however long a run
 
@@ -33,7 +33,8 @@ class StepTally {
   /// Steps from `step` on follow each other without a pause, which may have been before it.
   void drive_begins(int step) { driven_since_ = step; }
 
-  /// `tokens`: those that are not padding. Steps are added in ascending order.
+  /// `tokens`: those that are not padding. `spans`: what has ended since the step before, some of
+  /// it of the next step. Steps are added in ascending order.
   void add(int step, Micros time, std::int64_t tokens, std::vector<Span> spans);
 
   /// Medians of the last kMedianSteps steps behind the warm-up; of all while there are no others; 0
@@ -45,21 +46,17 @@ class StepTally {
   /// the step and began when it ended the step before; nothing of a pause counts.
   Stall last_stall() const;
 
-  /// The last kKeptSteps steps.
+  /// All tasks of the last kKeptSteps steps, also those that ran beside the step before these.
   Timeline timeline() const;
 
  private:
-  struct KeptStep {
-    int step;
-    std::vector<Span> spans;
-  };
-
   const Plan& plan_;
   int driven_since_ = 0;
   std::size_t added_ = 0;
   std::deque<Micros> times_;  // of the steps that medians are of
   std::deque<double> rates_;  // tokens/s, of the same
-  std::deque<KeptStep> last_;
+  int last_step_ = 0;
+  std::vector<Span> spans_;  // of the last kKeptSteps steps, and what of the next one has ended
 };
 
 }  // namespace ferry

@@ -84,6 +84,25 @@ TEST(StepTally, APauseBetweenStepsIsNoStall) {
   }
 }
 
+// Every step's `aside` ends while the step before still runs, and is noticed behind what ended
+// later.
+TEST(StepTally, TheTimelineHasAllOfItsStepsByTheirEnds) {
+  const Plan test = sample_waits();
+  StepTally tally(test);
+  for (int step = 0; step < 5; ++step) {
+    const double end = step * 60.0 + 60;
+    tally.add(step, Micros{60}, 1,
+              {sample_span(test, "third", step, end - 10, end),
+               sample_span(test, "aside", step + 1, end - 20, end - 5)});
+  }
+  std::vector<TaskRun> runs;
+  for (const Span& kept : tally.timeline().spans) runs.push_back(kept.run);
+  const TaskId aside = sample_span(test, "aside", 0, 0, 0).run.task;
+  const TaskId third = sample_span(test, "third", 0, 0, 0).run.task;
+  EXPECT_EQ(runs, (std::vector<TaskRun>{
+                      {2, aside}, {3, aside}, {2, third}, {4, aside}, {3, third}, {4, third}}));
+}
+
 TEST(StepTally, TheTimelineHasTheLastStepsInTheirOrder) {
   const Plan test = sample_waits();
   StepTally tally(test);
