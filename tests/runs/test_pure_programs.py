@@ -1,6 +1,9 @@
 """Papers' programs through the command line: they say what they know, and no more."""
 
 import json
+import re
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 from conftest import ferry
@@ -83,6 +86,45 @@ def test_a_job_without_a_model_has_the_batch_of_its_profile(job, key, profiles):
     message = f"profile 'by hand' has {profiles}, and without a model the job has no other; found 2\n  try: leave it out\n"
     assert ferry("plan", str(job), f"{key}=2", expect=2).stderr == f"command line: {key}: {message}"
     ferry("plan", str(job), f"{key}={profiles}")
+
+
+CLI_PAGE = Path(__file__).parents[2] / "docs/formats/cli.md"
+PURE_PROGRAMS = {
+    "1f1b": [[]],
+    "gpipe": [[]],
+    "interleaved": [["plan.chunks=2"]],
+    "async-1f1b": [[], ["plan.chunks=2"]],
+    "roundpipe": [[], ["papers.flush=false"]],
+    "mobius": [[], ["papers.shared_links=true"]],
+    "zero": [[], ["papers.states=drives"]],
+    "harmony-pp": [[], ["papers.prefetch=false"]],
+    "harmony-dp": [[]],
+}
+
+
+def documented(strategy: str, column: int) -> tuple[set[str], set[str]]:
+    """The patterns of a pure program's figures (1) or series (2) in cli.md: those that always come, and all."""
+    (row,) = [
+        line.split(" | ")
+        for line in CLI_PAGE.read_text().splitlines()
+        if line.startswith("| `") and ", pure |" in line
+        and any(fnmatch(strategy, name) for name in re.findall("`([^`]+)`", line.split(" | ")[0]))
+    ]  # fmt: skip
+    always = re.split(r"\b(?:with|without|where)\b", row[column])[0]
+    return set(re.findall("`([^`]+)`", always)), set(re.findall("`([^`]+)`", row[column]))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "changes"), [(name, changes) for name, all_changes in PURE_PROGRAMS.items() for changes in all_changes]
+)
+def test_a_programs_figures_are_those_that_are_documented(job, tmp_path, strategy, changes):
+    (tmp_path / "machine.yaml").write_text(f"{MACHINE}drives:\n  - {{capacity: 1 TiB, read: 3 GB/s, write: 2 GB/s}}\n")
+    asked = harmony(job)[:1] if strategy.startswith("harmony") else []
+    answer = json.loads(ferry("plan", str(job), *asked, f"strategy={strategy}", *changes, "--json").stdout)
+    for column, field in ((1, "figures"), (2, "series")):
+        always, known = documented(strategy, column)
+        assert [name for name in answer[field] if not any(fnmatch(name, pattern) for pattern in known)] == []
+        assert [pattern for pattern in always if not any(fnmatch(name, pattern) for name in answer[field])] == []
 
 
 def test_a_programs_drives_are_read_and_written(job, tmp_path):
