@@ -3,7 +3,7 @@
 #include "cli/python_tools.h"
 #include "cli/question.h"
 #include "spec/job.h"
-#include "spec/model_spec.h"
+#include "spec/named_files.h"
 #include "spec/quantity.h"
 
 namespace ferry {
@@ -26,7 +26,7 @@ int run_preview(const PreviewCommand& command) {
                     ": a preview needs 'model' and 'data.train'; set them in the job, or look at "
                     "a file without one: ferry data preview FILE --model DIR");
   }
-  if (job.data.sequence == 0) resolve_sequence(job, read_model_spec(job.model));
+  if (job.data.sequence == 0) resolve_sequence(job, named_model(job));
   std::vector<std::string> arguments = {"preview", "--samples=" + std::to_string(command.samples),
                                         "--held-out=" + real_text(job.data.eval_fraction)};
   const std::vector<std::string> rest = tokenising_arguments(job, job.data.train);

@@ -13,10 +13,10 @@
 #include "cli/torch_part.h"
 #include "data/files.h"
 #include "planner/costs/estimate.h"
-#include "spec/document.h"
 #include "spec/drive_budgets.h"
 #include "spec/harmony_profile.h"
 #include "spec/host_limits.h"
+#include "spec/named_files.h"
 #include "spec/quantity.h"
 #include "store/own_memory.h"
 
@@ -61,15 +61,16 @@ Profile profile_for(Question& question, PhaseListener& listener) {
     return estimate_profile(question.plan.model, question.plan.machine, question.plan.precision,
                             {job.train.micro_batch_size, job.data.sequence});
   }
-  return read_profile(job.plan.profile);
+  return parse_profile(named_profile(job), job.plan.profile);
 }
 
 // The profile file that the job names, when it is one of Harmony's.
-std::optional<HarmonyProfile> harmony_profile(const PlanJob& plan) {
-  if (plan.profile == "auto" || plan.profile == "estimate") return std::nullopt;
-  const std::string text = read_text_file(plan.profile);
+std::optional<HarmonyProfile> harmony_profile(const Job& job) {
+  const std::string& file = job.plan.profile;
+  if (file == "auto" || file == "estimate") return std::nullopt;
+  const std::string text = named_profile(job);
   if (!looks_like_harmony_profile(text)) return std::nullopt;
-  return parse_harmony_profile(text, plan.profile);
+  return parse_harmony_profile(text, file);
 }
 
 /// A drive that `budget.drive` could name. Assumed is what consumer drives reach at least that a
@@ -85,7 +86,7 @@ PossibleDrive possible_drive(const Job& job) {
 /// The machine that the job names, or this one.
 void take_machine(const Job& job, PlanQuestion& plan, PhaseListener& listener) {
   if (job.machine) {
-    plan.machine = read_machine(*job.machine);
+    plan.machine = named_machine(job);
     hold_gpus_to_budgets(job, &plan.machine);
     if (plan.machine.host.shared) plan.shared = shared_memory(plan.machine);
   } else {
@@ -172,7 +173,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
   plan.options = job.plan;
   plan.papers = job.papers;
   if (!job.model.empty()) {
-    plan.model = read_model_spec(job.model);
+    plan.model = named_model(job);
     resolve_sequence(question.job, plan.model);
   }
   take_machine(job, plan, listener);
@@ -187,7 +188,7 @@ Question read_question(const std::string& job_file, const std::vector<std::strin
       job.train.eval_every > 0 && (!job.data.eval.empty() || job.data.eval_fraction > 0);
   plan.strategy = job.strategy;
   settle_precision(question, precision, listener);  // may measure, within the budgets
-  plan.harmony = harmony_profile(job.plan);
+  plan.harmony = harmony_profile(job);
   plan.profile = plan.harmony ? profile_at(*plan.harmony, plan.micro_batch_size)
                               : profile_for(question, listener);
   if (job.model.empty()) take_batch_of_profile(job, plan);

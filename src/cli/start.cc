@@ -15,8 +15,7 @@
 #include "data/run_lock.h"
 #include "data/saved_steps.h"
 #include "data/tokens.h"
-#include "spec/machine.h"
-#include "spec/model_spec.h"
+#include "spec/named_files.h"
 #include "train/run_folder.h"
 #include "train/run_question.h"
 #include "train/weight_tensors.h"
@@ -98,9 +97,9 @@ Start check_start(Job job, const TrainCommand& command) {
   } else {
     require_unused(job.out);
   }
-  const ModelSpec model = read_model_spec(job.model);
+  const ModelSpec model = named_model(job);
   resolve_sequence(job, model);
-  if (job.machine) require_drive_folders(read_machine(*job.machine));
+  if (job.machine) require_drive_folders(named_machine(job));
   if (!command.plan.empty()) require_content(command.plan);
   check_data(job, model);
   if (start.checkpoint) {

@@ -34,6 +34,7 @@
 #include "plan/verify.h"
 #include "spec/host_limits.h"
 #include "spec/layout.h"
+#include "spec/named_files.h"
 #include "spec/shared_memory.h"
 #include "train/devices.h"
 #include "train/earlier_lines.h"
@@ -159,7 +160,7 @@ EpochFigures check_rows(const Job& job, const ModelSpec& model, const JobTokens&
 /// Before anything is measured: what is wrong with a row is told first.
 JobTokens find_tokens(const TrainCommand& command) {
   Job job = read_job(command.job, command.overrides);
-  const ModelSpec model = read_model_spec(job.model);
+  const ModelSpec model = named_model(job);
   resolve_sequence(job, model);
   JobTokens tokens{
       token_file(job, "data.train", job.data.train, job.data.eval_fraction), std::nullopt, {}};

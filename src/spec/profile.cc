@@ -206,8 +206,6 @@ Profile of_slowest(Profile one, const Profile& other) {
   return one;
 }
 
-Profile read_profile(const std::string& path) { return parse_profile(read_text_file(path), path); }
-
 Profile parse_profile(const std::string& text, const std::string& source) {
   Profile profile;
   Top top;

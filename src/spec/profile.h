@@ -66,10 +66,8 @@ const BlockProfile* find_block(const Profile& profile, std::string_view key);
 /// of one model and batch, with equal keys in one order.
 Profile of_slowest(Profile one, const Profile& other);
 
-/// Reads a profile file. Throws UserError with file and line, what was expected and found.
-Profile read_profile(const std::string& path);
-
-/// The same from text; `source` stands for the file in messages.
+/// Reads a profile file's text; `source` stands for the file in messages. Throws UserError with
+/// file and line, what was expected and found.
 Profile parse_profile(const std::string& text, const std::string& source);
 
 /// parse_profile() reads it back to an equal Profile.

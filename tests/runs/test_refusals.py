@@ -46,6 +46,15 @@ def test_bad_values_exit_2_and_name_what_is_wrong(box, override, said):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("key", ["machine", "model", "plan.profile"])
+def test_a_file_that_is_not_there_is_told_with_who_names_it(box, key):
+    file = box.folder / "absent.yaml"
+    file.write_text(json.dumps(box.job("absent")))
+    for command in ("plan", "train"):
+        said = ferry(command, str(file), f"{key}=typo.yaml", expect=2).stderr
+        assert f"command line: {key}: typo.yaml: cannot be read" in said
+
+
 @pytest.mark.parametrize(
     ("changes", "override", "key", "found"),
     [

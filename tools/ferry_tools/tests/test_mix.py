@@ -64,3 +64,8 @@ def test_weights_that_leave_nothing_and_tokens_of_two_tokenizers_are_refused(tmp
     token_file.write(tmp_path / "b.tokens", 7, 0, bytes(32), [Sample([5, 0], b"\0\1")])
     with pytest.raises(DataError, match="another tokenizer"):
         mixed_file([Part(a), Part(tmp_path / "b.tokens")], 0, tmp_path)
+
+
+def test_rows_are_drawn_by_the_outputs_of_splitmix64_from_the_state_0():
+    # The first five: e220a839..., 6e789e6a..., 06c45d18..., f88bb8a8..., 1b39896a...
+    assert mix.drawn_rows(5, 0.4).tolist() == [2, 4]
