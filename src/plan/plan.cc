@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/device_block.h"
 #include "base/input_file.h"
 #include "base/temporary_file.h"
 #include "plan/words.h"
@@ -78,7 +79,7 @@ Bytes peak_bytes(std::span<const Plan* const> plans, PlaceId place) {
     workspace = std::max(workspace, plan->places[place].workspace);
   }
   const bool device = plans.front()->places[place].kind == PlaceKind::device;
-  return workspace + (device ? round_up(slots, 512_B) : slots);
+  return workspace + (device ? round_up(slots, kDeviceBlock) : slots);
 }
 
 Plan clipped(Plan plan) {

@@ -14,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "base/device_block.h"
 #include "base/units.h"
 #include "simdev/simdev.h"
 
@@ -31,7 +32,7 @@ struct MemoryBlock {
 /// All calls are safe from any thread.
 class DeviceMemory {
  public:
-  static constexpr Bytes kAlignment = 512_B;
+  static constexpr Bytes kAlignment = kDeviceBlock;
   static constexpr Bytes kMostBeyondCap = kSimReuse;
 
   explicit DeviceMemory(Bytes cap) : cap_(cap) {}

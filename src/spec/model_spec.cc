@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/device_block.h"
 #include "base/error.h"
 
 namespace ferry {
@@ -195,7 +196,7 @@ Bytes activation_bytes(const ModelSpec& model, BatchShape shape, Bytes element) 
 
 Bytes rotary_bytes(const ModelSpec& model, std::int64_t time, Bytes element) {
   if (model.positions != PositionKind::rotary) return {};
-  return element * (2 * time * (model.head_dim / 2));
+  return round_up(element * (time * (model.head_dim / 2)), kDeviceBlock) * 2;
 }
 
 std::string similarity_key(const ModelSpec& model, const BlockSpec& block) {

@@ -173,7 +173,7 @@ double forward_flops(const ModelSpec& model, const BlockSpec& block, BatchShape 
 Bytes activation_bytes(const ModelSpec& model, BatchShape shape, Bytes element);
 
 /// Cosines and sines of all angles of `time` positions, which a run keeps on every device (two
-/// tables [time, head_dim / 2]); 0 for a model without rotary positions.
+/// tables [time, head_dim / 2] in whole memory blocks); 0 for a model without rotary positions.
 Bytes rotary_bytes(const ModelSpec& model, std::int64_t time, Bytes element);
 
 /// Equal for blocks that cost the same in the same precision and batch: one profile entry serves

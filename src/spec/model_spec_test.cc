@@ -256,6 +256,12 @@ TEST(ModelSpec, FlopsCountProductsAndTheCausalHalfOfAttention) {
   EXPECT_EQ(activation_bytes(model, shape, 2_B), Bytes{16 * 64 * 2});
 }
 
+TEST(ModelSpec, RotaryTablesTakeWholeBlocksOfADevicesMemory) {
+  const ModelSpec model = tiny_llama();
+  EXPECT_EQ(rotary_bytes(model, 64, 4_B), Bytes{2 * 64 * 8 * 4});
+  EXPECT_EQ(rotary_bytes(model, 200, 4_B), Bytes{2 * 13 * 512});  // of 6400 bytes each
+}
+
 TEST(ModelSpec, LayersOfOneShapeShareAKey) {
   const ModelSpec model = tiny_llama();
   const ModelSpec biased = tiny_llama(R"(, "mlp_bias": true)");

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/device_block.h"
 #include "plan/task_signature.h"
 #include "spec/layout.h"
 #include "train/block_math.h"
@@ -37,7 +38,7 @@ BenchPlan::BenchPlan(const ModelSpec& model, const MeasureRequest& request, Bloc
 }
 
 void BenchPlan::add(Value value) {
-  end_ = round_up(end_, 512_B);
+  end_ = round_up(end_, kDeviceBlock);
   places_[{value.kind, value.block}] =
       plan.instances.add({plan.values.add(value), kDevice, end_, false});
   end_ += value.bytes;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/device_block.h"
 #include "base/drive_page.h"
 #include "base/error.h"
 #include "device/simulation.h"
@@ -150,7 +151,8 @@ Places::Places(std::span<const Plan* const> plans, std::span<const std::string> 
         memory.device->reset_peak();  // what was measured there before is of no run
         memory.slab = memory.device->slab(size);
         if (std::ranges::count(device_names, memory.device->name()) > 1) {
-          memory.share = std::make_unique<MemoryShare>(*memory.device, round_up(size, 512_B));
+          memory.share =
+              std::make_unique<MemoryShare>(*memory.device, round_up(size, kDeviceBlock));
         }
         memory.kernels = StepKernels::open(*memory.device, kernel_file, listener);
         break;

@@ -46,6 +46,13 @@ def test_a_job_trains_and_evaluates_within_the_least_budget_that_is_said_to_fit(
     assert not (starved.out / "log.jsonl").exists()
 
 
+@pytest.mark.parametrize("sequence", [25, 50])
+def test_tables_that_do_not_fill_blocks_of_memory_are_counted(box, sequence):
+    """Cosines and sines of 50 positions, say: a device has whole blocks of 512 bytes for them."""
+    run = box.train(f"odd-{sequence}", train__steps=1, data__sequence=sequence, strategy="resident")
+    assert run.summary["measured_peak_bytes"]["gpu0"] <= run.summary["predicted_peak_bytes"]["gpu0"]
+
+
 def test_a_plan_file_is_evaluated_within_its_own_budgets(box):
     job = box.job("given", budget__device="1 MiB", **EVALUATES)
     file = box.folder / "given.yaml"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/device_block.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/queues.h"
 #include "spec/layout.h"
@@ -164,7 +165,7 @@ void scale(BlockProfile& block, const BlockProfile& before, const BlockProfile& 
   block.activation = after.activation;
   block.activation_gradient = after.activation_gradient;
   if (block.saved == 0_B) return;
-  block.saved = round_up(scaled(block.saved, before.saved, after.saved), 512_B);
+  block.saved = round_up(scaled(block.saved, before.saved, after.saved), kDeviceBlock);
   block.saving_forward = scaled(block.saving_forward, before.forward, after.forward);
   block.saved_backward = scaled(block.saved_backward, before.saved_backward, after.saved_backward);
   block.saving_workspace =

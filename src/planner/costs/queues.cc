@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/device_block.h"
+
 namespace ferry {
 namespace {
 
@@ -259,8 +261,7 @@ DriveArray drive_array(const PlanQuestion& question, const Chain& chain) {
 
 Bytes device_limit(const PlanQuestion& question, int device) {
   const Bytes limit = device_budget(question, device).bytes;
-  // Allocators hand out whole multiples of 512 bytes, so the rest of a budget is out of reach.
-  return limit - Bytes{limit.count % 512};
+  return limit - Bytes{limit.count % kDeviceBlock.count};  // what is left is out of reach
 }
 
 Bytes host_limit(const PlanQuestion& question) {

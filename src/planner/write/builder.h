@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/device_block.h"
 #include "plan/plan.h"
 #include "plan/task_signature.h"
 #include "planner/costs/chain.h"
@@ -132,7 +133,7 @@ class PlanBuilder {
 inline constexpr Bytes kScalarSlot{64};
 
 /// Alignment of slots on devices, and of home slots.
-inline constexpr Bytes kSlotAlignment{512};
+inline constexpr Bytes kSlotAlignment = kDeviceBlock;
 inline constexpr Bytes kHomeAlignment{4096};
 
 }  // namespace ferry
