@@ -76,10 +76,13 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     const auto neighbours = [&](StreamDraft given) {
       return neighbouring(std::move(given), rung.is_landing);
     };
+    const auto again = [&](StreamDraft given) {
+      return best_again(std::move(given), rung.is_landing);
+    };
     if (homes_ && improve(neighbours)) has_more = true;
     if (homes_ && rung.is_landing) {
       for (StreamDraft& packed : packed_homes(*draft, kLeastActivationSlots)) {
-        packed = neighbours(std::move(packed));
+        packed = again(neighbours(std::move(packed)));
         if (packed.step() > draft->step() * kWorthPacking) continue;
         draft = std::move(packed);
         has_more = true;
@@ -89,9 +92,6 @@ StreamDraft StreamSearch::climb(const Offers& offers) {
     if (offers.mapping && may_map && improve(offers.mapping)) has_more = true;
     const auto ahead = [&](StreamDraft given) { return best_ahead(std::move(given)); };
     if (rung.is_landing && improve(ahead)) has_more = true;
-    const auto again = [&](StreamDraft given) {
-      return best_again(std::move(given), rung.is_landing);
-    };
     if (improve(again)) has_more = true;
     // Where the device computes most of the time rungs differ little, and single blocks gain 1 %.
     // Beside drives it does not, and a step of few blocks may end far from its best.
