@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/system_words.h"
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/event.h"
@@ -118,10 +119,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return fail(kResourceError, kOutOfMemory, form);
   } catch (const std::system_error& error) {  // threads, file system
-    const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
-    std::string text = error.what();
-    if (is_thread) text += std::string(": no more threads can be started") + kProcessLimits;
-    return fail(kResourceError, text, form);
+    return fail(kResourceError, words_of_system(error), form);
   } catch (const std::exception& error) {  // torch
     return fail(kResourceError, error.what(), form);
   }

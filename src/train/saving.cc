@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/system_words.h"
 
 namespace ferry {
 namespace {
@@ -35,6 +37,9 @@ std::string words_of(const std::exception& error) {
     return std::string("torch: ") + torch->what_without_backtrace();
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return kOutOfMemory;
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
+    return words_of_system(*system);
+  }
   return error.what();
 }
 
