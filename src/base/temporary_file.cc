@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_all.h"
 
 namespace ferry {
 namespace {
@@ -95,16 +96,7 @@ TemporaryFile::~TemporaryFile() {
   close(descriptor_);
 }
 
-void TemporaryFile::append(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t put = write(descriptor_, text.data(), text.size());
-    if (put > 0) {
-      text.remove_prefix(static_cast<std::size_t>(put));
-    } else if (put == 0 || errno != EINTR) {
-      throw system_error("write failed: " + path_.string(), put == 0 ? EIO : errno);
-    }
-  }
-}
+void TemporaryFile::append(std::string_view text) { write_all(descriptor_, text, path_); }
 
 void TemporaryFile::rename() {
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/write_all.h"
 #include "data/files.h"
 
 namespace ferry {
@@ -25,17 +25,6 @@ fs::path without_links(fs::path path) {
     path = path.parent_path() / fs::read_symlink(path);
   }
   return path;
-}
-
-void write_all(int descriptor, std::string_view text, const fs::path& path) {
-  while (!text.empty()) {
-    const ssize_t put = write(descriptor, text.data(), text.size());
-    if (put > 0) {
-      text.remove_prefix(static_cast<std::size_t>(put));
-    } else if (put == 0 || errno != EINTR) {
-      throw system_error("write failed: " + path.string(), put == 0 ? EIO : errno);
-    }
-  }
 }
 
 /// A FIFO waits for its reader here.

@@ -59,4 +59,12 @@ IdVector<PlaceId, Bytes> bytes_at_home(const Plan& plan) {
   return sums;
 }
 
+std::map<std::string, std::pair<PlaceId, Bytes>> homes_of(const Plan& plan) {
+  std::map<std::string, std::pair<PlaceId, Bytes>> homes;
+  for (const Instance& at : plan.instances) {
+    if (at.home) homes[value_name(plan.values[at.value])] = {at.place, at.offset};
+  }
+  return homes;
+}
+
 }  // namespace ferry

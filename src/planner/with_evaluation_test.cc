@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <string>
 
+#include "plan/at_home.h"
 #include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
 #include "planner/planner.h"
@@ -43,22 +43,12 @@ Bytes thriftiest(PlanQuestion question) {
   return high;
 }
 
-std::map<std::string, Instance> homes(const Plan& plan) {
-  std::map<std::string, Instance> homes;
-  for (const Instance& instance : plan.instances) {
-    if (instance.home) homes[value_name(plan.values[instance.value])] = instance;
-  }
-  return homes;
-}
-
 /// And evaluation finds everything where training has it.
 void expect_shared(const Planned& planned, Bytes device) {
   ASSERT_TRUE(planned.evaluation);
-  const std::map<std::string, Instance> trained = homes(planned.plan);
-  for (const auto& [name, home] : homes(*planned.evaluation)) {
-    const Instance& other = trained.at(name);
-    EXPECT_EQ(home.place, other.place) << name;
-    EXPECT_EQ(home.offset, other.offset) << name;
+  const auto trained = homes_of(planned.plan);
+  for (const auto& [name, home] : homes_of(*planned.evaluation)) {
+    EXPECT_EQ(home, trained.at(name)) << name;
   }
   EXPECT_EQ(planned.evaluation->mode, PlanMode::evaluate);
   EXPECT_EQ(planned.evaluation->strategy, planned.plan.strategy);
@@ -152,8 +142,8 @@ TEST(WithEvaluation, FindsTheStatesThatRestOnDevices) {
       const auto planned = plan_within(question, half);
       ASSERT_TRUE(planned);
       expect_shared(*planned, half);
-      for (const auto& [name, home] : homes(*planned->evaluation)) {
-        const PlaceKind place = planned->plan.places[home.place].kind;
+      for (const auto& [name, home] : homes_of(*planned->evaluation)) {
+        const PlaceKind place = planned->plan.places[home.first].kind;
         ++(place == PlaceKind::device ? on_devices : on_host);
       }
     }

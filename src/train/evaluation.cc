@@ -1,33 +1,22 @@
 #include "train/evaluation.h"
 
 #include <functional>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "exec/driver.h"
+#include "plan/at_home.h"
 #include "train/driving_thread.h"
 #include "train/job_rows.h"
 
 namespace ferry {
 namespace {
 
-/// Where every value that outlasts a step is at home: place and offset, by value name.
-std::map<std::string, std::pair<PlaceId, Bytes>> homes(const Plan& plan) {
-  std::map<std::string, std::pair<PlaceId, Bytes>> found;
-  for (const Instance& instance : plan.instances) {
-    if (!instance.home) continue;
-    const Value& value = plan.values[instance.value];
-    found[value_name(value)] = {instance.place, instance.offset};
-  }
-  return found;
-}
-
 /// A plan from a file may have been made with other options than this job's.
 void require_same_homes(const Plan& training, const Plan& evaluation) {
-  const auto trained = homes(training);
-  for (const auto& [name, home] : homes(evaluation)) {
+  const auto trained = homes_of(training);
+  for (const auto& [name, home] : homes_of(evaluation)) {
     const auto other = trained.find(name);
     if (other != trained.end() && other->second == home) continue;
     throw UserError("the training plan keeps " + name +

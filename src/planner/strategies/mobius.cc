@@ -143,7 +143,7 @@ class MobiusSearch {
   std::optional<Shortage> start() {
     if (const auto asked = asked_stages()) return search_.start(schedule_of(*asked));
     return search_.start(schedule_of(finest_partition(chain_)),
-                         std::vector{schedule_of(stages_of_two(1))});
+                         std::vector{schedule_of(layer_ends(chain_, 1))});
   }
 
   /// Requires: start() returned nothing, here and in what follows.
@@ -300,8 +300,6 @@ class MobiusSearch {
     return mobius_schedule(question_, ends, mapping(static_cast<int>(ends.size())));
   }
 
-  std::vector<int> stages_of_two(int first) const { return layer_ends(chain_, first); }
-
   static std::size_t stage_count(const StreamSchedule& schedule) {
     const auto& visits = schedule.visits;
     return std::ranges::count_if(visits, [](const StageVisit& visit) {
@@ -316,7 +314,7 @@ class MobiusSearch {
     for (const auto& ends : candidates(problem)) schedules.push_back(schedule_of(ends));
     search_.offer(std::move(schedules));
     if (question_.options.stages) return false;
-    for (const int first : {2, 3}) search_.offer_for_homes(schedule_of(stages_of_two(first)));
+    for (const int first : {2, 3}) search_.offer_for_homes(schedule_of(layer_ends(chain_, first)));
     double all = 0;
     for (const BlockCosts& block : blocks_) all += block.forward_memory + block.backward_memory;
     return problem.memory < all;

@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "plan/at_home.h"
 #include "plan/verify.h"
 #include "planner/sample_questions.h"
 #include "planner/write/edges.h"
@@ -79,15 +77,6 @@ TEST(Pieces, SmallStatesAreWhole) {
   for (const ChainBlock& block : make_chain(sample_question({}, {}, 1)).blocks) {
     EXPECT_EQ(block.state_piece, block.states);
   }
-}
-
-// By value: its place and offset there.
-std::map<std::string, std::pair<PlaceId, Bytes>> homes_of(const Plan& plan) {
-  std::map<std::string, std::pair<PlaceId, Bytes>> homes;
-  for (const Instance& at : plan.instances) {
-    if (at.home) homes[value_name(plan.values[at.value])] = {at.place, at.offset};
-  }
-  return homes;
 }
 
 // The room is that of pieces, and drives move the same bytes.
