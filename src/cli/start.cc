@@ -81,7 +81,7 @@ void check_checkpoint(const Job& job, const ModelSpec& model, Start& start) {
   const Manifest manifest = read_sound(checkpoint, job, [&] { return manifest_of(checkpoint); });
   changes_since(manifest.question, job_question(job, model), start.allowed, checkpoint);
   read_sound(checkpoint, job, [&] { require_weights(checkpoint, model); });
-  start.done = manifest.step;
+  start.done = {.steps = manifest.step, .sequences = manifest.sequences};
 }
 
 }  // namespace
@@ -107,21 +107,22 @@ Start check_start(Job job, const TrainCommand& command) {
   } else {
     require_weights(job.model, model);
   }
-  require_space(model, job, start.done);
+  require_space(model, job, start.done.steps);
   return start;
 }
 
 bool nothing_left(const Start& start, const Job& job, bool events) {
-  if (!start.checkpoint || job.train.steps == 0 || start.done < job.train.steps) return false;
+  if (!start.checkpoint || job.train.steps == 0 || start.done.steps < job.train.steps) return false;
   if (events) {
-    write_event("finished", {{"steps", start.done},
+    write_event("finished", {{"steps", start.done.steps},
                              {"interrupted", false},
                              {"checkpoint", start.checkpoint->string()}});
     return true;
   }
   std::printf(
-      "%s: nothing to do: %lld of %d steps are done\n  try: a larger train.steps to go on\n",
-      start.checkpoint->c_str(), static_cast<long long>(start.done), job.train.steps);
+      "%s: nothing to do: %lld of %d steps are done\n  try: a larger train.steps, or train.epochs, "
+      "to go on\n",
+      start.checkpoint->c_str(), static_cast<long long>(start.done.steps), job.train.steps);
   return true;
 }
 

@@ -15,7 +15,7 @@ namespace ferry {
 /// What a run begins with.
 struct Start {
   std::optional<std::filesystem::path> checkpoint;  // to go on from; none: a new run
-  std::int64_t done = 0;                            // its steps
+  StepsDone done;                                   // of it
   std::vector<std::string> allowed;  // names of what may have changed since it was saved
 };
 

@@ -79,7 +79,7 @@ std::optional<Precision> precision_before(const Start& start) {
 std::optional<double> clipped_before(const Start& start, const Job& job) {
   if (!start.checkpoint || job.optim.clip <= 0) return std::nullopt;
   const std::filesystem::path log = std::filesystem::path(job.out) / "log.jsonl";
-  return clipped_share(read_earlier_lines(log, static_cast<int>(start.done)), job.optim.clip);
+  return clipped_share(read_earlier_lines(log, static_cast<int>(start.done.steps)), job.optim.clip);
 }
 
 /// The given plan file, with a plan for evaluating beside it where the job evaluates.
@@ -175,11 +175,11 @@ JobTokens find_tokens(const TrainCommand& command) {
 }
 
 /// Turns the job's epochs into steps, now that its rows are known, and says what will be trained.
-void count_steps(const TrainCommand& command, const EpochFigures& epoch, TrainSetup& setup,
-                 PhaseListener& listener) {
+void count_steps(const TrainCommand& command, const Start& start, const EpochFigures& epoch,
+                 TrainSetup& setup, PhaseListener& listener) {
   if (setup.job.train.epochs > 0) {
     const double epochs = setup.job.train.epochs;
-    resolve_steps(setup.job, epoch.rows);
+    resolve_steps(setup.job, epoch.rows, start.done);
     listener.phase(print("%g epochs of %s rows: %d steps", epochs,
                          std::to_string(epoch.rows).c_str(), setup.job.train.steps));
   }
@@ -215,7 +215,7 @@ int dry_run(const Start& start, const TrainCommand& command, const TrainSetup& s
             TrainObserver& observer) {
   rehearse(setup, observer);
   const std::string text = print("dry run: all is there; without --dry-run step %lld of %d is next",
-                                 static_cast<long long>(start.done + 1), setup.job.train.steps);
+                                 static_cast<long long>(start.done.steps + 1), setup.job.train.steps);
   if (command.events) {
     observer.phase(text);
   } else {
@@ -235,14 +235,14 @@ std::optional<PythonToolBeside> tell_others(const Start& start, const Job& job) 
   return std::optional<PythonToolBeside>(
       std::in_place,
       std::vector<std::string>{"tensorboard", "--log=" + log.string(), "--to=" + folder,
-                               "--after=" + std::to_string(start.done),
+                               "--after=" + std::to_string(start.done.steps),
                                "--earlier=" + std::to_string(earlier.st_ino)});
 }
 
 /// Before the first step, when the run can still be thought over.
 void warn_of_wear(const Start& start, const TrainSetup& setup, TrainObserver& observer) {
   const auto wear = drive_wear(setup.machine, setup.plan);
-  const std::string text = wear ? wear_warning(*wear, setup.job.train.steps - start.done) : "";
+  const std::string text = wear ? wear_warning(*wear, setup.job.train.steps - start.done.steps) : "";
   if (!text.empty()) observer.warning(text);
 }
 
@@ -278,10 +278,10 @@ std::optional<TrainSetup> prepare_training(const TrainCommand& command, const St
                    .environment = environment_json(question.job, torch),
                    .profile = profile_record(question),
                    .kernel_file = kernel_file};
-  count_steps(command, tokens.epoch, setup, listener);
+  count_steps(command, start, tokens.epoch, setup, listener);
   if (setup.eval_tokens || setup.held_out_samples > 0) setup.evaluation = planned->evaluation;
   require_memory(*planned, setup.machine);
-  require_space(setup.model, setup.job, start.done, swap_needs(setup));
+  require_space(setup.model, setup.job, start.done.steps, swap_needs(setup));
   return setup;
 }
 

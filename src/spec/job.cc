@@ -161,11 +161,14 @@ void resolve_sequence(Job& job, const ModelSpec& model) {
   check_sequence(model, job.data.sequence);
 }
 
-void resolve_steps(Job& job, std::int64_t rows) {
+void resolve_steps(Job& job, std::int64_t rows, const StepsDone& done) {
   TrainJob& train = job.train;
   if (train.epochs == 0) return;
   const double per_step = static_cast<double>(train.micro_batches) * train.micro_batch_size;
-  const double steps = std::ceil(train.epochs * static_cast<double>(rows) / per_step);
+  const double left =
+      train.epochs * static_cast<double>(rows) - static_cast<double>(done.sequences);
+  const double steps =
+      static_cast<double>(done.steps) + std::max(0.0, std::ceil(left / per_step));
   if (steps > kManySteps) {
     throw UserError(where(job, "train.epochs", "train.epochs") + real_text(train.epochs) +
                     " epochs of " + std::to_string(rows) + " rows are " + real_text(steps) +

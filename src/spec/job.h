@@ -170,9 +170,16 @@ void require_trainable(const Job& job);
 /// Throws UserError when the model does not take the sequence that the job gives.
 void resolve_sequence(Job& job, const ModelSpec& model);
 
-/// Sets `train.steps` of a job that gives `train.epochs`, for `rows` sequences per epoch: as many
-/// steps as reach the end of the last epoch. Throws UserError when they are too many to count.
-void resolve_steps(Job& job, std::int64_t rows);
+/// What a run that goes on has behind it, be it with batches of other sizes.
+struct StepsDone {
+  std::int64_t steps = 0;
+  std::int64_t sequences = 0;
+};
+
+/// Sets `train.steps` of a job that gives `train.epochs`, for `rows` sequences per epoch: those
+/// done and as many more as reach the end of the last epoch. Throws UserError when they are too
+/// many to count.
+void resolve_steps(Job& job, std::int64_t rows, const StepsDone& done = {});
 
 /// The steps over which the learning rate rises, of a run of `steps`.
 int warmup_steps(const OptimJob& optim, int steps);

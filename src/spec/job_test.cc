@@ -143,10 +143,10 @@ TEST(Job, TrainingNeedsStepsOrEpochs) {
 }
 
 TEST(Job, EpochsAreAsManyStepsAsReachTheEndOfTheLastOne) {
-  const auto steps = [](const std::string& epochs, std::int64_t rows) {
+  const auto steps = [](const std::string& epochs, std::int64_t rows, StepsDone done = {}) {
     Job job =
         parse("model: m\ntrain: {micro_batches: 3, micro_batch_size: 2, epochs: " + epochs + "}\n");
-    resolve_steps(job, rows);
+    resolve_steps(job, rows, done);
     EXPECT_EQ(job.train.epochs, 0);
     EXPECT_EQ(parse(to_yaml(job)), job);
     return job.train.steps;
@@ -155,6 +155,9 @@ TEST(Job, EpochsAreAsManyStepsAsReachTheEndOfTheLastOne) {
   EXPECT_EQ(steps("1", 36), 6);
   EXPECT_EQ(steps("0.5", 36), 3);
   EXPECT_EQ(steps("1e-3", 5), 1);
+  EXPECT_EQ(steps("3", 37, {.steps = 7, .sequences = 42}), 19);
+  EXPECT_EQ(steps("2", 40, {.steps = 10, .sequences = 40}), 17);  // 10 steps of 4 rows before
+  EXPECT_EQ(steps("1", 40, {.steps = 10, .sequences = 60}), 10);
   EXPECT_EQ(parse(kSmallest, {"train.epochs=2", "train.steps=0"}).train.epochs, 2);
   try {
     Job job = parse("model: m\ntrain: {epochs: 1e4}\n");

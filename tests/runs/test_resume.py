@@ -212,6 +212,9 @@ def test_other_batches_go_on_where_the_data_stood(box):
     tokens = [[line["tokens"] for line in each.log if "loss" in line] for each in (run, of_threes)]
     assert tokens[0][3:] == tokens[1][6:], "rows 18 to 23"
     assert tokens[0][3:] != tokens[1][3:5], "and not 9 to 14"
+    text = box.train("halved", "--resume", "--dry-run", "train.epochs=1", **smaller).text
+    (rows, steps) = map(int, re.search(r"1 epochs of (\d+) rows: (\d+) steps", text).groups())
+    assert steps == 5 + -(-(rows - 24) // 3), "those done, and the rest of the epoch in threes"
 
 
 def test_a_choice_of_kernels_in_the_environment_is_said(box, monkeypatch):
