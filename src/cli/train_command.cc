@@ -214,8 +214,9 @@ void show_end(const TrainCommand& command, const TrainSummary& summary, Micros p
 int dry_run(const Start& start, const TrainCommand& command, const TrainSetup& setup,
             TrainObserver& observer) {
   rehearse(setup, observer);
-  const std::string text = print("dry run: all is there; without --dry-run step %lld of %d is next",
-                                 static_cast<long long>(start.done.steps + 1), setup.job.train.steps);
+  const std::string text =
+      print("dry run: all is there; without --dry-run step %lld of %d is next",
+            static_cast<long long>(start.done.steps + 1), setup.job.train.steps);
   if (command.events) {
     observer.phase(text);
   } else {
@@ -242,7 +243,8 @@ std::optional<PythonToolBeside> tell_others(const Start& start, const Job& job) 
 /// Before the first step, when the run can still be thought over.
 void warn_of_wear(const Start& start, const TrainSetup& setup, TrainObserver& observer) {
   const auto wear = drive_wear(setup.machine, setup.plan);
-  const std::string text = wear ? wear_warning(*wear, setup.job.train.steps - start.done.steps) : "";
+  const std::string text =
+      wear ? wear_warning(*wear, setup.job.train.steps - start.done.steps) : "";
   if (!text.empty()) observer.warning(text);
 }
 

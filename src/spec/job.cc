@@ -167,8 +167,7 @@ void resolve_steps(Job& job, std::int64_t rows, const StepsDone& done) {
   const double per_step = static_cast<double>(train.micro_batches) * train.micro_batch_size;
   const double left =
       train.epochs * static_cast<double>(rows) - static_cast<double>(done.sequences);
-  const double steps =
-      static_cast<double>(done.steps) + std::max(0.0, std::ceil(left / per_step));
+  const double steps = static_cast<double>(done.steps) + std::max(0.0, std::ceil(left / per_step));
   if (steps > kManySteps) {
     throw UserError(where(job, "train.epochs", "train.epochs") + real_text(train.epochs) +
                     " epochs of " + std::to_string(rows) + " rows are " + real_text(steps) +

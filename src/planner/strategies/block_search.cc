@@ -27,6 +27,11 @@ constexpr int kRepairs = 10;
 // It also ends where so many rounds gained less than so much.
 constexpr int kPatience = 40;
 constexpr double kWorthGoingOn = 0.003;
+// On one device it takes nothing that is shorter by more than so many times what these rounds
+// gained, or than such a share of what it may take: most starts of lower rungs end there.
+constexpr int kFirstRounds = 5;
+constexpr double kGainsOfFirst = 12;
+constexpr double kLeastShare = 1.0 / 3;
 // It takes no longer, on one core, than so many steps, since some thousands follow, or so long.
 constexpr double kMostSteps = 16;
 constexpr double kMostStepsOnDrives = 4;  // there are twice the rungs, and several starts
@@ -45,12 +50,14 @@ void StreamSearch::search_blocks(const std::vector<Found>& found, double most_ga
     stand_on(rung);
     const Micros bound = bound_of_one_way(question_, chain_);
     const Micros least = std::max(draft.step() * (1 - most_gain), bound);
-    const Micros to_beat =
-        std::min(best_ ? best_->step() : kNever, asked_.faster_than.value_or(kNever));
-    if (draft.step() <= bound * kNearBound || least >= to_beat) continue;
+    if (draft.step() <= bound * kNearBound || least >= to_beat()) continue;
     passes_.run(pass_name::kBlocks, draft,
                 [&](StreamDraft given) { return best_blocks(std::move(given), most_gain); });
   }
+}
+
+Micros StreamSearch::to_beat() const {
+  return std::min(best_ ? best_->step() : kNever, asked_.faster_than.value_or(kNever));
 }
 
 int StreamSearch::block_tries(const StreamDraft& draft) const {
@@ -135,9 +142,16 @@ StreamDraft StreamSearch::best_blocks(StreamDraft draft, double most_gain) {
   BlockMoves moves = block_moves(here.schedule);
   std::array<Micros, kHistory> past;
   past.fill(here.step());
-  const Micros least = draft.step() * (1 - most_gain);
-  Micros gained_from = draft.step();
+  const Micros start = draft.step();
+  Micros least = start * (1 - most_gain);
+  Micros gained_from = start;
   for (int round = 0; round < rounds; ++round) {
+    if (round == kFirstRounds && device_count() == 1) {
+      const double gained = 1 - draft.step().count / start.count;
+      const double most_now = std::max(gained * kGainsOfFirst, most_gain * kLeastShare);
+      least = std::max(least, start * (1 - most_now));
+      if (least >= to_beat()) break;
+    }
     if (round % kPatience == 0 && round > 0) {
       if (draft.step() > gained_from * (1 - kWorthGoingOn)) break;
       gained_from = draft.step();

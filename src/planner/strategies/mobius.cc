@@ -400,10 +400,11 @@ PlanQuestion with_rounds(PlanQuestion question, int rounds) {
 
 // The fastest in any number of rounds. With one, sums need not be there beside all inputs, so the
 // inputs of other rounds have to take more than sums do. Which are tried depends on no memory but
-// that they fit: with more of it as much is tried. Of what never fits, that is lacking which is
-// with the most rounds. Where plans are large coarse steps show which may be the fastest, and few
-// are searched, unless nothing can be noticeably faster: those, and the fewest that have no coarse
-// step.
+// that they fit: with more of it as much is tried. Rounds that the links hold up are tried where
+// nothing else fits, or a faster device would need more memory. Of what never fits, that is lacking
+// which is with the most rounds. Where plans are large coarse steps show which may be the fastest,
+// and few are searched, unless nothing can be noticeably faster: those, and the fewest that have no
+// coarse step.
 class AnyRounds {
  public:
   AnyRounds(const PlanQuestion& question, const Chain& chain)
@@ -413,12 +414,12 @@ class AnyRounds {
     answer_ = answer_of(at_once_, question_, chain_);
     if (is_enough() || !may_take_rounds(question_)) return std::move(answer_);
     near_bound_ = bound_of_one_way(question_, chain_) * kNearBound;
-    const int most = most_rounds_hidden(question_, chain_);
-    for (const int rounds : round_counts(most)) {
-      const bool is_last = !is_found() && rounds == most;
-      if (are_of_use(rounds) && (may_fit(rounds) || is_last)) try_rounds(rounds);
+    const int hidden = most_rounds_hidden(question_, chain_);
+    for (const int rounds : round_counts(hidden)) {
+      if (are_of_use(rounds) && may_fit(rounds)) try_rounds(rounds);
       if (seen_is_enough_ || is_enough()) break;
     }
+    if (!is_found()) try_more_rounds_than(hidden);
     const Micros fastest = step();
     for (const Seen& seen : seen_) {
       if (seen.step <= fastest * seen.may_be_off) search_with(seen.rounds);
@@ -510,6 +511,16 @@ class AnyRounds {
       take(plan_from(search, here->way, chain_));
     } else if (!fewest_unseen_) {
       fewest_unseen_ = rounds;
+    }
+  }
+
+  /// The links hold these up: for what fits in no other way, in as few as fit.
+  void try_more_rounds_than(int hidden) {
+    const int most = question_.micro_batches;
+    for (const int rounds : round_counts(most)) {
+      if (rounds <= hidden && rounds < most) continue;
+      if (are_of_use(rounds) && (may_fit(rounds) || rounds == most)) try_rounds(rounds);
+      if (is_found()) break;
     }
   }
 

@@ -93,6 +93,30 @@ TEST(Rounds, FitWhereAllInputsAtOnceDoNot) {
   EXPECT_GT(faster, 0);
 }
 
+// Rounds that the links hold up are still rounds: once a job did not fit beside a faster device.
+TEST(Rounds, NoRateDecidesWhatFits) {
+  PlanQuestion question = of_many_micro_batches();
+  question.micro_batches = 7;
+  const Bytes states = states_of(question);
+  int only = 0, refused = 0;
+  for (const int percent : {120, 140, 200}) {
+    SCOPED_TRACE(percent);
+    question.host_budget = Bytes{states.count * percent / 100};
+    std::vector<bool> fits;
+    for (const double rate : {1e10, 1e7, 1e4}) {
+      question.machine.devices.front().up = question.machine.devices.front().down = {rate};
+      const std::optional<Planned> planned = answer_of(question);
+      fits.push_back(planned.has_value());
+      if (planned) expect_promises_hold(*planned);
+      only += planned && rounds_of(*planned) > most_rounds_hidden(question, make_chain(question));
+    }
+    EXPECT_EQ(std::ranges::count(fits, fits.front()), std::ssize(fits));
+    refused += fits.front() ? 0 : 1;
+  }
+  EXPECT_GT(only, 0);
+  EXPECT_GT(refused, 0);
+}
+
 // An evaluation once had the inputs of all micro-batches in DRAM, and what trains was refused.
 TEST(Rounds, AreEvaluatedInRoundsWhereDramIsShort) {
   PlanQuestion question = of_many_micro_batches();
