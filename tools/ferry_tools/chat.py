@@ -1,11 +1,15 @@
 """Conversations: rendered by a chat template; the assistant's turns are learned."""
 
+from bisect import bisect_left
+
 from jinja2 import TemplateSyntaxError
 
 from ferry_tools.errors import DataError, RowError
 from ferry_tools.model_tokenizer import ModelTokenizer, Span
 from ferry_tools.rows import Chat
-from ferry_tools.template_limits import TooSlow, limits
+from ferry_tools.template_limits import BeyondLimits, TooSlow, limits
+
+VARIED = ("Yes?", "no!")  # what a turn might say: texts that begin and end in different characters
 
 
 def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[int], bytes]:
@@ -53,13 +57,49 @@ def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[str, l
         if chat.messages[place]["role"] != "assistant":
             continue
         is_last = place + 1 == len(chat.messages)
-        start = tokens.render(chat.messages[:place], chat.tools, prompt=True)[0] if place > 0 else ""
+        if place > 0:
+            start = tokens.render(chat.messages[:place], chat.tools, prompt=True)[0]
+        else:
+            start = before_first(tokens, chat)
         end = whole if is_last else tokens.render(chat.messages[: place + 1], chat.tools)[0]
-        if end.startswith(start) and whole.startswith(end):
+        if start is not None and end.startswith(start) and whole.startswith(end):
             spans.append((len(start), len(end)))
         elif is_last:
-            raise RowError(f"{where}: the last turn cannot be found in the rendered conversation")
+            raise RowError(
+                f"{where}: the last turn cannot be found in the rendered conversation; try another data.chat_template"
+            )
     return whole, spans
+
+
+def before_first(tokens: ModelTokenizer, chat: Chat) -> str | None:
+    """What stands before the first turn: few templates write a prompt for an answer where nothing was said."""
+    around = around_turn(tokens, chat.messages, chat.tools, 0)
+    return around[0] if around else None
+
+
+def around_turn(
+    tokens: ModelTokenizer, messages: list[dict], tools: list[dict] | None, place: int
+) -> tuple[str, str] | None:
+    """What stands before and behind what the assistant says, whatever that is; None where no template says so."""
+    texts = []
+    for said in VARIED:
+        varied = [*messages[:place], {"role": "assistant", "content": said}, *messages[place + 1 :]]
+        try:
+            texts.append(tokens.render(varied, tools)[0])
+        except (BeyondLimits, MemoryError):
+            raise
+        except Exception:  # a template is code that came with the model
+            return None
+    one, other = texts
+    before = one[: common(one, other)]
+    behind = one[len(one) - common(one[::-1], other[::-1]) :]
+    return (before, behind) if one == before + VARIED[0] + behind else None
+
+
+def common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    most = min(len(one), len(other))
+    return bisect_left(range(1, most + 1), True, key=lambda length: one[:length] != other[:length])
 
 
 def ended_answers(end_token: int, ids: list[int], turns: list[Span]) -> tuple[list[int], bytes]:

@@ -25,7 +25,7 @@ from ferry_tools.samples import RowRules, Samples, plain_text_samples
 from ferry_tools.temporary_file import replacing
 
 # Part of every hash: raised when the rules of samples.py, rows.py or chat.py change what a file holds.
-RULES_VERSION = 4
+RULES_VERSION = 5
 MOST_NAMED = 5  # refused rows that are shown
 MOST_LOOKED_AT = 256  # rows, for one that says what rows mean
 
