@@ -110,12 +110,13 @@ def run(arguments: argparse.Namespace) -> None:
 
         question = question_of(arguments)
         made = make_token_file(question, arguments.cache)
+        notes = made.pop("notes")
         if arguments.command == "tokenize":
             print(json.dumps(made))
         else:
             repeats = any(part.weight > 1 for part in question.parts)
             path, held_out = Path(made["path"]), made["held_out"]
-            print(preview(path, arguments.model, arguments.sequence, arguments.samples, repeats, held_out))
+            print(preview(path, arguments.model, arguments.sequence, arguments.samples, repeats, held_out, notes))
     elif arguments.command == "init":
         from ferry_tools.make_model import make_model
 

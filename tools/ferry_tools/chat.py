@@ -1,6 +1,9 @@
 """Conversations: rendered by a chat template; the assistant's turns are learned."""
 
 from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from jinja2 import TemplateSyntaxError
 
@@ -9,16 +12,29 @@ from ferry_tools.model_tokenizer import ModelTokenizer, Span
 from ferry_tools.rows import Chat
 from ferry_tools.template_limits import BeyondLimits, TooSlow, limits
 
-VARIED = ("Yes?", "no!")  # what a turn might say: texts that begin and end in different characters
+ANSWER = {"role": "assistant", "content": "Ferry-looks-for-this."}  # what nobody else says
+LOST = "assistant's turns cannot be found in what the chat template makes of their conversations: they are not learned"
+OF_TURNS = (LOST,)  # what may be told of turns
 
 
-def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[int], bytes]:
-    """Ids of a rendered conversation and their learn flags."""
+@dataclass
+class Rendered:
+    """A conversation as text."""
+
+    text: str
+    spans: list[Span] = field(default_factory=list)  # what is learned of it
+    told: Counter[str] = field(default_factory=Counter)  # how many turns a person should know of, by what is to be said
+
+
+def chat_sample(
+    tokens: ModelTokenizer, where: str, chat: Chat, told: Counter[str] | None = None
+) -> tuple[list[int], bytes]:
+    """Ids of a rendered conversation and their learn flags; `told` counts what a person should know of it."""
     turns_of = marked_turns if tokens.chat_template.is_marked else prefix_turns
     _ = tokens.renderer
     try:
         with limits():
-            whole, spans = turns_of(tokens, where, chat)
+            rendered = turns_of(tokens, where, chat)
     except DataError:
         raise
     except TemplateSyntaxError as error:  # no row has anything to do with it
@@ -28,13 +44,15 @@ def chat_sample(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[list[in
     except Exception as error:  # a template is code that came with the model
         raise RowError(f"{where}: the chat template refuses the conversation: {error}") from None
     # The template has written the begin token already: adding special tokens would double it.
-    ids, turns = tokens.encode_with_spans(whole, spans)
+    ids, turns = tokens.encode_with_spans(rendered.text, rendered.spans)
     if not turns:
         raise RowError(f"{where}: no assistant turn was found in the rendered conversation")
+    if told is not None:
+        told.update(rendered.told)
     return ended_answers(tokens.end_token, ids, turns)
 
 
-def marked_turns(tokens: ModelTokenizer, _where: str, chat: Chat) -> tuple[str, list[Span]]:
+def marked_turns(tokens: ModelTokenizer, _where: str, chat: Chat) -> Rendered:
     """The template itself marks what the assistant says."""
     whole, spans = tokens.render(chat.messages, chat.tools)
     if chat.first:
@@ -43,57 +61,112 @@ def marked_turns(tokens: ModelTokenizer, _where: str, chat: Chat) -> tuple[str, 
             spans = [span for span in spans if span[0] >= len(asked)]
         else:  # a template may write what comes last differently; then its lengths say nothing, and turns are counted
             spans = spans[len(before) :]
-    return whole, spans
+    return Rendered(whole, spans)
 
 
-def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> tuple[str, list[Span]]:
-    """An assistant's turn is what it adds to the text rendered up to there.
-
-    A template may write an earlier turn differently once others follow; such a turn is not learned.
-    """
-    whole, _ = tokens.render(chat.messages, chat.tools)
-    spans = []
+def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> Rendered:
+    """An assistant's turn is what it adds to the text rendered up to there."""
+    found = TurnFinder(tokens, chat)
+    rendered = Rendered(found.whole)
     for place in range(chat.first, len(chat.messages)):
         if chat.messages[place]["role"] != "assistant":
             continue
-        is_last = place + 1 == len(chat.messages)
-        if place > 0:
-            start = tokens.render(chat.messages[:place], chat.tools, prompt=True)[0]
-        else:
-            start = before_first(tokens, chat)
-        end = whole if is_last else tokens.render(chat.messages[: place + 1], chat.tools)[0]
-        if start is not None and end.startswith(start) and whole.startswith(end):
-            spans.append((len(start), len(end)))
-        elif is_last:
+        if span := found.span(place):
+            rendered.spans.append(span)
+        elif place == found.last:
             raise RowError(
                 f"{where}: the last turn cannot be found in the rendered conversation; try another data.chat_template"
             )
-    return whole, spans
+        else:
+            rendered.told[LOST] += 1
+    return rendered
 
 
-def before_first(tokens: ModelTokenizer, chat: Chat) -> str | None:
-    """What stands before the first turn: few templates write a prompt for an answer where nothing was said."""
-    around = around_turn(tokens, chat.messages, chat.tools, 0)
-    return around[0] if around else None
+class TurnFinder:
+    """Finds turns in a conversation rendered by a template that does not mark them.
 
+    A template may write an earlier turn differently once others follow, as Qwen3's does, which leaves out how it was
+    thought: what is looked for stands in the whole.
+    """
 
-def around_turn(
-    tokens: ModelTokenizer, messages: list[dict], tools: list[dict] | None, place: int
-) -> tuple[str, str] | None:
-    """What stands before and behind what the assistant says, whatever that is; None where no template says so."""
-    texts = []
-    for said in VARIED:
-        varied = [*messages[:place], {"role": "assistant", "content": said}, *messages[place + 1 :]]
+    def __init__(self, tokens: ModelTokenizer, chat: Chat) -> None:
+        self.tokens, self.messages, self.tools = tokens, chat.messages, chat.tools
+        self.last = len(chat.messages) - 1
+        self.whole = self.rendered(chat.messages)
+
+    def rendered(self, messages: list[dict], prompt: bool = False) -> str:
+        return self.tokens.render(messages, self.tools, prompt)[0]
+
+    def tried(self, messages: list[dict], prompt: bool = False) -> str | None:
+        """None where the template refuses what is not in the data."""
         try:
-            texts.append(tokens.render(varied, tools)[0])
+            return self.rendered(messages, prompt)
         except (BeyondLimits, MemoryError):
             raise
         except Exception:  # a template is code that came with the model
             return None
-    one, other = texts
-    before = one[: common(one, other)]
-    behind = one[len(one) - common(one[::-1], other[::-1]) :]
-    return (before, behind) if one == before + VARIED[0] + behind else None
+
+    def span(self, place: int) -> Span | None:
+        """The assistant's turn at `place`, from behind the prompt for it to where the next one begins."""
+        begin, end = self.begin(place), self.end(place)
+        return (begin, end) if begin is not None and end is not None and begin <= end else None
+
+    def begin(self, place: int) -> int | None:
+        start = self.rendered(self.messages[:place], prompt=True) if place > 0 else None
+        if start is not None and self.whole.startswith(start):
+            return len(start)
+        around = self.around(self.messages, place)
+        if around is None or not self.whole.startswith(around[0]):
+            return None
+        before, (prompt, own) = around[0], self.opening
+        if prompt and before.endswith(prompt + own):
+            return len(before) - len(own)
+        # Few templates write a prompt for an answer where nothing was said.
+        return len(before) if place == 0 or (prompt and before.endswith(prompt)) else None
+
+    @cached_property
+    def opening(self) -> tuple[str, str]:
+        """The prompt for an answer, and what the template writes as the beginning of one whatever it says."""
+        question = [{"role": "user", "content": "?"}]
+        around = self.around([*question, ANSWER], 1)
+        if around is None:
+            return "", ""
+        asked, start = self.tried(question), self.tried(question, prompt=True)
+        if asked is None or start is None or not around[0].startswith(start):
+            return "", ""
+        return start.removeprefix(asked), around[0].removeprefix(start)
+
+    def end(self, place: int) -> int | None:
+        if place == self.last:
+            return len(self.whole)
+        end = self.rendered(self.messages[: place + 1])
+        if self.whole.startswith(end):
+            return len(end)
+        around = self.around(self.messages, place)
+        if around is None or self.behind_answers is None or not self.whole.endswith(around[1]):
+            return None
+        return len(self.whole) - len(around[1]) + self.ending(around[1], self.behind_answers)
+
+    def ending(self, behind: str, behind_last: str) -> int:
+        """How much of what stands behind an answer is its own, as behind the last one: as a whole, or an end token."""
+        if behind.startswith(behind_last):
+            return len(behind_last)
+        shared = behind[: common(behind, behind_last)]
+        end = self.tokens.tokenizer.id_to_token(self.tokens.end_token)
+        return shared.index(end) + len(end) if end in shared else 0
+
+    @cached_property
+    def behind_answers(self) -> str | None:
+        """What the template writes behind an answer that nothing follows."""
+        place = max(place for place, turn in enumerate(self.messages) if turn["role"] == "assistant")
+        around = self.around(self.messages[: place + 1], place)
+        return around[1] if around else None
+
+    def around(self, messages: list[dict], place: int) -> tuple[str, str] | None:
+        """What stands before and behind what the assistant says at `place`, whatever that is; None where it is not
+        written once, as it is."""
+        parts = (self.tried([*messages[:place], ANSWER, *messages[place + 1 :]]) or "").split(ANSWER["content"])
+        return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
 def common(one: str, other: str) -> int:

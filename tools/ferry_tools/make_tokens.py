@@ -4,6 +4,7 @@ import hashlib
 import json
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,14 +46,16 @@ class Question:
 
 
 @dataclass
-class Refused:
-    """Rows that were skipped; the first of them with what is wrong."""
+class Told:
+    """What a person should know of a file's rows: how many were skipped, the first of them with what is wrong, and
+    chat.py's counts of turns."""
 
-    count: int = 0
+    skipped: int = 0
     first: list[str] = field(default_factory=list)
+    turns: Counter[str] = field(default_factory=Counter)
 
     def add(self, error: RowError) -> None:
-        self.count += 1
+        self.skipped += 1
         if len(self.first) < MOST_NAMED:
             self.first.append(str(error))
 
@@ -118,35 +121,37 @@ def samples_of_file(question: Question, source: Path, tokens: ModelTokenizer) ->
         yield made, records.fraction
 
 
-def tokenise(question: Question, source: Path, tokens: ModelTokenizer, writer: token_file.Writer) -> Refused:
+def tokenise(question: Question, source: Path, tokens: ModelTokenizer, writer: token_file.Writer) -> Told:
     """Writes the samples of a file. Without `skips` the first row that cannot be used is raised."""
-    refused = Refused()
+    told = Told()
     progress = Progress(source.name)
     try:
         for made, fraction in samples_of_file(question, source, tokens):
             for error in made.refused:
                 if not question.skips:
                     raise DataError(f"{error}\n  try: data.on_error=skip leaves out such rows and counts them")
-                refused.add(error)
+                told.add(error)
+            told.turns.update(made.told)
             writer.add(made)
             progress.add(len(made.lengths) + len(made.refused), fraction)
         if writer.samples == 0:
-            raise DataError(f"{source}: none of {refused.count} rows can be used; the first: {refused.first[0]}")
+            raise DataError(f"{source}: none of {told.skipped} rows can be used; the first: {told.first[0]}")
     except BaseException:
         progress.stop()
         raise
     progress.done(writer.tokens)
-    return refused
+    return told
 
 
-def notes_of(tokens: ModelTokenizer, source: Path, refused: Refused) -> list[str]:
+def notes_of(tokens: ModelTokenizer, source: Path, told: Told) -> list[str]:
     """What a person should know of how a file was tokenised."""
     notes = []
-    if refused.count:
-        notes.append(f"{source}: {refused.count:,} rows skipped (data.on_error: skip)")
-        notes += [f"  {text}" for text in refused.first]
-        if refused.count > len(refused.first):
-            notes.append(f"  and {refused.count - len(refused.first):,} more")
+    if told.skipped:
+        notes.append(f"{source}: {told.skipped:,} rows skipped (data.on_error: skip)")
+        notes += [f"  {text}" for text in told.first]
+        if told.skipped > len(told.first):
+            notes.append(f"  and {told.skipped - len(told.first):,} more")
+    notes += [f"{source}: {count:,} {what}" for what, count in told.turns.items()]
     if template := tokens.foreign_template:
         if not tokens.asked_template:
             notes.append(f"{tokens.folder}: the tokenizer has no chat template; data.chat_template: chatml is used")
@@ -189,19 +194,20 @@ def write_beside(file: Path, text: str) -> None:
 
 
 def make_token_file(question: Question, cache: Path) -> dict:
-    """Makes the token file in `cache` unless it is there, and returns what the engine is told of it."""
+    """Makes the token file in `cache` unless it is there, and returns what the engine is told of it, and `notes`."""
     for part in question.parts:
         if not part.path.is_file() and not part.path.is_dir():
             found = "neither a file nor a folder" if part.path.exists() else "no such file or folder"
             raise DataError(f"{part.path}: {found}; expected JSONL, JSON, CSV, Parquet or plain text")
         if part.path.is_file():
             refuse_git_lfs_pointer(part.path)
-    parts, cached, templates = [], True, []
+    parts, cached, templates, all_notes = [], True, [], []
     for part in question.parts:
         path, was_there, notes = tokens_of_file(question, part.path, cache)
         parts.append(Part(path, part.weight))
         templates += [str(file.resolve()) for file in [path.with_suffix(".jinja")] if file.is_file()]
         cached = cached and was_there
+        all_notes += notes
         for note in notes:
             print(note, file=sys.stderr)
     path, held_out = mixed_file(parts, question.held_out, cache)
@@ -217,4 +223,5 @@ def make_token_file(question: Question, cache: Path) -> dict:
         "held_out": held_out,
         "chat_template": templates[0] if templates else None,
         "cached": cached,
+        "notes": all_notes,
     }

@@ -1,12 +1,14 @@
 """`preview`: what a training set looks like to the model."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 
 from ferry_tools import token_file
+from ferry_tools.chat import OF_TURNS
 from ferry_tools.errors import DataError
 from ferry_tools.json_file import read_json
 from ferry_tools.model_tokenizer import ModelTokenizer
@@ -147,8 +149,10 @@ def epoch(look: Look, samples: int, held_out: int, sequence: int) -> str:
     )
 
 
-def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool, held_out: int = 0) -> str:
-    """The report. Raises DataError when no answer ends in the end token, or the file is not one for the model."""
+def preview(
+    path: Path, model: Path, sequence: int, count: int, repeats: bool, held_out: int = 0, notes: Iterable[str] = ()
+) -> str:
+    """The report; `notes` were made with the file. Raises DataError when no answer ends in the end token, or the file is not one for the model."""
     found = token_file.read(path)
     refuse_foreign(found, path, model)
     look = look_at(found, sequence, held_out)
@@ -162,6 +166,7 @@ def preview(path: Path, model: Path, sequence: int, count: int, repeats: bool, h
         lines += [f"  {marked(tokens, sample, sequence)}", ""]
     lines += ["lengths in tokens"] + histogram(numpy.diff(found.offsets), sequence)
     lines += ["", epoch(look, samples, held_out, sequence)]
-    if found_wrong := warnings(look, samples, sequence, repeats):
+    of_turns = [f"  {note}" for note in notes if note.endswith(OF_TURNS)]
+    if found_wrong := warnings(look, samples, sequence, repeats) + of_turns:
         lines += ["", "LOOK AT THESE"] + found_wrong
     return "\n".join(lines)

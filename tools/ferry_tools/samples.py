@@ -4,6 +4,7 @@ The rules are public: docs/formats/data.md states them.
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ class Samples:
     ids: array = field(default_factory=lambda: array("I"))
     learned: bytearray = field(default_factory=bytearray)
     refused: list[RowError] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)  # chat.py's, of the conversations
 
     def add(self, sample: Sample) -> None:
         self.lengths.append(len(sample.ids))
@@ -89,7 +91,7 @@ class RowRules:
                 made.refused.append(row)
             elif isinstance(row, Chat):
                 try:
-                    made.add(Sample(*chat_sample(self.tokens, where, row)))
+                    made.add(Sample(*chat_sample(self.tokens, where, row, made.told)))
                 except RowError as error:
                     made.refused.append(error)
             else:
