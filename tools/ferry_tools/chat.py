@@ -52,36 +52,6 @@ def chat_sample(
     return ended_answers(tokens.end_token, ids, turns)
 
 
-def marked_turns(tokens: ModelTokenizer, _where: str, chat: Chat) -> Rendered:
-    """The template itself marks what the assistant says."""
-    whole, spans = tokens.render(chat.messages, chat.tools)
-    if chat.first:
-        asked, before = tokens.render(chat.messages[: chat.first], chat.tools)
-        if whole.startswith(asked):
-            spans = [span for span in spans if span[0] >= len(asked)]
-        else:  # a template may write what comes last differently; then its lengths say nothing, and turns are counted
-            spans = spans[len(before) :]
-    return Rendered(whole, spans)
-
-
-def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> Rendered:
-    """An assistant's turn is what it adds to the text rendered up to there."""
-    found = TurnFinder(tokens, chat)
-    rendered = Rendered(found.whole)
-    for place in range(chat.first, len(chat.messages)):
-        if chat.messages[place]["role"] != "assistant":
-            continue
-        if span := found.span(place):
-            rendered.spans.append(span)
-        elif place == found.last:
-            raise RowError(
-                f"{where}: the last turn cannot be found in the rendered conversation; try another data.chat_template"
-            )
-        else:
-            rendered.told[LOST] += 1
-    return rendered
-
-
 class TurnFinder:
     """Finds turns in a conversation rendered by a template that does not mark them.
 
@@ -98,7 +68,7 @@ class TurnFinder:
         return self.tokens.render(messages, self.tools, prompt)[0]
 
     def tried(self, messages: list[dict], prompt: bool = False) -> str | None:
-        """None where the template refuses what is not in the data."""
+        """None where the template refuses what is not the row's conversation."""
         try:
             return self.rendered(messages, prompt)
         except (BeyondLimits, MemoryError):
@@ -112,7 +82,7 @@ class TurnFinder:
         return (begin, end) if begin is not None and end is not None and begin <= end else None
 
     def begin(self, place: int) -> int | None:
-        start = self.rendered(self.messages[:place], prompt=True) if place > 0 else None
+        start = self.tried(self.messages[:place], prompt=True) if place > 0 else None
         if start is not None and self.whole.startswith(start):
             return len(start)
         around = self.around(self.messages, place)
@@ -139,8 +109,8 @@ class TurnFinder:
     def end(self, place: int) -> int | None:
         if place == self.last:
             return len(self.whole)
-        end = self.rendered(self.messages[: place + 1])
-        if self.whole.startswith(end):
+        end = self.tried(self.messages[: place + 1])
+        if end is not None and self.whole.startswith(end):
             return len(end)
         around = self.around(self.messages, place)
         if around is None or self.behind_answers is None or not self.whole.endswith(around[1]):
@@ -167,6 +137,48 @@ class TurnFinder:
         written once, as it is."""
         parts = (self.tried([*messages[:place], ANSWER, *messages[place + 1 :]]) or "").split(ANSWER["content"])
         return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
+def marked_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> Rendered:
+    """The template itself marks what the assistant says."""
+    whole, spans = tokens.render(chat.messages, chat.tools)
+    if chat.first:
+        asked, before = tokens.render(chat.messages[: chat.first], chat.tools)
+        if whole.startswith(asked):
+            spans = [span for span in spans if span[0] >= len(asked)]
+        else:  # a template may write what comes last differently; then its lengths say nothing, and turns are counted
+            spans = spans[len(before) :]
+    for place in chat.answers:
+        if not chat.learns(place):
+            spans = without_turn(TurnFinder(tokens, chat), where, place, spans)
+    return Rendered(whole, spans)
+
+
+def without_turn(found: TurnFinder, where: str, place: int, spans: list[Span]) -> list[Span]:
+    """The spans that are not of this turn."""
+    turn = found.span(place)
+    if turn is None:
+        raise RowError(
+            f"{where}: turn {place + 1}, of the weight 0, cannot be found in the rendered conversation; "
+            "try another data.chat_template"
+        )
+    return [(begin, end) for begin, end in spans if end <= turn[0] or begin >= turn[1]]
+
+
+def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> Rendered:
+    """An assistant's turn is what it adds to the text rendered up to there."""
+    found = TurnFinder(tokens, chat)
+    rendered = Rendered(found.whole)
+    for place in filter(chat.learns, chat.answers):
+        if span := found.span(place):
+            rendered.spans.append(span)
+        elif place == found.last:
+            raise RowError(
+                f"{where}: the last turn cannot be found in the rendered conversation; try another data.chat_template"
+            )
+        else:
+            rendered.told[LOST] += 1
+    return rendered
 
 
 def common(one: str, other: str) -> int:

@@ -45,7 +45,20 @@ def messages_of(where: str, key: str, turns: object) -> list[dict]:
         else:
             found = found_keys(turn) if isinstance(turn, dict) else type(turn).__name__
             raise RowError(f"{at}: expected role and content, or from and value; found {found}")
+        if messages[-1]["role"] == "assistant":
+            set_weight(at, messages[-1], turn.get("weight"))
     return messages
+
+
+def set_weight(at: str, message: dict, weight: object) -> None:
+    """OpenAI's mark of an answer that is not learned, a weight of 0: it stays in the message, 1 says nothing."""
+    message.pop("weight", None)
+    if weight is None:
+        return
+    if isinstance(weight, bool) or weight not in (0, 1):
+        raise RowError(f"{at}: 'weight' is {str(weight)[:20]}; expected 0, not learned, or 1")
+    if weight == 0:
+        message["weight"] = 0
 
 
 def turns_of_lists(where: str, key: str, lists: dict) -> list[dict]:

@@ -30,11 +30,19 @@ class Completion:
 
 @dataclass(frozen=True)
 class Chat:
-    """The assistant's turns are learned, from `first` on."""
+    """The assistant's turns are learned, from `first` on, but those of the weight 0."""
 
     messages: list[dict]
     first: int = 0
     tools: list[dict] | None = None
+
+    @property
+    def answers(self) -> list[int]:
+        """Where the assistant speaks, from `first` on."""
+        return [place for place, turn in enumerate(self.messages) if place >= self.first and turn["role"] == "assistant"]
+
+    def learns(self, place: int) -> bool:
+        return self.messages[place].get("weight") != 0
 
 
 Row = Text | Completion | Chat
@@ -132,9 +140,12 @@ def conversation(where: str, value: dict, messages: list[dict], first: int = 0) 
     if value.get("system"):
         messages = [{"role": "system", "content": string_of(where, value, "system")}, *messages]
         first += 1 if first else 0
-    if all(turn["role"] != "assistant" for turn in messages[first:]):
+    chat = Chat(messages, first, tools_of(where, value))
+    if not chat.answers:
         raise RowError(f"{where}: no turn has the role assistant (ShareGPT: gpt): nothing to learn")
-    return Chat(messages, first, tools_of(where, value))
+    if not any(map(chat.learns, chat.answers)):
+        raise RowError(f"{where}: every turn of the assistant has the weight 0: nothing to learn")
+    return chat
 
 
 def prompt_and_completion(where: str, value: dict) -> Row:

@@ -68,6 +68,16 @@ def test_prompts_as_messages_are_not_learned():
     assert row({"prompt": "p", "completion": "c"}) == Completion("p", "c")
 
 
+def test_a_weight_says_whether_an_answer_is_learned():
+    """OpenAI's `weight`; what it says of other turns is nothing."""
+    turns = [{**user("u"), "weight": 3}, {**assistant("a"), "weight": 0}, {**assistant("b"), "weight": 1.0}]
+    found = row({"messages": turns})
+    assert found.messages[1:] == [{**assistant("a"), "weight": 0}, assistant("b")]
+    assert [found.learns(place) for place in found.answers] == [False, True]
+    sharegpt = [{"from": "gpt", "value": "a", "weight": 0}, {"from": "gpt", "value": "b", "weight": None}]
+    assert row({"conversations": sharegpt}).messages == found.messages[1:]
+
+
 def test_a_list_per_key_is_a_list_of_turns():
     turns = [user("u"), assistant("a")]
     lists = {"role": ["user", "assistant"], "content": ["u", "a"], "tool_calls": None}
@@ -88,6 +98,10 @@ def test_a_list_per_key_is_a_list_of_turns():
             {"messages": [user("u"), assistant("a"), {"role": "Assitant", "content": "b"}]},
             "turn 3 of 'messages': the role 'Assitant' is not known; did you mean 'assistant'?",
         ),
+        ({"messages": [{**assistant("a"), "weight": 0.5}]}, "turn 1 of 'messages': 'weight' is 0.5; expected 0, not"),
+        ({"messages": [{**assistant("a"), "weight": True}]}, "turn 1 of 'messages': 'weight' is True; expected 0"),
+        ({"messages": [{**assistant("a"), "weight": "0"}]}, "'weight' is 0; expected 0, not learned, or 1"),
+        ({"messages": [user("u"), {**assistant("a"), "weight": 0}]}, "every turn of the assistant has the weight 0: n"),
         ({"messages": [{"speaker": "x"}]}, "expected role and content, or from and value; found speaker"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "a part of its content is no text"),
         ({"conversations": [{"from": "bard", "value": "x"}]}, "'bard' is not known; expected one of system, human"),

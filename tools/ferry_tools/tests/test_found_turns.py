@@ -6,12 +6,22 @@ import shutil
 from collections import Counter
 
 import pytest
-from test_learned_answers import END, PIECES, conversation, expected, learned_text, like_gpt2, save
+from test_learned_answers import (
+    END,
+    FORMS,
+    PIECES,
+    conversation,
+    expected,
+    learned_text,
+    like_gpt2,
+    of_form,
+    save,
+)
 
 from ferry_tools.chat import LOST, chat_sample, common
 from ferry_tools.errors import RowError
 from ferry_tools.model_tokenizer import ModelTokenizer
-from ferry_tools.rows import Chat
+from ferry_tools.rows import Chat, row_of
 
 START = "<|im_start|>"
 # As Qwen2.5's: a text of its own where there is no system's turn.
@@ -193,3 +203,36 @@ def test_turns_that_a_template_leaves_out_are_told_and_shown_in_a_preview(folder
         told = f"{tmp_path / 'data.jsonl'}: 6 {LOST}"
         assert process.returncode == 0 and told in process.stderr.splitlines()
         assert f"  {told}" in process.stdout[process.stdout.index("LOOK AT THESE") :].splitlines()
+
+
+def weighed(turns: list[dict], weights: list[int | None]) -> list[dict]:
+    """Turns whose answers have these weights; None: they have none."""
+    given = iter(weights)
+    return [
+        turn if turn["role"] == "user" or (weight := next(given)) is None else {**turn, "weight": weight}
+        for turn in turns
+    ]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_answers_of_the_weight_0_are_not_learned(folder, tmp_path, name):
+    form, seed = FORMS[name], 5
+    tokens, draw = of_form(folder, tmp_path, form), random.Random(seed)
+    for _ in range(60):
+        texts = ["x" + "".join(draw.choices(PIECES, k=2)) for _ in range(2 * draw.randint(1, 4))]
+        turns = conversation(*texts)
+        weights = [draw.choice([0, 1, 1.0, None]) for _ in texts[1::2]]
+        text, spans = form.written(turns)
+        spans = [span for span, weight in zip(spans, weights, strict=True) if weight != 0]
+        if spans:
+            chat = row_of("d:1", {"messages": weighed(turns, weights)}, ("messages",))
+            ids, flags = chat_sample(tokens, "d:1", chat)
+            assert (ids, flags) == expected(tokens, text, spans), (seed, texts, weights)
+
+
+def test_an_answer_of_the_weight_0_that_cannot_be_found_is_refused(of_template):
+    tokens = of_template(
+        "{{ messages[-1].content }}{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+    )
+    with pytest.raises(RowError, match="d:1: turn 2, of the weight 0, cannot be found in the rendered conversation; try"):
+        chat_sample(tokens, "d:1", Chat(weighed(conversation("u", "a", "v", "b"), [0, 1])))
