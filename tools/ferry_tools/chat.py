@@ -30,15 +30,15 @@ def chat_sample(
     tokens: ModelTokenizer, where: str, chat: Chat, told: Counter[str] | None = None
 ) -> tuple[list[int], bytes]:
     """Ids of a rendered conversation and their learn flags; `told` counts what a person should know of it."""
-    turns_of = marked_turns if tokens.chat_template.is_marked else prefix_turns
-    _ = tokens.renderer
+    template, _ = tokens.template_for(chat.tools), tokens.renderer
+    turns_of = marked_turns if template.is_marked else prefix_turns
     try:
         with limits():
             rendered = turns_of(tokens, where, chat)
     except DataError:
         raise
     except TemplateSyntaxError as error:  # no row has anything to do with it
-        raise tokens.broken_template(error) from None
+        raise tokens.broken_template(template, error) from None
     except TooSlow as error:  # every other row would take as long to say so
         raise DataError(f"{where}: the chat template refuses the conversation: {error}") from None
     except Exception as error:  # a template is code that came with the model

@@ -33,12 +33,12 @@ def model_folder(folder: Path) -> Path:
 
 def rendered(tokens: ModelTokenizer, turns: list[dict], prompt: bool = False) -> str:
     """A conversation as text. Raises DataError with what the template says against it."""
-    _ = tokens.renderer
+    template, _ = tokens.chat_template, tokens.renderer
     try:
         with limits():
             return tokens.render(turns, prompt=prompt)[0]
     except TemplateSyntaxError as error:
-        raise tokens.broken_template(error) from None
+        raise tokens.broken_template(template, error) from None
     except Exception as error:  # a template is code that came with the model
         what = "prompt" if prompt else "conversation"
         raise DataError(f"{tokens.folder}: the chat template refuses the {what}: {error}") from None

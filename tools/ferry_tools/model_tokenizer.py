@@ -35,6 +35,7 @@ FILES = [
     "added_tokens.json",
     "chat_template.jinja",
     "chat_template.json",
+    "additional_chat_templates/tool_use.jinja",
 ]
 
 # In a tokenizer.json, and the default of byte-level BPE: a token would have no spaces among its characters, so that a
@@ -144,45 +145,65 @@ class ModelTokenizer:
     @cached_property
     def chat_template(self) -> ChatTemplate:
         """The template that was asked for, the tokenizer's own, or ChatML."""
+        return self._template(None)
+
+    @cached_property
+    def tool_template(self) -> ChatTemplate:
+        """The same for conversations with tools, for which a tokenizer may have one of its own, `tool_use`."""
+        return self._template([])
+
+    def template_for(self, tools: list[dict] | None) -> ChatTemplate:
+        return self.tool_template if tools else self.chat_template
+
+    def _template(self, tools: list[dict] | None) -> ChatTemplate:
         if self.asked_template:
             return self.asked_template
-        if self.chat.chat_template:
-            return ChatTemplate(self.chat.get_chat_template(), OWN_TEMPLATE)
-        return named_template("chatml", self.tokenizer)
+        if not self.chat.chat_template:
+            return named_template("chatml", self.tokenizer)
+        try:
+            return ChatTemplate(self.chat.get_chat_template(tools=tools), OWN_TEMPLATE)
+        except ValueError:  # of several none is meant for this
+            kind = "conversations" if tools is None else "conversations with tools"
+            raise DataError(
+                f"{self.folder}: none of its chat templates is for {kind}; found {', '.join(self.chat.chat_template)}; "
+                "expected one called default; save the one that is meant as a file, and name that as data.chat_template"
+            ) from None
 
     @property
     def foreign_template(self) -> ChatTemplate | None:
         """The template that conversations were rendered with, unless it is the tokenizer's own or there were none."""
-        template = self.__dict__.get("chat_template")  # cached_property's: not there before it is needed
-        return template if template and template.origin != OWN_TEMPLATE else None
+        # cached_property's: not there before they are needed
+        used = [self.__dict__[name] for name in ("chat_template", "tool_template") if name in self.__dict__]
+        return next((template for template in used if template.origin != OWN_TEMPLATE), None)
 
     @cached_property
     def renderer(self) -> Callable:
-        """transformers' renderer with this template: loaded, so that a template's limits count what it takes alone."""
+        """transformers' renderer: loaded, so that a template's limits count what it takes alone."""
         from transformers.utils.chat_template_utils import render_jinja_template
 
-        template = self.chat_template
-        return partial(
-            render_jinja_template,
-            chat_template=template.text,
-            return_assistant_tokens_mask=template.is_marked,
-            **self.chat.special_tokens_map,
-        )
+        return partial(render_jinja_template, **self.chat.special_tokens_map)
 
     def render(
         self, messages: list[dict], tools: list[dict] | None = None, prompt: bool = False
     ) -> tuple[str, list[Span]]:
         """A conversation as text, and what the template marks of it; `prompt`: up to the next answer.
 
-        Call it within template_limits.limits(), after `renderer` is there.
+        Call it within template_limits.limits(), after `renderer` and the template are there.
         """
-        texts, spans = self.renderer(conversations=[messages], tools=tools, add_generation_prompt=prompt)
+        template = self.template_for(tools)
+        texts, spans = self.renderer(
+            conversations=[messages],
+            tools=tools,
+            chat_template=template.text,
+            return_assistant_tokens_mask=template.is_marked,
+            add_generation_prompt=prompt,
+        )
         return bounded(texts[0]), [tuple(span) for span in spans[0]] if spans else []
 
-    def broken_template(self, error: TemplateSyntaxError) -> DataError:
+    def broken_template(self, template: ChatTemplate, error: TemplateSyntaxError) -> DataError:
         """What jinja2 says of the template when it is first rendered, such as a filter that it does not know."""
-        own = self.chat_template.origin == OWN_TEMPLATE
-        where = f"{self.folder}: {OWN_TEMPLATE} chat template" if own else self.chat_template.origin
+        own = template.origin == OWN_TEMPLATE
+        where = f"{self.folder}: {OWN_TEMPLATE} chat template" if own else template.origin
         return broken(f"{where}:{error.lineno}", error)
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:

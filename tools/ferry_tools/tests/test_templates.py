@@ -1,11 +1,14 @@
 """What is learned of a rendered conversation, beside transformers' own masks and TRL's rule."""
 
+import json
 import shutil
 
 import pytest
 
 from ferry_tools.chat import chat_sample
 from ferry_tools.errors import DataError, RowError
+from ferry_tools.make_tokens import Question, make_token_file
+from ferry_tools.mix import Part
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.rows import Chat
 from ferry_tools.template_syntax import check_syntax
@@ -179,3 +182,54 @@ def test_a_broken_template_is_exit_code_2_without_a_word_of_rows(ferry_tools, fo
     process = ferry_tools("preview", path, "--model", folder, "--chat-template", "bad.jinja")
     assert process.returncode == 2 and process.stdout == ""
     assert process.stderr == "bad.jinja:1: not a chat template: unexpected '}'; expected jinja\n"
+
+
+def of_templates(folder, made, templates: dict[str, str], as_files: bool = False) -> ModelTokenizer:
+    """A model with several chat templates, as transformers has them: in one file, or in one each."""
+    model = shutil.copytree(folder, made)
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    if as_files:
+        (model / "additional_chat_templates").mkdir()
+        for name, template in templates.items():
+            place = "chat_template" if name == "default" else f"additional_chat_templates/{name}"
+            (model / f"{place}.jinja").write_text(template)
+    else:
+        settings["chat_template"] = [{"name": name, "template": template} for name, template in templates.items()]
+        (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    return ModelTokenizer.load(model)
+
+
+TOOL_USE = "{{ tools | tojson }}{% generation %}{{ messages[-1].content }}{{ eos_token }}{% endgeneration %}"
+NO_TOOLS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_rows_with_tools_take_the_template_for_tools(folder, tmp_path, as_files):
+    """As transformers does; one template marks answers here and the other does not."""
+    tokens = of_templates(folder, tmp_path / "m", {"tool_use": TOOL_USE, "default": NO_TOOLS}, as_files)
+    for tools, turns, learned in ((TOOLS, CALLS, "three"), (None, TURNS, "[assistant]yes.[assistant]no, \u4e2d.")):
+        ids, flags = chat_sample(tokens, "d:1", Chat(turns, 0, tools))
+        theirs = tokens.chat.apply_chat_template(turns, tools=tools, return_dict=False)
+        assert ids[: len(theirs)] == theirs and text(tokens, ids, flags).removesuffix("<|endoftext|>") == learned
+    assert tokens.foreign_template is None
+
+
+def test_templates_of_which_none_is_for_a_conversation_are_named(folder, tmp_path):
+    tokens = of_templates(folder, tmp_path / "m", {"rag": NO_TOOLS, "tool_use": TOOL_USE})
+    assert "three" in text(tokens, *chat_sample(tokens, "d:1", Chat(CALLS, 0, TOOLS)))
+    said = "m: none of its chat templates is for conversations; found rag, tool_use; expected one called default; save"
+    with pytest.raises(DataError, match=said):
+        chat_sample(tokens, "d:1", Chat(TURNS))
+    tokens = of_templates(folder, tmp_path / "n", {"rag": NO_TOOLS})
+    with pytest.raises(DataError, match="none of its chat templates is for conversations with tools; found rag; exp"):
+        chat_sample(tokens, "d:1", Chat(CALLS, 0, TOOLS))
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_another_template_for_tools_is_another_token_file(folder, tmp_path, jsonl, as_files):
+    path, found = jsonl({"messages": CALLS, "tools": TOOLS}), set()
+    for name, template in (("a", TOOL_USE), ("b", TOOL_USE + " ")):
+        tokens = of_templates(folder, tmp_path / name, {"default": NO_TOOLS, "tool_use": template}, as_files)
+        question = Question([Part(path)], tokens.folder, 64)
+        found.add(make_token_file(question, tmp_path / "cache")["path"])
+    assert len(found) == 2
