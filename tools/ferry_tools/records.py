@@ -25,6 +25,7 @@ ROW_LIMIT = 16 << 20  # bytes: more tokens than the longest data.sequence, of 1,
 ROWS_AT_ONCE = 1024  # of a columnar file
 JSON_PIECE = 1 << 20  # characters of an array read at once
 TEXT_PIECE = 1 << 18  # bytes of a plain text read at once
+OBJECTS = ("tools", "tool_calls")  # of a row, whose keys are the author's
 SPACES = re.compile(r"[ \t\r\n]*")
 
 
@@ -138,7 +139,7 @@ class Records:
                 for value in batch.slice(start, ROWS_AT_ONCE).to_pylist():
                     number += 1
                     self.fraction = number / rows if rows else self.fraction
-                    yield Record(f"{self.path}: row {number}", value)
+                    yield Record(f"{self.path}: row {number}", without_others_keys(value))
 
 
 class PlainText:
@@ -182,6 +183,20 @@ class PlainText:
                 return data[: error.start].decode()
             line += data[: error.start].count(b"\n")
             raise DataError(f"{self.path}:{line}: not UTF-8: found 0x{data[error.start]:02x}") from None
+
+
+def without_others_keys(value: object, is_schema: bool = False) -> object:
+    """A row of columns, in whose tools and calls no key is null.
+
+    A column has one type, which gives each of these objects the keys of all, null where another row has them.
+    """
+    if isinstance(value, dict):
+        return {
+            key: without_others_keys(item, is_schema or key in OBJECTS)
+            for key, item in value.items()
+            if not (is_schema and item is None)
+        }
+    return [without_others_keys(item, is_schema) for item in value] if isinstance(value, list) else value
 
 
 def too_long(where: str) -> RowError:

@@ -71,6 +71,41 @@ def test_conversations_come_out_of_columns_as_they_went_in(tmp_path):
     assert [value_of(record) for record in Records(tmp_path / "x.parquet")] == CHATS
 
 
+def calling(name: str, arguments: dict, parameters: dict | None) -> dict:
+    function = {"name": name, **({} if parameters is None else {"parameters": parameters})}
+    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    turns = [{"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [call]}]
+    return {"messages": turns, "tools": [{"type": "function", "function": function}]}
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "enum": [1, 2]}}}
+CALLS = [
+    calling("w", {"city": "X"}, CITY),
+    calling("v", {"n": 3, "more": [{"a": 1}, {"b": 2}]}, NUMBER),
+    calling("none", {}, None),
+    {"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}], "tools": None},
+]
+
+
+def for_templates(value: dict) -> str:
+    """What templates are given of a row, and its order."""
+    chat = row_of("d:1", value, ("messages",))
+    return json.dumps([chat.messages, chat.tools])
+
+
+def test_tools_and_calls_come_out_of_columns_as_they_went_in(tmp_path):
+    """A column's objects have the keys of all its objects."""
+    write(tmp_path / "x.parquet", CALLS)
+    save_to_disk(tmp_path / "set", [CALLS[0], CALLS[0], CALLS[1], CALLS[1]])
+    given = [for_templates(value) for value in CALLS]
+    assert [for_templates(value_of(record)) for record in Records(tmp_path / "x.parquet")] == given
+    in_shards = [for_templates(value_of(record)) for record in Records(tmp_path / "set")]
+    assert in_shards == [given[0], given[1], given[0], given[1]]
+    turns = value_of(next(iter(Records(tmp_path / "x.parquet"))))["messages"]
+    assert turns[0]["tool_calls"] is None, "what is null elsewhere is for rows.py"
+
+
 def test_turns_of_a_sequence_column_come_out_of_a_folder_of_datasets(tmp_path):
     """`Sequence({"from": ..., "value": ...})` is stored as a list per key."""
     lists = [{"from": ["human", "gpt"], "value": ["u", str(n)]} for n in range(2)]
