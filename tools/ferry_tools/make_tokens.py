@@ -16,7 +16,7 @@ from ferry_tools.errors import DataError, RowError
 from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.long_text import encode_piece, joined, overlapping
 from ferry_tools.mix import Part, mixed_file
-from ferry_tools.model_tokenizer import FILES, ModelTokenizer
+from ferry_tools.model_tokenizer import FILES, TODAY, ModelTokenizer
 from ferry_tools.packed_file import format_of
 from ferry_tools.processes import MOST_PROCESSES, cores, groups_of, results_in_order
 from ferry_tools.progress import Progress
@@ -72,6 +72,7 @@ def input_hash(question: Question, source: Path, tokens: ModelTokenizer) -> byte
         "chat_template": asked.text if asked else None,
         "skips": question.skips,
         "rows": format_of(source),
+        "today": str(TODAY),
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     inputs = sorted(path for path in source.iterdir() if path.is_file()) if source.is_dir() else [source]

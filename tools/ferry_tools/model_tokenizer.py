@@ -4,7 +4,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from datetime import datetime
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -24,6 +25,10 @@ Span = tuple[int, int]  # of characters or of tokens: from, to
 
 OWN_TEMPLATE = "the tokenizer's own"
 ANY_TEXT = "The quick brown fox jumps over 12 lazy dogs."
+
+# What templates that ask for today are told, so that a run goes on with the same tokens on another day. Llama 3.1's says
+# this one where it cannot ask.
+TODAY = datetime(2024, 7, 26)
 
 # Everything that decides how text becomes ids; their bytes are part of a token file's hash.
 FILES = [
@@ -178,10 +183,17 @@ class ModelTokenizer:
 
     @cached_property
     def renderer(self) -> Callable:
-        """transformers' renderer: loaded, so that a template's limits count what it takes alone."""
-        from transformers.utils.chat_template_utils import render_jinja_template
+        """transformers' renderer, with TODAY: loaded, so that a template's limits count what it takes alone."""
+        from transformers.utils.chat_template_utils import _compile_jinja_template, render_jinja_template
 
-        return partial(render_jinja_template, **self.chat.special_tokens_map)
+        special = self.chat.special_tokens_map
+
+        def render(chat_template: str, **arguments):
+            # It keeps compiled templates, and takes no functions for them.
+            _compile_jinja_template(chat_template).environment.globals["strftime_now"] = today
+            return render_jinja_template(chat_template=chat_template, **special, **arguments)
+
+        return render
 
     def render(
         self, messages: list[dict], tools: list[dict] | None = None, prompt: bool = False
@@ -227,6 +239,10 @@ class ModelTokenizer:
             ids, places = [number for number, _, _ in placed], [(begin, end) for _, begin, end in placed]
         found = [tokens_of(places, span) for span in spans]
         return ids, [(first, last) for first, last in found if first < last]
+
+
+def today(form: str) -> str:
+    return TODAY.strftime(form)
 
 
 def tokens_of(places: list[Span], span: Span) -> Span:

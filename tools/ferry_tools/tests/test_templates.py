@@ -233,3 +233,13 @@ def test_another_template_for_tools_is_another_token_file(folder, tmp_path, json
         question = Question([Part(path)], tokens.folder, 64)
         found.add(make_token_file(question, tmp_path / "cache")["path"])
     assert len(found) == 2
+
+
+@pytest.mark.parametrize("marks", ["", "{% generation %}{% endgeneration %}"])
+def test_a_template_that_asks_for_today_gives_the_same_tokens_on_every_day(folder, tmp_path, marks):
+    (tmp_path / "t.jinja").write_text(
+        "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y, %H:%M') }}{% endif %}" + marks + NO_TOOLS
+    )
+    tokens = ModelTokenizer.load(folder, str(tmp_path / "t.jinja"))
+    _ = tokens.renderer
+    assert tokens.render(TURNS[:1])[0] == "26 Jul 2024, 00:00[system]Be short."
