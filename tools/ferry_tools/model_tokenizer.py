@@ -13,6 +13,7 @@ from pathlib import Path
 from jinja2 import TemplateSyntaxError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from ferry_tools.added_tokens import add_tokens_of, token_text
 from ferry_tools.errors import DataError
 from ferry_tools.git_lfs import refuse_git_lfs_pointer
 from ferry_tools.json_file import read_json
@@ -74,13 +75,6 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     raise DataError(f"{folder}: no tokenizer; expected tokenizer.json, or vocab.json and merges.txt")
 
 
-def token_text(value: object) -> str | None:
-    """A special token as configurations write it: a string or {"content": string}."""
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else None
-
-
 def find_end_token(folder: Path, tokenizer: Tokenizer) -> int:
     """The id that ends an answer: the tokenizer's own word first, then the model's."""
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
@@ -119,6 +113,7 @@ class ModelTokenizer:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder; expected a model's folder")
         tokenizer = load_tokenizer(folder)
+        add_tokens_of(folder, tokenizer)
         if not tokenizer.encode(ANY_TEXT, add_special_tokens=False).ids:
             raise DataError(
                 f"{folder}: its tokenizer makes no tokens of text; its vocabulary was lost when it was saved, so "
