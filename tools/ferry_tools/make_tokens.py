@@ -73,6 +73,7 @@ def input_hash(question: Question, source: Path, tokens: ModelTokenizer) -> byte
         "skips": question.skips,
         "rows": format_of(source),
         "today": str(TODAY),
+        "vocabulary": min(tokens.vocabulary, tokens.model_vocabulary or tokens.vocabulary),
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     inputs = sorted(path for path in source.iterdir() if path.is_file()) if source.is_dir() else [source]
@@ -182,8 +183,16 @@ def tokens_of_file(question: Question, source: Path, cache: Path) -> tuple[Path,
         template = tokens.foreign_template
         write_beside(notes_file, "".join(note + "\n" for note in notes))
         write_beside(path.with_suffix(".jinja"), template.text if template else "")
-        writer.finish(tokens.vocabulary, tokens.end_token, key)
+        writer.finish(vocabulary_of(tokens, writer.largest_id), tokens.end_token, key)
     return path, False, notes
+
+
+def vocabulary_of(tokens: ModelTokenizer, largest_id: int) -> int:
+    """The tokenizer's, or the model's where the tokenizer has more ids and no sample holds them: a padding token."""
+    known = tokens.model_vocabulary
+    if known is None or max(largest_id, tokens.end_token) >= known:
+        return tokens.vocabulary
+    return min(tokens.vocabulary, known)
 
 
 def write_beside(file: Path, text: str) -> None:

@@ -98,6 +98,12 @@ def find_end_token(folder: Path, tokenizer: Tokenizer) -> int:
     return number
 
 
+def model_vocabulary(folder: Path) -> int | None:
+    """How many ids a model has, where its configuration says so."""
+    size = read_json(folder / "config.json").get("vocab_size")
+    return size if isinstance(size, int) else None
+
+
 @dataclass
 class ModelTokenizer:
     """A tokenizer with what training needs to know: where samples begin and end, how turns are written."""
@@ -131,6 +137,11 @@ class ModelTokenizer:
     def vocabulary(self) -> int:
         """One more than the largest id."""
         return max(self.tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    @cached_property
+    def model_vocabulary(self) -> int | None:
+        """How many ids the model has, by its configuration."""
+        return model_vocabulary(self.folder)
 
     @cached_property
     def chat(self):

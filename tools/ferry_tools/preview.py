@@ -10,8 +10,7 @@ import numpy
 from ferry_tools import token_file
 from ferry_tools.chat import OF_TURNS
 from ferry_tools.errors import DataError
-from ferry_tools.json_file import read_json
-from ferry_tools.model_tokenizer import ModelTokenizer
+from ferry_tools.model_tokenizer import ModelTokenizer, model_vocabulary
 from ferry_tools.samples import Sample
 from ferry_tools.token_file import TokenSet
 
@@ -107,8 +106,8 @@ def look_at(found: TokenSet, sequence: int, held_out: int = 0) -> Look:
 
 def refuse_foreign(found: TokenSet, path: Path, model: Path) -> None:
     """Ids that the model does not have, by its configuration: training refuses them, too."""
-    known = read_json(model / "config.json").get("vocab_size")
-    if isinstance(known, int) and found.vocabulary > known:
+    known = model_vocabulary(model)
+    if known is not None and found.vocabulary > known:
         raise DataError(
             f"{path}: vocabulary of {found.vocabulary} ids, the model's has {known}; "
             "tokenise with the model's own tokenizer"

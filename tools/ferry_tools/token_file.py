@@ -67,6 +67,7 @@ class Writer:
         self.path = path
         self.offsets = array("Q", [0])
         self.learned = 0
+        self.largest_id = 0
         self.ids_file = tempfile.TemporaryFile(dir=path.parent)
         self.flags_file = tempfile.TemporaryFile(dir=path.parent)
 
@@ -91,6 +92,7 @@ class Writer:
             end += length
             self.offsets.append(end)
         self.learned += samples.learned.count(1)
+        self.largest_id = max(self.largest_id, int(numpy.frombuffer(samples.ids, "u4").max(initial=0)))
         self.ids_file.write(samples.ids)
         self.flags_file.write(samples.learned)
 

@@ -18,6 +18,7 @@ from ferry_tools.errors import DataError
 from ferry_tools.make_tokens import Question, make_token_file
 from ferry_tools.mix import Part
 from ferry_tools.model_tokenizer import ModelTokenizer
+from ferry_tools.preview import preview
 from ferry_tools.progress import Progress
 
 CHAT = [{"role": "user", "content": "Ada?"}, {"role": "assistant", "content": "Ada has 3 apples."}]
@@ -210,6 +211,28 @@ def test_everything_that_changes_tokens_makes_another_file(make, jsonl, tmp_path
     template.write_text("{% for m in messages %}{{ m.content }}.{% endfor %}")
     first.append(make(path, chat_template=str(template))["path"])
     assert len(set(first)) == 6
+
+
+def test_an_id_that_the_model_lacks_is_refused_only_where_a_sample_holds_it(nano, tmp_path, jsonl):
+    """Llama 2's tokenizer of some sets of files has <pad>, 32000, and its model 32,000 ids."""
+    folder = shutil.copytree(nano, tmp_path / "padded")
+    tokenizer = ModelTokenizer.load(folder).tokenizer
+    tokenizer.add_special_tokens(["<pad>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    size = tokenizer.token_to_id("<pad>")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": size}))
+
+    def preview_of(*texts: str) -> tuple[int, str]:
+        path = jsonl(*({"text": text} for text in texts))
+        made = make_token_file(Question([Part(path)], folder, 64), tmp_path / "cache")
+        return made["vocabulary"], preview(Path(made["path"]), folder, 64, 1, repeats=False)
+
+    assert preview_of("Ada has 12", "apples")[0] == size
+    with pytest.raises(DataError, match=f"vocabulary of {size + 1} ids, the model's has {size}; tokenise with the mod"):
+        preview_of("Ada has 12", "apples<pad>")
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": size + 100}))
+    assert preview_of("Ada has 12", "apples<pad>")[0] == size + 1 == preview_of("Ada")[0]
 
 
 def test_files_of_unlike_formats_are_learned_from_together(make, jsonl, tmp_path):
