@@ -14,7 +14,11 @@ from ferry_tools.template_limits import BeyondLimits, TooSlow, limits
 
 ANSWER = {"role": "assistant", "content": "Ferry-looks-for-this."}  # what nobody else says
 LOST = "assistant's turns cannot be found in what the chat template makes of their conversations: they are not learned"
-OF_TURNS = (LOST,)  # what may be told of turns
+UNASKED = (
+    "assistant's turns do not follow the chat template's prompt for an answer, which ends in more, such as <think>: the "
+    "model learns to answer without that"
+)
+OF_TURNS = (LOST, UNASKED)  # what may be told of turns
 
 
 @dataclass
@@ -62,6 +66,7 @@ class TurnFinder:
     def __init__(self, tokens: ModelTokenizer, chat: Chat) -> None:
         self.tokens, self.messages, self.tools = tokens, chat.messages, chat.tools
         self.last = len(chat.messages) - 1
+        self.unasked: set[int] = set()  # turns that stand behind the beginning of the prompt for them
         self.whole = self.rendered(chat.messages)
 
     def rendered(self, messages: list[dict], prompt: bool = False) -> str:
@@ -89,6 +94,8 @@ class TurnFinder:
         if around is None or not self.whole.startswith(around[0]):
             return None
         before, (prompt, own) = around[0], self.opening
+        if start is not None and start.startswith(before):
+            self.unasked.add(place)
         if prompt and before.endswith(prompt + own):
             return len(before) - len(own)
         # Few templates write a prompt for an answer where nothing was said.
@@ -96,15 +103,21 @@ class TurnFinder:
 
     @cached_property
     def opening(self) -> tuple[str, str]:
-        """The prompt for an answer, and what the template writes as the beginning of one whatever it says."""
+        """The prompt for an answer, and what the template writes as the beginning of one whatever it says.
+
+        Of a prompt that ends in more than any answer begins with, a <think> that is only for answers to come, what
+        answers stand behind.
+        """
         question = [{"role": "user", "content": "?"}]
         around = self.around([*question, ANSWER], 1)
         if around is None:
             return "", ""
         asked, start = self.tried(question), self.tried(question, prompt=True)
-        if asked is None or start is None or not around[0].startswith(start):
+        if asked is None or start is None or not start.startswith(asked) or not around[0].startswith(asked):
             return "", ""
-        return start.removeprefix(asked), around[0].removeprefix(start)
+        if start.startswith(around[0]):
+            return around[0].removeprefix(asked), ""
+        return (start.removeprefix(asked), around[0].removeprefix(start)) if around[0].startswith(start) else ("", "")
 
     def end(self, place: int) -> int | None:
         if place == self.last:
@@ -178,6 +191,8 @@ def prefix_turns(tokens: ModelTokenizer, where: str, chat: Chat) -> Rendered:
             )
         else:
             rendered.told[LOST] += 1
+    if found.unasked:
+        rendered.told[UNASKED] = len(found.unasked)
     return rendered
 
 

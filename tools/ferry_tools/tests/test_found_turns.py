@@ -18,7 +18,7 @@ from test_learned_answers import (
     save,
 )
 
-from ferry_tools.chat import LOST, chat_sample, common
+from ferry_tools.chat import LOST, UNASKED, chat_sample, common
 from ferry_tools.errors import RowError
 from ferry_tools.model_tokenizer import ModelTokenizer
 from ferry_tools.rows import Chat, row_of
@@ -236,3 +236,31 @@ def test_an_answer_of_the_weight_0_that_cannot_be_found_is_refused(of_template):
     )
     with pytest.raises(RowError, match="d:1: turn 2, of the weight 0, cannot be found in the rendered conversation; try"):
         chat_sample(tokens, "d:1", Chat(weighed(conversation("u", "a", "v", "b"), [0, 1])))
+
+
+# As DeepSeek-R1's: answers lose their thinking, and the prompt for one asks for it.
+R1 = (
+    "{% for m in messages %}{% if m.role == 'user' %}{{ '<U>' + m.content }}{% else %}"
+    "{{ '<A>' + m.content.split('</think>')[-1] + eos_token }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<A><think>\\n' }}{% endif %}"
+)
+
+
+def test_answers_are_learned_where_the_prompt_for_one_ends_in_more(of_template):
+    tokens, told = of_template(R1), Counter()
+    turns = conversation("u", "a", "v <A><think>\n", "<think>\nb\n</think>c", "", "")
+    ids, flags = chat_sample(tokens, "d:1", Chat(turns), told)
+    assert ids == tokens.chat.apply_chat_template(turns, chat_template=R1, return_dict=False)
+    assert learned_text(tokens, (ids, flags)) == f"a{END}c{END}{END}"
+    assert told == {UNASKED: 3}
+
+
+def test_a_text_that_only_the_prompt_for_an_answer_has_is_not_lost_in_silence(of_template):
+    """As some of Mistral's: what the system says is written into the last message, if that is the user's."""
+    tokens = of_template(
+        "{% for m in messages[1:] %}{% if m.role == 'user' %}[INST]{{ messages[0].content if loop.last else '' }}"
+        "{{ m.content }}[/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
+    )
+    turns = [{"role": "system", "content": "Be short."}, *conversation("u", "a", "v", "b")]
+    with pytest.raises(RowError, match="the last turn cannot be found in the rendered conversation"):
+        chat_sample(tokens, "d:1", Chat(turns))
