@@ -73,24 +73,42 @@ LLAMA3 = """\
 
 # Llama 2 and Mistral know turns of user and assistant only; a system's turn goes into the user's.
 INST = """\
-{{- bos_token -}}
 {%- if tools -%}{{- raise_exception('this template has no tools') -}}{%- endif -%}
-{%- set said = namespace(system='') -%}
+{%- set said = namespace(begin=bos_token, system='') -%}
 {%- for message in messages -%}
 {%- if message['role'] == 'system' -%}
 {%- set said.system = SYSTEM -%}
 {%- elif message['role'] == 'user' -%}
-{{- '[INST] ' + said.system + message['content'] + ' [/INST]' -}}
+{{- said.begin + '[INST] ' + USER + ' [/INST]' -}}
+{%- set said.begin = '' -%}
 {%- set said.system = '' -%}
 {%- elif message['role'] == 'assistant' and message['content'] -%}
+{{- said.begin -}}
 {%- generation -%}{{- ' ' + message['content'] | trim + AFTER + eos_token -}}{%- endgeneration -%}
+{%- set said.begin = AGAIN -%}
 {%- else -%}
 {{- raise_exception('this template has turns of system, user and assistant that say something') -}}
 {%- endif -%}
 {%- endfor -%}
 """
-LLAMA2 = INST.replace("SYSTEM", "'<<SYS>>\\n' + message['content'] + '\\n<</SYS>>\\n\\n'").replace("AFTER", "' '")
-MISTRAL = INST.replace("SYSTEM", "message['content'] + '\\n\\n'").replace("AFTER", "''")
+
+
+def of_inst(**parts: str) -> str:
+    text = INST
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    return text
+
+
+LLAMA2 = of_inst(
+    SYSTEM="'<<SYS>>\\n' + message['content'] + '\\n<</SYS>>\\n\\n'",
+    USER="(said.system + message['content']) | trim",
+    AFTER="' '",
+    AGAIN="bos_token",
+)
+MISTRAL = of_inst(
+    SYSTEM="message['content'] + '\\n\\n'", USER="said.system + message['content']", AFTER="''", AGAIN="''"
+)
 
 ZEPHYR = """\
 {%- if tools -%}{{- raise_exception('this template has no tools') -}}{%- endif -%}

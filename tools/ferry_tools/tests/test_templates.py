@@ -243,3 +243,43 @@ def test_a_template_that_asks_for_today_gives_the_same_tokens_on_every_day(folde
     tokens = ModelTokenizer.load(folder, str(tmp_path / "t.jinja"))
     _ = tokens.renderer
     assert tokens.render(TURNS[:1])[0] == "26 Jul 2024, 00:00[system]Be short."
+
+
+# As the folders of Llama-2-7b-chat-hf and Mistral-7B-Instruct-v0.2 have them, but for what they refuse.
+LLAMA2 = (
+    "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
+    "{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"
+    "{% set system_message = false %}{% endif %}{% for message in loop_messages %}"
+    "{% if loop.index0 == 0 and system_message != false %}"
+    "{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
+    "{% else %}{% set content = message['content'] %}{% endif %}"
+    "{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
+    "{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}"
+)
+MISTRAL = (
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
+    "{{ '[INST] ' + message['content'] + ' [/INST]' }}{% else %}{{ ' ' + message['content'] + eos_token}}{% endif %}"
+    "{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("system", [[], [{"role": "system", "content": " Be short. "}]])
+@pytest.mark.parametrize("name, theirs", [("llama2", LLAMA2), ("mistral", MISTRAL)])
+def test_a_familys_template_writes_what_the_models_own_does(folder, tmp_path, name, theirs, system):
+    tokenizer = shutil.copytree(folder, tmp_path / "m")
+    settings = json.loads((tokenizer / "tokenizer_config.json").read_text())
+    (tokenizer / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "<s>"}))
+    tokens = ModelTokenizer.load(tokenizer, name)
+    _ = tokens.renderer
+    spaces = " \n" if name == "llama2" else ""
+    turns = [{**turn, "content": spaces + turn["content"] + spaces} for turn in TURNS[1:]]
+    turns = [*(system if name == "llama2" else []), *turns]
+    written, spans = tokens.render(turns)
+    assert written == tokens.chat.apply_chat_template(turns, chat_template=theirs, tokenize=False)
+    assert [written[begin:end].strip() for begin, end in spans] == [
+        f"{turn['content'].strip()}{' ' if name == 'llama2' else ''}<|endoftext|>"
+        for turn in turns
+        if turn["role"] == "assistant"
+    ]
+    answer = {"role": "assistant", "content": "Hi"}
+    assert tokens.render([answer, *turns[-2:]])[0].startswith("<s> Hi")
