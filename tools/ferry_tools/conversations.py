@@ -129,7 +129,8 @@ def message_of_sharegpt(at: str, turn: dict) -> dict:
         calls = calls if isinstance(calls, list) else [calls]
         if any(not isinstance(call, dict) or "name" not in call for call in calls):
             raise RowError(f"{at}: the value of {CALL} is no JSON object with name and arguments")
-        return {"role": "assistant", "tool_calls": [{"type": "function", "function": call} for call in calls]}
+        calls = [{"type": "function", "function": call} for call in calls]
+        return {"role": "assistant", "tool_calls": calls_of(at, calls)}
     if speaker not in SPEAKERS:
         known = ", ".join([*SPEAKERS, CALL])
         raise RowError(f"{at}: from '{speaker}' is not known; expected one of {known}")

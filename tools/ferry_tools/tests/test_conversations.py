@@ -1,5 +1,7 @@
 """Conversations as data sets write them."""
 
+import json
+
 import pytest
 
 from ferry_tools.errors import RowError
@@ -39,9 +41,11 @@ def test_a_system_column_comes_first_and_tools_may_be_a_text():
 
 def test_a_function_call_of_sharegpt_is_a_call():
     call = '{"name": "add", "arguments": {"a": 1}}'
-    turns = [{"from": "human", "value": "u"}, {"from": "function_call", "value": call}]
-    last = row({"conversations": turns}).messages[-1]
-    assert last == {"role": "assistant", "tool_calls": [{"type": "function", "function": CALL}]}
+    as_text = json.dumps({**CALL, "arguments": json.dumps(CALL["arguments"])})  # as OpenAI writes them
+    for value, count in ((call, 1), (as_text, 1), (f"[{call}, {as_text}]", 2)):
+        turns = [{"from": "human", "value": "u"}, {"from": "function_call", "value": value}]
+        last = row({"conversations": turns}).messages[-1]
+        assert last == {"role": "assistant", "tool_calls": [{"type": "function", "function": CALL}] * count}
 
 
 def test_a_turn_that_calls_tools_may_have_null_content_and_arguments_as_text():
