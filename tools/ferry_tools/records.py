@@ -62,12 +62,17 @@ class Records:
         return self._json_array() if starts_an_array(self.path) else self._lines()
 
     def _lines(self) -> Iterator[Record]:
-        """One JSON object per line; the last newline may be missing."""
+        """One JSON object per line; the last newline may be missing, and empty lines behind it are none."""
         with opened(self.path) as file:
-            number = 0
+            number, empty = 0, 0
             while line := file.content.readline(ROW_LIMIT + 1):
                 number += 1
-                where = f"{self.path}:{number}"
+                if not line.removeprefix(BOM).strip() and len(line) <= ROW_LIMIT:
+                    empty += 1
+                    continue
+                for earlier in range(number - empty, number):
+                    yield Record(f"{self.path}:{earlier}", b"\n")
+                where, empty = f"{self.path}:{number}", 0
                 value: bytes | RowError = line.removeprefix(BOM) if number == 1 else line
                 if len(line) > ROW_LIMIT:
                     value = too_long(where)

@@ -86,10 +86,20 @@ def test_crlf_and_a_missing_last_newline_are_accepted(tmp_path):
     assert [row.text for row in read_rows(path)] == ["a", "b"]
 
 
+def test_empty_lines_at_the_end_are_no_rows(tmp_path):
+    path = tmp_path / "x.jsonl"
+    for end in (b"\n", b"\n\n", b"\r\n\r\n", b"\n \t\n\n "):
+        path.write_bytes(b'{"text":"a"}\n{"text":"b"}' + end)
+        assert [row.text for row in read_rows(path)] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     "lines, message",
     [
         (b"", "empty"),
+        (b"\n\n", "empty; expected rows"),
+        (b'{"text":"a"}\n\r\n\n{"text":"b"}\n', ":2: an empty line"),
+        (b'\n{"text":"a"}\n', ":1: an empty line"),
         (b'{"text":"a"}\n{"text":"b"\n', ":2: not JSON at column"),
         (b'{"text":"a"}\n\n{"text":"b"}\n', ":2: an empty line"),
         (b'{"text":"a"}\n["text"]\n', ":2: expected a JSON object, found list"),
