@@ -15,8 +15,8 @@ from ferry_tools.template_limits import BeyondLimits, TooSlow, limits
 ANSWER = {"role": "assistant", "content": "Ferry-looks-for-this."}  # what nobody else says
 LOST = "assistant's turns cannot be found in what the chat template makes of their conversations: they are not learned"
 UNASKED = (
-    "assistant's turns do not follow the chat template's prompt for an answer, which ends in more, such as <think>: the "
-    "model learns to answer without that"
+    "assistant's turns do not follow the chat template's prompt for an answer, which ends in more, such as <think>: "
+    "the model learns to answer without that"
 )
 OF_TURNS = (LOST, UNASKED)  # what may be told of turns
 

@@ -27,8 +27,8 @@ Span = tuple[int, int]  # of characters or of tokens: from, to
 OWN_TEMPLATE = "the tokenizer's own"
 ANY_TEXT = "The quick brown fox jumps over 12 lazy dogs."
 
-# What templates that ask for today are told, so that a run goes on with the same tokens on another day. Llama 3.1's says
-# this one where it cannot ask.
+# What templates that ask for today are told, so that a run goes on with the same tokens on another day. Llama 3.1's
+# says this one where it cannot ask.
 TODAY = datetime(2024, 7, 26)
 
 # Everything that decides how text becomes ids; their bytes are part of a token file's hash.

@@ -151,7 +151,10 @@ def epoch(look: Look, samples: int, held_out: int, sequence: int) -> str:
 def preview(
     path: Path, model: Path, sequence: int, count: int, repeats: bool, held_out: int = 0, notes: Iterable[str] = ()
 ) -> str:
-    """The report; `notes` were made with the file. Raises DataError when no answer ends in the end token, or the file is not one for the model."""
+    """The report; `notes` were made with the file.
+
+    Raises DataError when no answer ends in the end token, or the file is not one for the model.
+    """
     found = token_file.read(path)
     refuse_foreign(found, path, model)
     look = look_at(found, sequence, held_out)

@@ -39,7 +39,8 @@ class Chat:
     @property
     def answers(self) -> list[int]:
         """Where the assistant speaks, from `first` on."""
-        return [place for place, turn in enumerate(self.messages) if place >= self.first and turn["role"] == "assistant"]
+        places = range(self.first, len(self.messages))
+        return [place for place in places if self.messages[place]["role"] == "assistant"]
 
     def learns(self, place: int) -> bool:
         return self.messages[place].get("weight") != 0

@@ -82,7 +82,7 @@ def test_a_token_that_would_get_another_id_is_refused(folder, way):
 @pytest.mark.parametrize(
     "file, value, said",
     [
-        ("tokenizer_config.json", {"added_tokens_decoder": {"x": {"content": "<b>"}}}, "has 'x'; expected tokens by th"),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"x": {"content": "<b>"}}}, "has 'x'; expected tokens by t"),
         ("tokenizer_config.json", {"added_tokens_decoder": {"7": {"content": 3}}}, "has '7'; expected tokens by their"),
         ("added_tokens.json", {"<b>": [7]}, "'<b>' has no id; expected ids by their tokens"),
     ],

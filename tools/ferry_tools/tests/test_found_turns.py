@@ -1,4 +1,4 @@
-"""What is learned of templates that do not mark the assistant's turns, and write more than turns one after the other."""
+"""What is learned of templates that do not mark the assistant's turns, and write more than one turn after the other."""
 
 import json
 import random
@@ -31,7 +31,8 @@ QWEN25 = (
     "{% if add_generation_prompt %}{{ '" + START + "assistant\\n' }}{% endif %}"
 )
 
-# As Qwen3's: thinking is written in answers behind the last question only, and in the last of those even if there is none.
+# As Qwen3's: thinking is written in answers behind the last question only, and in the last of those even if there is
+# none.
 QWEN3 = """\
 {%- set asked = namespace(last=messages | length - 1, found=false) %}
 {%- for m in messages[::-1] %}
@@ -180,7 +181,8 @@ def test_of_any_conversation_as_qwen3_writes_it_every_answer_is_learned(of_templ
 )
 def test_what_is_behind_an_answer_is_its_own_where_it_is_behind_the_last_too(of_template, behind, behind_last, learned):
     tokens = of_template(
-        "{% for m in messages %}{{ 'A:' if m.role == 'assistant' else 'U:' }}{{ ' ' if loop.last and m.role == 'assistant' else '' }}{{ m.content }}"
+        "{% for m in messages %}{{ 'A:' if m.role == 'assistant' else 'U:' }}"
+        "{{ ' ' if loop.last and m.role == 'assistant' else '' }}{{ m.content }}"
         f"{{{{ '' if m.role == 'user' else '{behind_last}' if loop.last else '{behind}' }}}}{{% endfor %}}"
         "{% if add_generation_prompt %}A:{% endif %}"
     )
@@ -189,7 +191,8 @@ def test_what_is_behind_an_answer_is_its_own_where_it_is_behind_the_last_too(of_
 
 
 DROPS = (
-    "{% for m in messages %}{% if m.role == 'user' or loop.last %}{{ m.role }}: {{ m.content }}\n{% endif %}{% endfor %}"
+    "{% for m in messages %}{% if m.role == 'user' or loop.last %}{{ m.role }}: {{ m.content }}\n{% endif %}"
+    "{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
 )
 
@@ -232,9 +235,10 @@ def test_answers_of_the_weight_0_are_not_learned(folder, tmp_path, name):
 
 def test_an_answer_of_the_weight_0_that_cannot_be_found_is_refused(of_template):
     tokens = of_template(
-        "{{ messages[-1].content }}{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+        "{{ messages[-1].content }}{% for m in messages %}"
+        "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
     )
-    with pytest.raises(RowError, match="d:1: turn 2, of the weight 0, cannot be found in the rendered conversation; try"):
+    with pytest.raises(RowError, match="d:1: turn 2, of the weight 0, cannot be found in the rendered conversation"):
         chat_sample(tokens, "d:1", Chat(weighed(conversation("u", "a", "v", "b"), [0, 1])))
 
 
