@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "planner/sample_questions.h"
 
@@ -32,6 +35,19 @@ TEST(BlockSearch, MakesNoStepLongerAndSomeShorter) {
     }
   }
   EXPECT_GE(shorter, 3);
+}
+
+// The climb tries device memory in steps of an eighth, of which a budget rarely is one.
+TEST(BlockSearch, FillsWhatIsLeftBetweenTwoRungs) {
+  PlanQuestion question = question_of(1, 0.5);
+  question.options.without.clear();
+  std::vector<Micros> steps;
+  for (const int eighths : {36, 38, 40}) {
+    set_device_budgets(question, Bytes{(1_MiB).count * eighths / 8});
+    steps.push_back(must_fit(question).expected);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(steps, std::ranges::greater()));
+  EXPECT_LT(steps[1], steps[0]);
 }
 
 // Its threads change nothing: what is tried side by side is chosen by its order.

@@ -189,6 +189,8 @@ class StreamSearch {
   bool needs_drives() const;
   void look_at_least_plan();
   std::vector<MemoryRung> rungs();
+  std::vector<Bytes> between(std::span<const MemoryRung> rungs, const MemoryRung& rung) const;
+  Bytes most_device_memory() const;
   void stand_on(Bytes rung);
   StreamDraft least();
   bool offer_all(const Offers& offers);
