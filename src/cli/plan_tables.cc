@@ -38,6 +38,12 @@ std::optional<double> positions_per_second(const PlanQuestion& question, Micros 
 
 Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
+Json seconds_or_null(std::optional<Micros> time) {
+  return time ? Json(time->seconds()) : Json(nullptr);
+}
+
+std::string text_or_dash(std::optional<Micros> time) { return time ? to_string(*time) : "-"; }
+
 double gap_of(Micros step, Micros bound) {
   return bound.count > 0 ? step.count / bound.count - 1 : 0.0;
 }
@@ -223,8 +229,8 @@ Json candidates_json(const Planned& planned) {
       passes.push_back({{"pass", pass.name},
                         {"runs", pass.runs},
                         {"seconds", pass.seconds},
-                        {"before_seconds", pass.before.seconds()},
-                        {"after_seconds", pass.after.seconds()}});
+                        {"before_seconds", seconds_or_null(pass.before)},
+                        {"after_seconds", seconds_or_null(pass.after)}});
     }
     candidates.push_back({{"strategy", candidate.strategy},
                           {"fits", candidate.fits},
@@ -366,8 +372,8 @@ std::string passes_table(const Planned& planned) {
   for (const Candidate& candidate : planned.candidates) {
     for (const PassReport& pass : candidate.passes) {
       text += print("%-13s %-14s %5d %7.3f s %12s %12s\n", candidate.strategy.c_str(),
-                    pass.name.c_str(), pass.runs, pass.seconds, to_string(pass.before).c_str(),
-                    to_string(pass.after).c_str());
+                    pass.name.c_str(), pass.runs, pass.seconds,
+                    text_or_dash(pass.before).c_str(), text_or_dash(pass.after).c_str());
     }
   }
   return text;

@@ -89,7 +89,8 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
     if (faster_than && verdict->at_least >= *faster_than) return {};
     schedule.left_free = verdict->left_free;
     schedule = as_asked(schedule);
-    return {StreamDraft{std::move(schedule), verdict->rung, verdict->at_least}, std::nullopt};
+    return {StreamDraft{std::move(schedule), verdict->rung, verdict->at_least, verdict->fits_asked},
+            std::nullopt};
   }
   if (faster_than && is_tired()) return {};
   Verdict& verdict = tried_[key];
@@ -101,6 +102,7 @@ StreamSearch::Attempt StreamSearch::try_schedule(const StreamSchedule& offered,
   verdict.lacking = rated.lacking;
   if (rated.lacking) return {std::nullopt, lacking_here(*rated.lacking)};
   verdict.is_roomy = rated.is_roomy;
+  verdict.fits_asked = rated.draft.fits_asked;
   wants_memory_ = wants_memory_ || !verdict.is_roomy;
   verdict.at_least = rated.draft.time;
   verdict.is_exact = rated.is_exact;
@@ -187,7 +189,7 @@ StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
   Plan plan = settle(rated);
   if (rated.lacking) return rated;
   rated.is_roomy = leaves_room(plan);
-  rated.fits_asked = fits_asked(plan);
+  rated.draft.fits_asked = fits_asked(plan);
   if (faster_than) {
     rated.at_least = lost(rated.draft.schedule, plan) ? kNever : find_busiest(plan).time;
     rated.draft.time = rated.at_least;
@@ -201,7 +203,9 @@ StreamSearch::Rated StreamSearch::rate(StreamSchedule schedule,
 }
 
 void StreamSearch::keep_best(const Rated& rated) {
-  if (rated.fits_asked && is_better(rated.draft)) best_ = rated.draft;
+  if (!rated.draft.fits()) return;
+  passes_.found(rated.draft.step());
+  if (is_better(rated.draft)) best_ = rated.draft;
 }
 
 /// Of equals the first, but what spares links before what does not.

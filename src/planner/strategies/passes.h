@@ -28,6 +28,7 @@ struct Draft {
   Simulation prediction;
 
   Micros step() const { return prediction.step; }
+  bool fits() const { return true; }  // on the devices as they were asked for
 };
 
 /// A step that nothing takes as long as.
@@ -71,7 +72,8 @@ class Drafts {
   std::vector<Draft> drafts_;  // the fastest first
 };
 
-/// Runs passes and notes what they took.
+/// Runs passes and notes what they took, and what they gained of what may be the answer: a search
+/// may go through drafts that the devices do not hold, and find on the way one that they do.
 class Passes {
  public:
   explicit Passes(const PlanQuestion& question);
@@ -82,15 +84,22 @@ class Passes {
   /// pass(draft), or the draft as it is when the pass is switched off.
   template <typename Draft, typename Function>
   Draft run(const char* name, Draft draft, Function pass) {
-    if (reports_.empty()) note(kSchedules, started_, draft.step(), draft.step());
+    if (draft.fits()) found(draft.step());
+    if (reports_.empty()) note(kSchedules, started_, fastest_);
     if (!has(name)) return draft;
-    const Micros before = draft.step();
+    const Micros given = draft.step();
+    const Micros before = draft.fits() ? given : fastest_;
+    found_ = draft.fits() ? given : kNever;
     const auto start = Clock::now();
     draft = pass(std::move(draft));
-    FERRY_CHECK(draft.step() <= before, "a pass makes no draft slower");
-    note(name, start, before, draft.step());
+    FERRY_CHECK(draft.step() <= given, "a pass makes no draft slower");
+    if (draft.fits()) found(draft.step());
+    note(name, start, before);
     return draft;
   }
+
+  /// A draft that may be the answer: the devices hold it as they were asked for.
+  void found(Micros step);
 
   /// In the order of their first runs; before them what the strategy did to have a first draft.
   const std::vector<PassReport>& reports() const { return reports_; }
@@ -99,11 +108,13 @@ class Passes {
   using Clock = std::chrono::steady_clock;
   static constexpr const char* kSchedules = "schedules";
 
-  void note(const char* name, Clock::time_point start, Micros before, Micros after);
+  void note(const char* name, Clock::time_point start, Micros before);
 
   const Clock::time_point started_ = Clock::now();
   std::vector<std::string> without_;
   std::vector<PassReport> reports_;
+  Micros fastest_ = kNever;  // of what was found
+  Micros found_ = kNever;    // likewise, since the run in progress began
 };
 
 }  // namespace ferry

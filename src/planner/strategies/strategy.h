@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -32,13 +33,14 @@ struct PlanReport {
   std::map<std::string, std::vector<double>> series;  // "in_flight": one number per stage, ...
 };
 
-/// What the runs of a search's pass took together, and what the one did that ended fastest.
+/// What the runs of a search's pass took together, and what the one did that ended fastest, of
+/// drafts that the devices hold: no other can be the answer.
 struct PassReport {
   std::string name;
   int runs = 0;
   double seconds = 0;  // of real time
-  Micros before;       // the draft's step
-  Micros after;
+  std::optional<Micros> before = {};  // the step; none where no run had or found such a draft
+  std::optional<Micros> after = {};
 };
 
 struct StrategyPlan {

@@ -27,8 +27,10 @@ struct StreamDraft {
   StreamSchedule schedule;
   Bytes rung;  // its plan is written for devices of so much: what passes takes what is left of it
   Micros time;
+  bool fits_asked = false;  // on the devices as they were asked for: a rung may have more
 
   Micros step() const { return time; }
+  bool fits() const { return fits_asked; }
 };
 
 class StreamSearch {
@@ -150,7 +152,6 @@ class StreamSearch {
     Micros at_least;  // where there was a limit: what is seen without simulating
     bool is_exact = false;
     bool is_roomy = false;
-    bool fits_asked = false;
     std::ptrdiff_t written = 0;  // tasks of large plans
   };
   /// What peek() saw.
@@ -172,6 +173,7 @@ class StreamSearch {
     bool is_roomy = false;  // as it would be with more memory
     Bytes left_free;        // by the schedule with which it fits the host
     Bytes rung;
+    bool fits_asked = false;
   };
 
   /// What policies could make of a schedule.

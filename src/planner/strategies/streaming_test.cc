@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/side_by_side.h"
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
 #include "planner/sample_questions.h"
+#include "spec/pass_names.h"
 
 namespace ferry {
 namespace {
@@ -224,6 +228,54 @@ TEST(StreamSearch, APassThatIsSwitchedOffDoesNotRun) {
   EXPECT_GT(must_fit(question).expected, all);
   question.options.without = "activations,homes,rings,updates";
   EXPECT_EQ(passes_of(question), Names{"schedules"});
+}
+
+// A climb goes a rung beyond the devices' memory: of what it finds there the rows tell what fits.
+TEST(StreamSearch, ItsPassesEndWithTheStepOfTheAnswer) {
+  for (const Bytes memory : {40_MiB, 52_MiB}) {
+    SCOPED_TRACE(to_string(memory));
+    PlanQuestion question = slow_links(2);
+    question.options.without = {};
+    set_device_budgets(question, memory);
+    const Planned planned = must_fit(question);
+    Micros least = kNever;
+    for (const PassReport& pass : planned.candidates.front().passes) {
+      least = std::min(least, pass.after.value_or(kNever));
+      EXPECT_LE(pass.after, pass.before) << pass.name;
+    }
+    EXPECT_EQ(least, planned.expected);
+  }
+}
+
+struct FakeDraft {
+  Micros time;
+  bool holds;
+
+  Micros step() const { return time; }
+  bool fits() const { return holds; }
+};
+
+TEST(Passes, ARunEndsWithWhatTheDevicesHold) {
+  Passes passes(PlanQuestion{});
+  const auto to = [](Micros step, bool holds) {
+    return [=](FakeDraft) { return FakeDraft{step, holds}; };
+  };
+  passes.run(pass_name::kRings, FakeDraft{{9}, true}, to({8}, true));
+  passes.run(pass_name::kRings, FakeDraft{{7}, false}, to({5}, false));
+  passes.run(pass_name::kP2p, FakeDraft{{7}, false}, to({4}, false));
+  passes.run(pass_name::kBlocks, FakeDraft{{7}, false}, [&](FakeDraft) {
+    passes.found({6});
+    return FakeDraft{{5}, false};
+  });
+  using Row = std::tuple<std::string, int, std::optional<Micros>, std::optional<Micros>>;
+  std::vector<Row> rows;
+  for (const PassReport& pass : passes.reports()) {
+    rows.emplace_back(pass.name, pass.runs, pass.before, pass.after);
+  }
+  EXPECT_EQ(rows, (std::vector<Row>{{"schedules", 1, Micros{9}, Micros{9}},
+                                    {"rings", 2, Micros{9}, Micros{8}},
+                                    {"p2p", 1, std::nullopt, std::nullopt},
+                                    {"blocks", 1, Micros{8}, Micros{6}}}));
 }
 
 TEST(Drafts, TheFastestStayAndOfEqualsTheFirst) {
