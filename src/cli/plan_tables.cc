@@ -372,8 +372,8 @@ std::string passes_table(const Planned& planned) {
   for (const Candidate& candidate : planned.candidates) {
     for (const PassReport& pass : candidate.passes) {
       text += print("%-13s %-14s %5d %7.3f s %12s %12s\n", candidate.strategy.c_str(),
-                    pass.name.c_str(), pass.runs, pass.seconds,
-                    text_or_dash(pass.before).c_str(), text_or_dash(pass.after).c_str());
+                    pass.name.c_str(), pass.runs, pass.seconds, text_or_dash(pass.before).c_str(),
+                    text_or_dash(pass.after).c_str());
     }
   }
   return text;

@@ -159,12 +159,12 @@ bool StreamSearch::is_short_of_dram() const { return needed_.all > host_limit(qu
 /// has memory left, in which single blocks find room.
 std::vector<Bytes> StreamSearch::between(std::span<const MemoryRung> rungs,
                                          const MemoryRung& rung) const {
-  constexpr int kParts = 4;
+  constexpr int kQuarters = 4;
   std::vector<Bytes> between;
   const MemoryRung* const next = &rung + 1;
   if (next == rungs.data() + rungs.size() || needs_drives()) return between;
-  for (int part = 1; part < kParts; ++part) {
-    const Bytes memory = rung.memory + Bytes{(next->memory - rung.memory).count * part / kParts};
+  for (int part = 1; part < kQuarters; ++part) {
+    const Bytes memory = rung.memory + Bytes{(next->memory - rung.memory).count * part / kQuarters};
     if (memory <= most_device_memory()) between.push_back(memory);
   }
   return between;

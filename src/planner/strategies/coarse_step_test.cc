@@ -120,7 +120,8 @@ Plan plan_of(const PlanQuestion& question, const Chain& chain, const StreamSched
 // most, and with as large a share of others.
 StreamSchedule schedule_of(const PlanQuestion& question, const Chain& chain, int in_first_visit) {
   const int blocks = static_cast<int>(chain.size());
-  StreamSchedule schedule{.strategy = "mobius"};
+  StreamSchedule schedule;
+  schedule.strategy = "mobius";
   for (int round = 0; round < question.rounds; ++round) {
     const int first = first_of_round(question, round);
     const int end = first_of_round(question, round + 1);

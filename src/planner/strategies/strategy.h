@@ -38,7 +38,7 @@ struct PlanReport {
 struct PassReport {
   std::string name;
   int runs = 0;
-  double seconds = 0;  // of real time
+  double seconds = 0;                 // of real time
   std::optional<Micros> before = {};  // the step; none where no run had or found such a draft
   std::optional<Micros> after = {};
 };
