@@ -50,9 +50,7 @@ void check_verified(const Plan& plan) {
   FERRY_CHECK(!violation, violation ? violation->message : std::string());
 }
 
-// Beyond, a plan has millions of tasks: making it would take minutes, and gigabytes.
 constexpr std::size_t kMostBlocks = 2500;
-constexpr std::size_t kMostPasses = 200'000;
 
 // A plan's times end at 1e15 us (plan/well_formed.h); none is a sum of ten of these.
 constexpr Micros kLongestTask{1e14};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/side_by_side.h"
+#include "planner/costs/chain.h"
 #include "planner/costs/estimate.h"
 #include "planner/write/allocate.h"
 #include "spec/pass_names.h"
@@ -303,12 +304,30 @@ std::optional<FittingChange> more_of_the_host(const PlanQuestion& question,
   return least_that_fits({question.host_budget, taken, 1_MiB}, change_of, answer);
 }
 
-// The largest smaller micro-batch that fits, with as many more of them.
+// How many micro-batches a remedy's plan has at most. With twice as many as the question it takes
+// twice as long to plan; where the question has few, many more do in tens of seconds.
+std::size_t most_micro_batches(const PlanQuestion& question) {
+  constexpr std::size_t kQuick = 40'000;  // passes
+  const std::size_t blocks = make_chain(question).size();
+  const std::size_t asked = static_cast<std::size_t>(question.micro_batches) * blocks;
+  return std::min(kMostPasses, std::max(kQuick, 2 * asked)) / blocks;
+}
+
+// The largest smaller micro-batch that fits, with as many more of them. With no more of them than
+// before it takes no more memory, and is seen at once not to fit.
 std::optional<FittingChange> smaller_micro_batches(const PlanQuestion& question,
                                                    const Answerer& answer) {
+  const std::size_t most = most_micro_batches(question);
   for (int size = question.micro_batch_size - 1; size >= 1; --size) {
     if (question.micro_batch_size % size != 0) continue;
-    const int count = question.micro_batches * (question.micro_batch_size / size);
+    const int times = question.micro_batch_size / size;
+    if (static_cast<std::size_t>(question.micro_batches) * static_cast<std::size_t>(times) > most) {
+      break;
+    }
+    const int count = question.micro_batches * times;
+    const PlanQuestion fewer =
+        with_batch(question, question.micro_batches, size, question.sequence);
+    if (!fits_at_all(fewer, answer)) continue;
     FittingChange change;
     change.text = "train.micro_batch_size: " + std::to_string(size) +
                   ", train.micro_batches: " + std::to_string(count);

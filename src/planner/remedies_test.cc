@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "planner/answer.h"
 #include "planner/costs/estimate.h"
@@ -60,6 +61,24 @@ TEST(Remedies, APromiseIsWhatTheChangedJobThenGets) {
     }
   }
   expect_enough(batches, 3);
+}
+
+// A plan of a hundred thousand micro-batches takes minutes to make, and so did each refusal of one.
+TEST(Remedies, NoneIsLookedForAmongEndlessPlans) {
+  PlanQuestion question = sample_question({}, {}, 2);
+  question = with_batch(question, 2, 1'000'000, question.sequence);
+  set_device_budgets(question, states_of(question));
+  const AnswerWithoutRemedies found = answer_question(question);
+  ASSERT_TRUE(std::holds_alternative<Shortage>(found));
+  std::atomic<int> most = 0;
+  const Answerer watched = [&](const PlanQuestion& asked) {
+    for (int seen = most; asked.micro_batches > seen;) {
+      if (most.compare_exchange_weak(seen, asked.micro_batches)) break;
+    }
+    return answer_question(asked);
+  };
+  EXPECT_FALSE(find_changes_of_size(question, std::get<Shortage>(found), watched).empty());
+  EXPECT_LT(most, 10'000);
 }
 
 TEST(Remedies, ABudgetIsJustLargeEnough) {
