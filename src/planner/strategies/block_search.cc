@@ -27,8 +27,8 @@ constexpr int kRepairs = 10;
 // It also ends where so many rounds gained less than so much.
 constexpr int kPatience = 40;
 constexpr double kWorthGoingOn = 0.003;
-// On one device it takes nothing that is shorter by more than so many times what these rounds
-// gained, or than such a share of what it may take: most starts of lower rungs end there.
+// Where it gains little it takes nothing that is shorter by more than so many times what these
+// rounds gained, or than such a share of what it may take: most starts of lower rungs end there.
 constexpr int kFirstRounds = 5;
 constexpr double kGainsOfFirst = 12;
 constexpr double kLeastShare = 1.0 / 3;
@@ -146,7 +146,7 @@ StreamDraft StreamSearch::best_blocks(StreamDraft draft, double most_gain) {
   Micros least = start * (1 - most_gain);
   Micros gained_from = start;
   for (int round = 0; round < rounds; ++round) {
-    if (round == kFirstRounds && device_count() == 1) {
+    if (round == kFirstRounds && gains_little()) {
       const double gained = 1 - draft.step().count / start.count;
       const double most_now = std::max(gained * kGainsOfFirst, most_gain * kLeastShare);
       least = std::max(least, start * (1 - most_now));

@@ -333,6 +333,7 @@ class StreamSearch {
   StreamDraft best_count(StreamDraft draft, int StreamSchedule::*count, int most, Counts tried);
   void search_blocks(const std::vector<Found>& found, double most_gain);
   StreamDraft best_blocks(StreamDraft draft, double most_gain);
+  bool gains_little() const;
   Micros to_beat() const;
   int block_tries(const StreamDraft& draft) const;
   BlockMoves block_moves(const StreamSchedule& schedule) const;
