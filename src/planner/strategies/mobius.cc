@@ -514,7 +514,7 @@ class AnyRounds {
     }
   }
 
-  /// The links hold these up: for what fits in no other way, in as few as fit.
+  /// The links hold these up: for what fits in no other way, the first that does.
   void try_more_rounds_than(int hidden) {
     const int most = question_.micro_batches;
     for (const int rounds : round_counts(most)) {
