@@ -67,6 +67,7 @@ class TurnFinder:
         self.tokens, self.messages, self.tools = tokens, chat.messages, chat.tools
         self.last = len(chat.messages) - 1
         self.unasked: set[int] = set()  # turns that stand behind the beginning of the prompt for them
+        self.latest: tuple[int, tuple[str, str] | None] = (-1, None)  # the turn last looked around, and what was found
         self.whole = self.rendered(chat.messages)
 
     def rendered(self, messages: list[dict], prompt: bool = False) -> str:
@@ -90,7 +91,7 @@ class TurnFinder:
         start = self.tried(self.messages[:place], prompt=True) if place > 0 else None
         if start is not None and self.whole.startswith(start):
             return len(start)
-        around = self.around(self.messages, place)
+        around = self.around_turn(place)
         if around is None or not self.whole.startswith(around[0]):
             return None
         before, (prompt, own) = around[0], self.opening
@@ -125,7 +126,7 @@ class TurnFinder:
         end = self.tried(self.messages[: place + 1])
         if end is not None and self.whole.startswith(end):
             return len(end)
-        around = self.around(self.messages, place)
+        around = self.around_turn(place)
         if around is None or self.behind_answers is None or not self.whole.endswith(around[1]):
             return None
         return len(self.whole) - len(around[1]) + self.ending(around[1], self.behind_answers)
@@ -144,6 +145,12 @@ class TurnFinder:
         place = max(place for place, turn in enumerate(self.messages) if turn["role"] == "assistant")
         around = self.around(self.messages[: place + 1], place)
         return around[1] if around else None
+
+    def around_turn(self, place: int) -> tuple[str, str] | None:
+        """around() in the row's conversation, rendered once for where the turn begins and where it ends."""
+        if self.latest[0] != place:
+            self.latest = (place, self.around(self.messages, place))
+        return self.latest[1]
 
     def around(self, messages: list[dict], place: int) -> tuple[str, str] | None:
         """What stands before and behind what the assistant says at `place`, whatever that is; None where it is not
