@@ -165,14 +165,15 @@ bool StreamSearch::is_short_of_dram() const { return needed_.all > host_limit(qu
 std::vector<Bytes> StreamSearch::between(std::span<const MemoryRung> rungs,
                                          const MemoryRung& rung) const {
   constexpr int kQuarters = 4;
-  std::vector<Bytes> between;
+  std::vector<Bytes> sizes;
   const MemoryRung* const next = &rung + 1;
-  if (next == rungs.data() + rungs.size() || needs_drives()) return between;
+  if (next == rungs.data() + rungs.size() || needs_drives()) return sizes;
+  const Bytes most = most_device_memory();
   for (int part = 1; part < kQuarters; ++part) {
     const Bytes memory = rung.memory + Bytes{(next->memory - rung.memory).count * part / kQuarters};
-    if (memory <= most_device_memory()) between.push_back(memory);
+    if (memory <= most) sizes.push_back(memory);
   }
-  return between;
+  return sizes;
 }
 
 Bytes StreamSearch::most_device_memory() const {
